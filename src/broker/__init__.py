@@ -1,0 +1,1 @@
+"""Polylog: one durable log with five documented wire protocols on one port."""

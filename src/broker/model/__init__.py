@@ -1,0 +1,1 @@
+"""Types, limits, errors, configuration and clock: imports nothing of ours."""
