@@ -56,6 +56,12 @@ cdef class Turn:
     cdef WatchOwner* woken
     cdef WatchOwner* woken_tail
     cdef public list events               # (kind, PartitionLog), drained by core/broker.py
+    cdef public object schedule           # asks the loop for one more turn
+    cdef bint is_running                  # a turn is going on: its end will see to everything
+    cdef bint is_requested
+
+    cdef bint has_work(self)
+    cpdef request_end(self)
 
     cdef void flush(self)
     cdef void take_synced(self)

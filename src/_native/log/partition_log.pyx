@@ -98,6 +98,7 @@ cdef class Turn:
         """Write what the turn staged; arrange what its acknowledgements wait for."""
         cdef list dirty = self.dirty
         cdef PartitionLog log
+        self.is_requested = False
         if not dirty:
             return
         self.dirty = []
@@ -125,8 +126,17 @@ cdef class Turn:
             self.finished_tail.next = waiter
         self.finished_tail = waiter
 
+    cdef bint has_work(self):
+        return self.dirty or self.finished != NULL or self.woken != NULL
+
+    cpdef request_end(self):
+        """Have the loop end a turn soon, when something changed outside of one."""
+        if not self.is_running and not self.is_requested and self.schedule is not None:
+            self.is_requested = True
+            self.schedule()
+
     def end(self):
-        """Flush, for callers outside of the loop's own connections (coordinators, tests)."""
+        """Write what is staged, where no loop runs (tests, tools)."""
         self.flush()
 
     def poll_synced(self):
@@ -206,6 +216,7 @@ cdef class PartitionLog:
         if not self.is_dirty:
             self.is_dirty = True
             self.turn.dirty.append(self)
+            self.turn.request_end()
         return LOG_OK
 
     cdef bint must_roll(self, BatchInfo* info) noexcept:
@@ -403,6 +414,7 @@ cdef class PartitionLog:
             self.turn.finish(waiter, LOG_OFFLINE)
         self.call_back(False)
         self.wake()
+        self.turn.request_end()
 
     def retire(self):
         """The partition is deleted: refuse everything from here on, and wake who waits."""
