@@ -1,7 +1,7 @@
-/* Threads that fdatasync files in the order asked for and tell the event loop what is durable.
+/* Threads that sync files, first come first served, and tell the event loop what is durable.
  *
- * A job belongs to its submitter; the threads only link it, sync its files, store the result and
- * hand it back. They touch no Python object. One eventfd becomes readable when the list of
+ * A job's memory belongs to its submitter; the threads link it, sync its files, store the result
+ * and hand it back. They touch no Python object. One eventfd becomes readable when the list of
  * finished jobs stops being empty, so a burst of syncs wakes the loop once. */
 #ifndef BROKER_SYNC_THREADS_H
 #define BROKER_SYNC_THREADS_H
@@ -19,7 +19,7 @@ typedef struct SyncJob {
     int result;                        /* 0, or -errno of the first failure; then no more is done */
     int64_t started_ns;                /* CLOCK_MONOTONIC */
     int64_t finished_ns;
-    struct SyncJob *next;
+    struct SyncJob *next; /* the threads', until the job is taken back */
 } SyncJob;
 
 /* The file syscalls, passed in: they live in another shared object (kernel/file_ops). */
@@ -32,7 +32,7 @@ typedef struct SyncCalls {
 
 typedef struct SyncThreads SyncThreads;
 
-/* Starts `count` threads. NULL with errno set when that fails. */
+/* Starts 1 to SYNC_THREADS_MAX threads, all signals blocked. NULL with errno set on failure. */
 SyncThreads *sync_threads_start(int count, const SyncCalls *calls);
 
 /* Readable while finished jobs wait to be taken. */
