@@ -1,0 +1,1 @@
+"""What the broker means, whatever protocol asks: partitions, topics, groups."""
