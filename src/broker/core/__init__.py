@@ -1,0 +1,1 @@
+"""What the broker means: topics, partitions, groups, transactions, replication."""
