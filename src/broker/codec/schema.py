@@ -2,7 +2,7 @@
 
 The facts stand in messages.txt, whose head explains the notation. Importing this module only cuts
 that text into blocks; a message is parsed when it is first used, and compiled for one version when
-that version is first used. What runs then is native (broker._native.wire.schema).
+that version is first used. What runs then is native (broker._native.wire.schema*).
 
     value, end = schema.request(3).decode(12, body)
     body = schema.response(3).encode(12, {"topics": [{"name": "a", "partitions": []}]})
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker._native.wire.schema import Field, Program, Struct
+from broker._native.wire.schema_decoder import decode
+from broker._native.wire.schema_encoder import encode
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -90,7 +92,7 @@ class Message:
         return version in self.flexible
 
     def program(self, version: int) -> Program:
-        """Return what decodes and encodes this version; loops may keep it.
+        """Return what the native codec runs for this version.
 
         Raises:
             ValueError: there is no such version.
@@ -109,7 +111,7 @@ class Message:
         Raises:
             PeerError: the bytes are not such a message.
         """
-        return self.program(version).decode(data, offset)
+        return decode(self.program(version), data, offset)
 
     def encode(self, version: int, value: Fields) -> bytes:
         """Return the bytes of the message.
@@ -117,7 +119,7 @@ class Message:
         Raises:
             ValueError: a value is not of its field's type, or a name is no field's.
         """
-        return self.program(version).encode(value)
+        return encode(self.program(version), value)
 
 
 def request(api_key: int) -> Message:

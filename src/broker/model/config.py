@@ -8,10 +8,10 @@ and what is allowed. Everything that holds values, the broker's and a topic's, i
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from broker.model import limits
 from broker.model.address import Address, parse_address
@@ -38,8 +38,7 @@ class Source(Enum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     """One place a value could come from: its name there, its text, its source."""
 
     name: str
@@ -47,8 +46,7 @@ class Synonym:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     """What DescribeConfigs tells about one key; synonyms go from the most specific on."""
 
     name: str

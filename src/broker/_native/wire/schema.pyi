@@ -1,7 +1,4 @@
 from collections.abc import Iterable
-from typing import Any
-
-from typing_extensions import Buffer
 
 class Field:
     def __init__(
@@ -28,5 +25,3 @@ class Struct:
 
 class Program:
     def __init__(self, title: str, root: Struct) -> None: ...
-    def decode(self, data: Buffer, offset: int = 0) -> tuple[dict[str, Any], int]: ...
-    def encode(self, value: dict[str, Any]) -> bytes: ...
