@@ -1,1 +1,1 @@
-"""What the broker means, whatever protocol asks: partitions, topics, groups."""
+"""What the broker means: topics, partitions, groups; no sockets, no wire formats."""

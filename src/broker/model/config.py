@@ -8,10 +8,10 @@ and what is allowed. Everything that holds values, the broker's and a topic's, i
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from broker.model import limits
 from broker.model.address import Address, parse_address
@@ -38,8 +38,7 @@ class Source(Enum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     """One place a value could come from: its name there, its text, its source."""
 
     name: str
@@ -47,8 +46,7 @@ class Synonym:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     """What DescribeConfigs tells about one key; synonyms go from the most specific on."""
 
     name: str
@@ -126,6 +124,11 @@ class Config(Values):
         return self._origins
 
     @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return Path(self.text("log.dirs")).absolute()
+
+    @property
     def listeners(self) -> tuple[Address, ...]:
         """The addresses to listen on."""
         return tuple(map(parse_address, self.words("listeners")))
@@ -191,20 +194,34 @@ class Config(Values):
                 f"group.min.session.timeout.ms={shortest} is above"
                 f" group.max.session.timeout.ms={longest}"
             )
-        if not self.listeners:
-            raise ConfigError("listeners is empty: give at least one HOST:PORT")
-        advertised = self.advertised_listeners
-        if advertised and len(advertised) != len(self.listeners):
+        data_dir = self.text("log.dirs")
+        if not data_dir or "," in data_dir:
+            raise ConfigError(f"log.dirs={data_dir!r}: name one directory")
+        _check_listeners(self.listeners, self.advertised_listeners, self.flag("polylog.insecure"))
+
+
+def _check_listeners(
+    listeners: tuple[Address, ...], advertised: tuple[Address, ...], is_insecure_accepted: bool
+) -> None:
+    if not listeners:
+        raise ConfigError("listeners is empty: give at least one HOST:PORT")
+    for address in listeners:
+        if not (address.is_loopback or is_insecure_accepted):
             raise ConfigError(
-                f"advertised.listeners has {len(advertised)} addresses for"
-                f" {len(self.listeners)} listeners: give one for each, or none"
+                f"{address} can be reached from other machines and there is no authentication:"
+                " listen on 127.0.0.1, or accept that with --set polylog.insecure=true"
             )
-        for address in advertised:
-            if address.is_wildcard:
-                raise ConfigError(
-                    f"advertised.listeners: clients cannot connect to {address}; name a host"
-                    " that they can reach, or leave the setting out"
-                )
+    if advertised and len(advertised) != len(listeners):
+        raise ConfigError(
+            f"advertised.listeners has {len(advertised)} addresses for {len(listeners)} listeners:"
+            " give one for each, or none"
+        )
+    for address in advertised:
+        if address.is_wildcard or address.port == 0:
+            raise ConfigError(
+                f"advertised.listeners: clients cannot connect to {address}; name a host and port"
+                " that they can reach, or leave the setting out"
+            )
 
 
 def load(
