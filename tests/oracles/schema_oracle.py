@@ -78,14 +78,15 @@ def _encode_value(
     if kind in FORMATS:
         return struct.pack(FORMATS[kind], value)
     if kind == "{}":
-        if version not in field.nullable:
-            return _encode_struct(field.fields, version, value, is_flexible)
         if value is None:
             return b"\xff"
-        return b"\x01" + _encode_struct(field.fields, version, value, is_flexible)
+        mark = b"\x01" if version in field.nullable else b""
+        return mark + _encode_struct(field.fields, version, value, is_flexible)
     is_compact = is_flexible and not field.is_plain
     size = -1 if value is None else len(value.encode() if kind == "string" else value)
-    prefix = varint(size + 1) if is_compact else struct.pack(">h" if kind == "string" else ">i", size)
+    prefix = (
+        varint(size + 1) if is_compact else struct.pack(">h" if kind == "string" else ">i", size)
+    )
     if value is None:
         return prefix
     if not kind.startswith("[]"):
