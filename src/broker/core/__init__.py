@@ -1,1 +1,1 @@
-"""What the broker means: topics, partitions, groups, transactions, replication."""
+"""What the broker means: topics, partitions, groups; no sockets, no wire formats."""

@@ -21,6 +21,7 @@ from broker.model.identifiers import id_to_text, random_id
 from broker.storage import checkpoint
 
 LOCK = "broker.lock"
+PROBE = ".probe"
 _META_VERSION = "1"
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,10 @@ class LogDir:
         self._lock.truncate(0)
         self._lock.write(f"pid {os.getpid()} on {socket.gethostname()}, {addresses}\n")
         self._lock.flush()
+
+    def probe(self) -> None:
+        """Write and sync a small file; StorageError when this disk takes none any more."""
+        file_ops.write_file_atomic(str(self.path / PROBE), b"")
 
     def close(self) -> None:
         """Free the directory for the next broker."""
