@@ -60,6 +60,7 @@ cdef class Turn:
     cdef bint is_running                  # a turn is going on: its end will see to everything
     cdef bint is_requested
 
+    cdef void forget(self, WatchOwner* owner) noexcept
     cdef bint has_work(self)
     cpdef request_end(self)
 

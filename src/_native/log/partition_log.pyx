@@ -127,6 +127,23 @@ cdef class Turn:
             self.finished_tail.next = waiter
         self.finished_tail = waiter
 
+    cdef void forget(self, WatchOwner* owner) noexcept:
+        """Take an owner that is about to end off the list of the woken."""
+        cdef WatchOwner* before = NULL
+        cdef WatchOwner* other = self.woken
+        if not owner.is_woken:
+            return
+        while other != owner:
+            before = other
+            other = other.woken_next
+        if before == NULL:
+            self.woken = owner.woken_next
+        else:
+            before.woken_next = owner.woken_next
+        if self.woken_tail == owner:
+            self.woken_tail = before
+        owner.is_woken = False
+
     cdef bint has_work(self):
         return self.dirty or self.finished != NULL or self.woken != NULL
 

@@ -231,6 +231,7 @@ class _Process:
                 offset, content = log.producer_snapshot()
                 await self._on_disk(partial(self._partitions.write_snapshot, log, offset, content))
             elif kind == OFFLINE:
+                self._tick_groups()  # who waits in a group of this log is told now
                 await self._on_disk(self._log_dir.probe)
 
     async def _write_checkpoint(self) -> None:
