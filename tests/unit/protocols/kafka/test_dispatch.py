@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_an_unexpected_failure_later_closes_too(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) == 1
 
 
-def _raising(error: Exception):  # noqa: ANN202
+def _raising(error: Exception) -> Callable[..., None]:
     def fail(*_: object) -> None:
         raise error
 

@@ -66,7 +66,7 @@ def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
         (new("a", configs=[{"name": "retention.ms", "value": "soon"}]), 40),
         (new("a", configs=[{"name": "retention.ms", "value": None}]), 40),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 @pytest.mark.parametrize("validate_only", [False, True])
 def test_what_cannot_be_created_is_refused_with_its_own_error(
