@@ -82,7 +82,11 @@ class BrokerProcess:
         self._stdout.write_bytes(b"")
         with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
-                self.command(), stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env={k: v for k, v in os.environ.items() if not k.startswith("BROKER_")},
             )
 
     def start(self) -> None:
@@ -162,10 +166,25 @@ class BrokerProcess:
         assert not complaints, "broker logged:\n" + "\n".join(new)
 
     def private_memory(self) -> int:
-        """Return the bytes of anonymous memory that are resident (RssAnon)."""
+        """Return the bytes of anonymous memory that are resident."""
+        return self._memory("RssAnon")
+
+    def resident_memory(self) -> int:
+        """Return the bytes that are resident, mapped files included."""
+        return self._memory("VmRSS")
+
+    def peak_memory(self) -> int:
+        """Return the most that was resident since `forget_peak_memory`."""
+        return self._memory("VmHWM")
+
+    def forget_peak_memory(self) -> None:
+        """Let the peak begin at what is resident now (proc_pid_clear_refs(5))."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def _memory(self, name: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"RssAnon:\s+(\d+) kB", status)
-        assert found is not None
+        found = re.search(rf"{name}:\s+(\d+) kB", status)
+        assert found is not None, status
         return int(found.group(1)) * 1024
 
     def open_files(self) -> int:

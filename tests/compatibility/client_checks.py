@@ -49,7 +49,9 @@ class ClientChecks:
     def test_keys_headers_and_nulls_come_back(self, client: Client, topic: str) -> None:
         client.create_topic(topic)
         sent = [
-            Record(b"value", key=b"key", headers=(("a", b"1"), ("a", b"2"), ("bytes", b"\x00\xff"))),
+            Record(
+                b"value", key=b"key", headers=(("a", b"1"), ("a", b"2"), ("bytes", b"\x00\xff"))
+            ),
             Record(b"no key"),
             Record(None, key=b"tombstone"),
             Record(b"", key=b""),
