@@ -58,7 +58,9 @@ class BrokerProcess:
 
     is_ours = True
 
-    def __init__(self, folder: Path, *, settings: Sequence[str] = (), listen: str = "127.0.0.1:0"):
+    def __init__(
+        self, folder: Path, *, settings: Sequence[str] = (), listen: str = "127.0.0.1:0"
+    ) -> None:
         """Prepare a broker with its data and what it prints under `folder`; `start` starts it."""
         self.data_dir = folder / "data"
         self.settings = tuple(settings)
@@ -189,7 +191,7 @@ class BrokerProcess:
 
     def open_files(self) -> int:
         """Return how many descriptors the process holds."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 
 Broker = BrokerProcess | ExternalBroker

@@ -44,7 +44,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def broker(shared_broker: Broker) -> Iterator[Broker]:
-    """The shared broker, looked over after each test."""
+    """Lend the shared broker and look it over after the test."""
     if isinstance(shared_broker, BrokerProcess) and not shared_broker.is_running:
         shared_broker.restart()
     yield shared_broker
@@ -76,6 +76,6 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name that no other test has."""
+    """Return a topic name that no other test has."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")
     return f"{name[:80]}-{uuid.uuid4().hex[:8]}"

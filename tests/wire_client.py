@@ -8,7 +8,7 @@ decoders; frames and headers are written here, so that they can be written wrong
 import socket
 import struct
 from collections import deque
-from typing import Any
+from typing import Any, Self
 
 from broker.codec import schema
 
@@ -34,7 +34,7 @@ class WireClient:
         self._correlation_id = 0
         self._waiting: deque[tuple[str, int, int]] = deque()
 
-    def __enter__(self) -> "WireClient":
+    def __enter__(self) -> Self:
         """Return itself."""
         return self
 

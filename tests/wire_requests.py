@@ -10,6 +10,12 @@ PRODUCE_VERSION = 9
 ALL = -1
 
 
+def assert_serves(address: str) -> None:
+    """Fail unless a new connection is answered at once."""
+    with WireClient(address, timeout_s=5.0) as client:
+        assert client.request("ApiVersions", 0, {})["error_code"] == 0
+
+
 def create_topic(client: WireClient, topic: str, partitions: int = 1, **configs: str) -> None:
     """Create a topic."""
     response = client.request(

@@ -47,11 +47,11 @@ class GroupMember:
         return self._state().get("assignment", [])
 
     def has_read(self, count: int) -> bool:
-        """True once it has read so many records."""
+        """Return whether it has read so many records."""
         return self._state().get("read", 0) == count
 
     def has_committed(self, count: int) -> bool:
-        """True once it has committed so many records."""
+        """Return whether it has committed so many records."""
         return self._state().get("committed", 0) == count
 
     def kill(self) -> None:

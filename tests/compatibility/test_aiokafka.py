@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker_process import Broker
+from tests.compatibility.aiokafka_client import connect
 from tests.compatibility.client import Client
 from tests.compatibility.client_checks import ClientChecks
-from tests.compatibility.aiokafka_client import connect
 
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    """A client of the shared broker."""
+    """Connect to the shared broker."""
     client = connect(broker.address)
     yield client
     client.close()

@@ -12,7 +12,7 @@ from tests.compatibility.confluent_client import connect
 
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Client]:
-    """A client of the shared broker."""
+    """Connect to the shared broker."""
     client = connect(broker.address)
     yield client
     client.close()

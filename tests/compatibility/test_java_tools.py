@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -158,7 +157,7 @@ def test_dump_log_segments_finds_our_indexes_true(
             batch = Batch([b"x" * 1_000], timestamp=1_700_000_000_000 + place)
             wire_requests.produce(client, topic, batch.encode())
     assert broker.stop() == 0
-    folder: Path = broker.data_dir / f"{topic}-0"
+    folder = broker.data_dir / f"{topic}-0"
     indexes = [*folder.glob("*.index"), *folder.glob("*.timeindex")]
     assert len(indexes) == 2
 
