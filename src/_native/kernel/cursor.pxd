@@ -1,0 +1,182 @@
+"""The one bounds-checked way to read bytes that somebody else wrote.
+
+A Cursor is a pointer and what is left after it. Every read goes through `cursor_take`, the only
+place that compares a length with what is there. The `cursor_*` readers return a ReadStatus and
+store the value only when it is READ_DONE; the `load_*` functions read from a pointer that
+`cursor_take` has already granted. Fixed-size integers are big-endian; varints are those of Kafka's
+protocol guide ("Protocol Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
+
+Header only: whoever cimports it compiles it in, so no module depends on another at run time.
+"""
+
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
+
+
+cdef struct Cursor:
+    const uint8_t* next
+    size_t left
+
+
+cdef enum ReadStatus:
+    READ_DONE = 0
+    READ_SHORT = -1      # fewer bytes are left than the value needs
+    READ_OVERLONG = -2   # a varint that does not fit its type
+
+
+cdef inline const uint8_t* cursor_take(Cursor* cursor, size_t size) noexcept nogil:
+    """Return the next `size` bytes and step over them, or NULL when fewer are left."""
+    cdef const uint8_t* taken = cursor.next
+    if size > cursor.left:
+        return NULL
+    cursor.next += size
+    cursor.left -= size
+    return taken
+
+
+# ---- unchecked loads, for bytes that cursor_take granted ---------------------------------------
+
+cdef inline uint16_t load_uint16(const uint8_t* bytes) noexcept nogil:
+    return <uint16_t>((<uint32_t>bytes[0] << 8) | bytes[1])
+
+
+cdef inline uint32_t load_uint32(const uint8_t* bytes) noexcept nogil:
+    # gcc and clang make one load and one byte swap of this, whatever the alignment.
+    return ((<uint32_t>bytes[0] << 24) | (<uint32_t>bytes[1] << 16)
+            | (<uint32_t>bytes[2] << 8) | <uint32_t>bytes[3])
+
+
+cdef inline uint64_t load_uint64(const uint8_t* bytes) noexcept nogil:
+    return ((<uint64_t>bytes[0] << 56) | (<uint64_t>bytes[1] << 48)
+            | (<uint64_t>bytes[2] << 40) | (<uint64_t>bytes[3] << 32)
+            | (<uint64_t>bytes[4] << 24) | (<uint64_t>bytes[5] << 16)
+            | (<uint64_t>bytes[6] << 8) | <uint64_t>bytes[7])
+
+
+cdef inline int16_t load_int16(const uint8_t* bytes) noexcept nogil:
+    return <int16_t>load_uint16(bytes)
+
+
+cdef inline int32_t load_int32(const uint8_t* bytes) noexcept nogil:
+    return <int32_t>load_uint32(bytes)
+
+
+cdef inline int64_t load_int64(const uint8_t* bytes) noexcept nogil:
+    return <int64_t>load_uint64(bytes)
+
+
+# ---- checked readers ---------------------------------------------------------------------------
+
+cdef inline ReadStatus cursor_int8(Cursor* cursor, int8_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 1)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = <int8_t>bytes[0]
+    return READ_DONE
+
+
+cdef inline ReadStatus cursor_uint8(Cursor* cursor, uint8_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 1)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = bytes[0]
+    return READ_DONE
+
+
+cdef inline ReadStatus cursor_int16(Cursor* cursor, int16_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 2)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = load_int16(bytes)
+    return READ_DONE
+
+
+cdef inline ReadStatus cursor_uint16(Cursor* cursor, uint16_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 2)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = load_uint16(bytes)
+    return READ_DONE
+
+
+cdef inline ReadStatus cursor_int32(Cursor* cursor, int32_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 4)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = load_int32(bytes)
+    return READ_DONE
+
+
+cdef inline ReadStatus cursor_uint32(Cursor* cursor, uint32_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 4)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = load_uint32(bytes)
+    return READ_DONE
+
+
+cdef inline ReadStatus cursor_int64(Cursor* cursor, int64_t* value) noexcept nogil:
+    cdef const uint8_t* bytes = cursor_take(cursor, 8)
+    if bytes == NULL:
+        return READ_SHORT
+    value[0] = load_int64(bytes)
+    return READ_DONE
+
+
+# ---- varints -----------------------------------------------------------------------------------
+
+cdef inline ReadStatus cursor_unsigned_varint(Cursor* cursor, uint32_t* value) noexcept nogil:
+    """Read at most five bytes; bits above the 32nd are refused."""
+    cdef uint32_t sum = 0
+    cdef int shift = 0
+    cdef const uint8_t* byte
+    while shift < 35:
+        byte = cursor_take(cursor, 1)
+        if byte == NULL:
+            return READ_SHORT
+        if shift == 28 and byte[0] > 0x0F:
+            return READ_OVERLONG
+        sum |= <uint32_t>(byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            value[0] = sum
+            return READ_DONE
+        shift += 7
+    return READ_OVERLONG
+
+
+cdef inline ReadStatus cursor_unsigned_varlong(Cursor* cursor, uint64_t* value) noexcept nogil:
+    """Read at most ten bytes; bits above the 64th are refused."""
+    cdef uint64_t sum = 0
+    cdef int shift = 0
+    cdef const uint8_t* byte
+    while shift < 70:
+        byte = cursor_take(cursor, 1)
+        if byte == NULL:
+            return READ_SHORT
+        if shift == 63 and byte[0] > 0x01:
+            return READ_OVERLONG
+        sum |= <uint64_t>(byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            value[0] = sum
+            return READ_DONE
+        shift += 7
+    return READ_OVERLONG
+
+
+cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept nogil:
+    """Read a zigzag varint: 0, -1, 1, -2 are written 0, 1, 2, 3."""
+    cdef uint32_t folded = 0
+    cdef ReadStatus status = cursor_unsigned_varint(cursor, &folded)
+    if status == READ_DONE:
+        value[0] = <int32_t>((folded >> 1) ^ (~(folded & 1) + 1))
+    return status
+
+
+cdef inline ReadStatus cursor_varlong(Cursor* cursor, int64_t* value) noexcept nogil:
+    """Read a zigzag varint of 64 bits."""
+    cdef uint64_t folded = 0
+    cdef ReadStatus status = cursor_unsigned_varlong(cursor, &folded)
+    if status == READ_DONE:
+        value[0] = <int64_t>((folded >> 1) ^ (~(folded & 1) + 1))
+    return status

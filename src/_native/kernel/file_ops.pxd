@@ -1,0 +1,25 @@
+"""The only door to file syscalls; see file_ops.pyx for what each promises.
+
+Sizes and results are bytes; a negative result is -errno. All are thread-safe and need no GIL.
+"""
+
+from libc.stdint cimport int64_t
+
+cdef int file_open(const char* path, int flags, int mode) noexcept nogil
+cdef int file_close(int fd) noexcept nogil
+cdef ssize_t file_pread(int fd, void* into, size_t size, int64_t position) noexcept nogil
+cdef ssize_t file_pwrite(int fd, const void* data, size_t size, int64_t position) noexcept nogil
+cdef int file_allocate(int fd, int64_t position, int64_t size) noexcept nogil
+cdef int file_truncate(int fd, int64_t size) noexcept nogil
+cdef int64_t file_size(int fd) noexcept nogil
+cdef int file_start_writeback(int fd) noexcept nogil
+cdef int file_sync_data(int fd) noexcept nogil
+cdef int file_sync(int fd) noexcept nogil
+cdef int file_sync_folder(const char* path) noexcept nogil
+cdef int file_rename(const char* source, const char* target) noexcept nogil
+cdef int file_remove(const char* path) noexcept nogil
+cdef int file_make_folder(const char* path, int mode) noexcept nogil
+cdef void* file_map(int fd, size_t size, int protection) noexcept nogil
+cdef int file_unmap(void* address, size_t size) noexcept nogil
+cdef void file_mark_dirty(const void* address, size_t size) noexcept nogil
+cdef ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexcept nogil

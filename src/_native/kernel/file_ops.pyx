@@ -1,0 +1,320 @@
+"""The only door to file syscalls, for native code (file_ops.pxd) and for Python.
+
+Every operation goes through one table of C functions (file_ops_table.h). The broker runs on the
+real one; `start_recording` puts one in its place that writes every operation down and fails those
+that `fail` names, so that tests see and break exactly what the disk would.
+
+For native code: results are bytes or 0, negative ones -errno; EINTR is dealt with; `file_pwrite`
+writes all or fails; a sync is never repeated; `file_map` returns NULL with errno set when it
+fails. For Python: `StorageError` names operation, path and reason, its cause is the OSError; a
+file that is not there is a FileNotFoundError. Files are made with mode 0600, folders with 0700.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.errno cimport EEXIST, ENOENT
+from libc.stdint cimport int64_t
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY
+
+import os
+
+from broker.model.errors import StorageError
+
+
+cdef extern from "kernel/file_ops_table.h" nogil:
+    ctypedef struct FileTable:
+        int (*open)(const char* path, int flags, int mode) noexcept nogil
+        int (*close)(int fd) noexcept nogil
+        ssize_t (*pread)(int fd, void* into, size_t size, int64_t position) noexcept nogil
+        ssize_t (*pwrite)(int fd, const void* data, size_t size, int64_t position) noexcept nogil
+        int (*allocate)(int fd, int64_t position, int64_t size) noexcept nogil
+        int (*truncate)(int fd, int64_t size) noexcept nogil
+        int64_t (*size)(int fd) noexcept nogil
+        int (*start_writeback)(int fd) noexcept nogil
+        int (*sync_data)(int fd) noexcept nogil
+        int (*sync)(int fd) noexcept nogil
+        int (*sync_folder)(const char* path) noexcept nogil
+        int (*rename)(const char* source, const char* target) noexcept nogil
+        int (*remove)(const char* path) noexcept nogil
+        int (*make_folder)(const char* path, int mode) noexcept nogil
+        void* (*map)(int fd, size_t size, int protection) noexcept nogil
+        int (*unmap)(void* address, size_t size) noexcept nogil
+        void (*mark_dirty)(const void* address, size_t size) noexcept nogil
+        ssize_t (*send)(int out_fd, int fd, int64_t position, size_t size) noexcept nogil
+
+    const FileTable file_table_real
+    const FileTable* file_table()
+    void file_table_use(const FileTable* table)
+
+cdef extern from "kernel/file_ops_recording.h" nogil:
+    ctypedef struct FileOperation:
+        int kind
+        int64_t position
+        int64_t size
+        int64_t result
+        const char* path
+        const char* bytes
+        size_t bytes_size
+        FileOperation* next
+
+    const FileTable file_table_recording
+    const char* file_operation_name(int kind)
+    void recording_clear()
+    int recording_fail(int kind, const char* path_part, int error, int after, int times)
+    int64_t recording_operations(const FileOperation** first)
+
+
+# ---- for native code ---------------------------------------------------------------------------
+
+cdef int file_open(const char* path, int flags, int mode) noexcept nogil:
+    return file_table().open(path, flags, mode)
+
+
+cdef int file_close(int fd) noexcept nogil:
+    return file_table().close(fd)
+
+
+cdef ssize_t file_pread(int fd, void* into, size_t size, int64_t position) noexcept nogil:
+    return file_table().pread(fd, into, size, position)
+
+
+cdef ssize_t file_pwrite(int fd, const void* data, size_t size, int64_t position) noexcept nogil:
+    return file_table().pwrite(fd, data, size, position)
+
+
+cdef int file_allocate(int fd, int64_t position, int64_t size) noexcept nogil:
+    return file_table().allocate(fd, position, size)
+
+
+cdef int file_truncate(int fd, int64_t size) noexcept nogil:
+    return file_table().truncate(fd, size)
+
+
+cdef int64_t file_size(int fd) noexcept nogil:
+    return file_table().size(fd)
+
+
+cdef int file_start_writeback(int fd) noexcept nogil:
+    return file_table().start_writeback(fd)
+
+
+cdef int file_sync_data(int fd) noexcept nogil:
+    return file_table().sync_data(fd)
+
+
+cdef int file_sync(int fd) noexcept nogil:
+    return file_table().sync(fd)
+
+
+cdef int file_sync_folder(const char* path) noexcept nogil:
+    return file_table().sync_folder(path)
+
+
+cdef int file_rename(const char* source, const char* target) noexcept nogil:
+    return file_table().rename(source, target)
+
+
+cdef int file_remove(const char* path) noexcept nogil:
+    return file_table().remove(path)
+
+
+cdef int file_make_folder(const char* path, int mode) noexcept nogil:
+    return file_table().make_folder(path, mode)
+
+
+cdef void* file_map(int fd, size_t size, int protection) noexcept nogil:
+    return file_table().map(fd, size, protection)
+
+
+cdef int file_unmap(void* address, size_t size) noexcept nogil:
+    return file_table().unmap(address, size)
+
+
+cdef void file_mark_dirty(const void* address, size_t size) noexcept nogil:
+    file_table().mark_dirty(address, size)
+
+
+cdef ssize_t file_send(int out_fd, int fd, int64_t position, size_t size) noexcept nogil:
+    return file_table().send(out_fd, fd, position, size)
+
+
+# ---- for Python --------------------------------------------------------------------------------
+
+cdef int64_t done(int64_t result, str operation, path) except -1:
+    """Return a result that is none of failure, or raise what -errno means."""
+    if result >= 0:
+        return result
+    cause = OSError(-result, os.strerror(-result), os.fspath(path))
+    if result == -ENOENT:
+        raise cause
+    raise StorageError(f"{operation} {os.fspath(path)}: {cause.strerror}") from cause
+
+
+cdef int open_file(path, int flags) except -1:
+    cdef bytes name = os.fsencode(path)
+    cdef const char* c_name = name
+    cdef int fd
+    with nogil:
+        fd = file_open(c_name, flags, 0o600)
+    return <int>done(fd, "open", path)
+
+
+def read_file(path):
+    """Return all bytes of a file."""
+    cdef int fd = open_file(path, O_RDONLY)
+    cdef bytes content
+    cdef char* into
+    cdef int64_t present, count
+    try:
+        present = done(file_size(fd), "size", path)
+        content = PyBytes_FromStringAndSize(NULL, present)
+        into = PyBytes_AS_STRING(content)
+        with nogil:
+            count = file_pread(fd, into, <size_t>present, 0)
+        return content[:done(count, "read", path)]
+    finally:
+        file_close(fd)
+
+
+def write_file_atomic(path, data):
+    """Replace a file so that a crash leaves the old or the new content; durable on return.
+
+    One writer per path at a time: the new content is first written to PATH.tmp.
+    """
+    target = os.fspath(path)
+    temporary = target + ".tmp"
+    try:
+        write_synced(temporary, data)
+        rename(temporary, target)
+    except (OSError, StorageError):
+        name = os.fsencode(temporary)
+        file_remove(name)  # whatever comes back: the first failure is the one to report
+        raise
+    sync_folder(os.path.dirname(target) or ".")
+
+
+cdef int write_synced(path, data) except -1:
+    cdef Py_buffer view
+    cdef int fd
+    cdef int64_t written
+    cdef int synced, closed
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC)
+        with nogil:
+            written = file_pwrite(fd, view.buf, <size_t>view.len, 0)
+            synced = file_sync(fd) if written >= 0 else 0
+            closed = file_close(fd)
+    finally:
+        PyBuffer_Release(&view)
+    done(written, "write", path)
+    done(synced, "sync", path)
+    return <int>done(closed, "close", path)
+
+
+def make_folder(path):
+    """Make a folder where there is none yet; durable after a `sync_folder` of its parent."""
+    cdef bytes name = os.fsencode(path)
+    cdef int result = file_make_folder(name, 0o700)
+    if result != -EEXIST:
+        done(result, "make_folder", path)
+
+
+def remove(path):
+    """Remove a file or an empty folder."""
+    cdef bytes name = os.fsencode(path)
+    cdef const char* c_name = name
+    cdef int result
+    with nogil:  # freeing the blocks of a large file takes its time
+        result = file_remove(c_name)
+    done(result, "remove", path)
+
+
+def rename(source, target):
+    """Rename a file or folder, replacing a file or an empty folder of that name."""
+    cdef bytes source_name = os.fsencode(source)
+    cdef bytes target_name = os.fsencode(target)
+    done(file_rename(source_name, target_name), "rename", source)
+
+
+def sync_folder(path):
+    """Make durable which names a folder holds."""
+    cdef bytes name = os.fsencode(path)
+    cdef const char* c_name = name
+    cdef int result
+    with nogil:
+        result = file_sync_folder(c_name)
+    done(result, "sync_folder", path)
+
+
+def list_folder(path):
+    """Return the names in a folder, sorted."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError as error:
+        done(-error.errno, "list_folder", path)
+
+
+def size(path):
+    """Return the size of a file in bytes."""
+    cdef int fd = open_file(path, O_RDONLY)
+    try:
+        return done(file_size(fd), "size", path)
+    finally:
+        file_close(fd)
+
+
+# ---- recording, for tests ----------------------------------------------------------------------
+
+def start_recording():
+    """Forget what was recorded and planned to fail, and record from now on."""
+    recording_clear()
+    file_table_use(&file_table_recording)
+
+
+def stop_recording():
+    """Go back to the real table; what was recorded can still be read."""
+    file_table_use(&file_table_real)
+
+
+def recorded():
+    """Return the operations so far as tuples (op, path, position, size, data, result).
+
+    `path` is absolute. `data` holds the bytes of "write" and "mark_dirty" and the target path of
+    "rename", else nothing. `position` holds the flags of "open", `size` the mode of "open" and
+    "make_folder". `result` is negative when the operation failed: -errno.
+    """
+    cdef const FileOperation* operation
+    cdef int64_t count = recording_operations(&operation)
+    if count < 0:
+        raise StorageError("recorded: more operations than the record holds")
+    operations = []
+    while count > 0:
+        operations.append((
+            file_operation_name(operation.kind).decode(),
+            os.fsdecode(<bytes>operation.path),
+            operation.position,
+            operation.size,
+            operation.bytes[:operation.bytes_size],
+            operation.result,
+        ))
+        operation = operation.next
+        count -= 1
+    return operations
+
+
+def fail(op, path_part, errno, after=0, times=1):
+    """Fail the operation after `after` others of this name on paths that contain `path_part`.
+
+    The `times` - 1 that follow it fail too; a failing operation does nothing on the disk.
+    Call it after `start_recording`.
+    """
+    cdef bytes part = os.fsencode(path_part)
+    cdef int kind = 0
+    if file_table() != &file_table_recording:
+        raise RuntimeError("fail: start_recording was not called")
+    while file_operation_name(kind) != NULL and file_operation_name(kind).decode() != op:
+        kind += 1
+    if file_operation_name(kind) == NULL:
+        raise ValueError(f"fail: no operation is called {op!r}")
+    done(recording_fail(kind, part, errno, after, times), "fail", path_part)

@@ -1,0 +1,422 @@
+/* The recording table. Paths come from the kernel (/proc/self/fd, /proc/self/maps), so a file
+ * opened before the recording, renamed or mapped is still called by its right name. */
+#define _GNU_SOURCE
+#include "kernel/file_ops_recording.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    KIND_OPEN,
+    KIND_CLOSE,
+    KIND_READ,
+    KIND_WRITE,
+    KIND_ALLOCATE,
+    KIND_TRUNCATE,
+    KIND_SIZE,
+    KIND_START_WRITEBACK,
+    KIND_SYNC_DATA,
+    KIND_SYNC,
+    KIND_SYNC_FOLDER,
+    KIND_RENAME,
+    KIND_REMOVE,
+    KIND_MAKE_FOLDER,
+    KIND_MAP,
+    KIND_UNMAP,
+    KIND_MARK_DIRTY,
+    KIND_SEND,
+    KINDS,
+};
+
+static const char *const kind_names[KINDS] = {
+    [KIND_OPEN] = "open",
+    [KIND_CLOSE] = "close",
+    [KIND_READ] = "read",
+    [KIND_WRITE] = "write",
+    [KIND_ALLOCATE] = "allocate",
+    [KIND_TRUNCATE] = "truncate",
+    [KIND_SIZE] = "size",
+    [KIND_START_WRITEBACK] = "start_writeback",
+    [KIND_SYNC_DATA] = "sync_data",
+    [KIND_SYNC] = "sync",
+    [KIND_SYNC_FOLDER] = "sync_folder",
+    [KIND_RENAME] = "rename",
+    [KIND_REMOVE] = "remove",
+    [KIND_MAKE_FOLDER] = "make_folder",
+    [KIND_MAP] = "map",
+    [KIND_UNMAP] = "unmap",
+    [KIND_MARK_DIRTY] = "mark_dirty",
+    [KIND_SEND] = "send",
+};
+
+typedef struct Fault {
+    int kind;
+    int error;
+    int after;
+    int times;
+    char path_part[NAME_MAX + 1];
+} Fault;
+
+typedef struct Call {
+    int kind;
+    int64_t position;
+    int64_t size;
+    const void *bytes; /* written or stored; the target path of a rename */
+    size_t bytes_size;
+    char path[PATH_MAX];
+    char target[PATH_MAX]; /* of a rename */
+} Call;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static FileOperation *first;
+static FileOperation **last_next = &first;
+static int64_t recorded_count;
+static size_t recorded_bytes;
+static int64_t lost_count;
+static Fault faults[FAULTS_MAX];
+static int fault_count;
+
+const char *file_operation_name(int kind) {
+    return kind >= 0 && kind < KINDS ? kind_names[kind] : NULL;
+}
+
+void recording_clear(void) {
+    pthread_mutex_lock(&lock);
+    while (first) {
+        FileOperation *next = first->next;
+        free(first);
+        first = next;
+    }
+    last_next = &first;
+    recorded_count = 0;
+    recorded_bytes = 0;
+    lost_count = 0;
+    fault_count = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+int recording_fail(int kind, const char *path_part, int error, int after, int times) {
+    if (strlen(path_part) > NAME_MAX) {
+        return -ENAMETOOLONG;
+    }
+    pthread_mutex_lock(&lock);
+    int result = fault_count < FAULTS_MAX ? 0 : -ENOSPC;
+    if (result == 0) {
+        Fault *fault = &faults[fault_count++];
+        *fault = (Fault){.kind = kind, .error = error, .after = after, .times = times};
+        strcpy(fault->path_part, path_part);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int64_t recording_operations(const FileOperation **operations) {
+    pthread_mutex_lock(&lock);
+    *operations = first;
+    int64_t count = lost_count ? -ENOBUFS : recorded_count;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+/* An absolute path without links, also for a file that does not exist (yet) in a folder that
+ * does. */
+static void canonical_path(const char *path, char into[PATH_MAX]) {
+    if (realpath(path, into)) {
+        return;
+    }
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t folder_size = slash ? (size_t)(slash - path) + 1 : 0;
+    if (folder_size < sizeof folder) {
+        memcpy(folder, path, folder_size);
+        folder[folder_size] = 0;
+        if (realpath(slash ? folder : ".", into) && strlen(into) + strlen(name) + 2 <= PATH_MAX) {
+            strcat(strcat(into, "/"), name);
+            return;
+        }
+    }
+    snprintf(into, PATH_MAX, "%s", path);
+}
+
+static void path_of_fd(int fd, char into[PATH_MAX]) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, into, PATH_MAX - 1);
+    into[size > 0 ? size : 0] = 0;
+}
+
+/* Finds the file behind an address and the address's position in it. */
+static void path_of_address(const void *address, char into[PATH_MAX], int64_t *position) {
+    unsigned long wanted = (unsigned long)address;
+    char line[PATH_MAX + 128];
+    into[0] = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long first_byte;
+        unsigned long end;
+        unsigned long offset;
+        int path_at = 0;
+        sscanf(line, "%lx-%lx %*s %lx %*s %*s %n", &first_byte, &end, &offset, &path_at);
+        if (path_at > 0 && first_byte <= wanted && wanted < end) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(into, PATH_MAX, "%.*s", PATH_MAX - 1, line + path_at);
+            *position = (int64_t)(offset + (wanted - first_byte));
+            break;
+        }
+    }
+    if (maps) {
+        fclose(maps);
+    }
+}
+
+/* ---- one operation ------------------------------------------------------------------------ */
+
+/* From begin to finish no other operation runs. */
+static void begin(Call *call, int kind, int64_t position, int64_t size) {
+    pthread_mutex_lock(&lock);
+    call->kind = kind;
+    call->position = position;
+    call->size = size;
+    call->bytes = NULL;
+    call->bytes_size = 0;
+    call->path[0] = 0;
+    call->target[0] = 0;
+}
+
+static void begin_on_fd(Call *call, int kind, int fd, int64_t position, int64_t size) {
+    begin(call, kind, position, size);
+    path_of_fd(fd, call->path);
+}
+
+static void begin_on_path(Call *call, int kind, const char *path, int64_t position, int64_t size) {
+    begin(call, kind, position, size);
+    canonical_path(path, call->path);
+}
+
+static void begin_on_address(Call *call, int kind, const void *address, size_t size) {
+    begin(call, kind, 0, (int64_t)size);
+    path_of_address(address, call->path, &call->position);
+}
+
+/* Returns 0, or the -errno that this operation was told to fail with. */
+static int planned_failure(const Call *call) {
+    for (int i = 0; i < fault_count; i++) {
+        Fault *fault = &faults[i];
+        if (fault->kind != call->kind || fault->times == 0 ||
+            !(strstr(call->path, fault->path_part) || strstr(call->target, fault->path_part))) {
+            continue;
+        }
+        if (fault->after > 0) {
+            fault->after--;
+            continue;
+        }
+        fault->times--;
+        return -fault->error;
+    }
+    return 0;
+}
+
+/* Copies the call, its path and its bytes into one block; NULL when the record is full. */
+static FileOperation *copy_of(const Call *call, int64_t result) {
+    size_t path_size = strlen(call->path) + 1;
+    size_t whole_size = sizeof(FileOperation) + path_size + call->bytes_size;
+    if (whole_size > RECORDED_BYTES_MAX - recorded_bytes) {
+        return NULL;
+    }
+    FileOperation *operation = malloc(whole_size);
+    if (operation) {
+        char *path = (char *)(operation + 1);
+        memcpy(path, call->path, path_size);
+        if (call->bytes_size) {
+            memcpy(path + path_size, call->bytes, call->bytes_size);
+        }
+        *operation = (FileOperation){
+            .kind = call->kind, .position = call->position, .size = call->size, .result = result,
+            .path = path, .bytes = path + path_size, .bytes_size = call->bytes_size};
+        recorded_bytes += whole_size;
+    }
+    return operation;
+}
+
+static int64_t finish(const Call *call, int64_t result) {
+    FileOperation *operation = copy_of(call, result);
+    if (operation) {
+        *last_next = operation;
+        last_next = &operation->next;
+        recorded_count++;
+    } else {
+        lost_count++;
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+static int recorded_open(const char *path, int flags, int mode) {
+    Call call;
+    begin_on_path(&call, KIND_OPEN, path, flags, mode);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.open(path, flags, mode));
+}
+
+static int recorded_close(int fd) {
+    Call call;
+    begin_on_fd(&call, KIND_CLOSE, fd, 0, 0);
+    int failure = planned_failure(&call);
+    int result = file_table_real.close(fd); /* also when it fails: the descriptor is gone */
+    return (int)finish(&call, failure ? failure : result);
+}
+
+static ssize_t recorded_pread(int fd, void *into, size_t size, int64_t position) {
+    Call call;
+    begin_on_fd(&call, KIND_READ, fd, position, (int64_t)size);
+    int failure = planned_failure(&call);
+    return finish(&call, failure ? failure : file_table_real.pread(fd, into, size, position));
+}
+
+static ssize_t recorded_pwrite(int fd, const void *bytes, size_t size, int64_t position) {
+    Call call;
+    begin_on_fd(&call, KIND_WRITE, fd, position, (int64_t)size);
+    call.bytes = bytes;
+    call.bytes_size = size;
+    int failure = planned_failure(&call);
+    return finish(&call, failure ? failure : file_table_real.pwrite(fd, bytes, size, position));
+}
+
+static int recorded_allocate(int fd, int64_t position, int64_t size) {
+    Call call;
+    begin_on_fd(&call, KIND_ALLOCATE, fd, position, size);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.allocate(fd, position, size));
+}
+
+static int recorded_truncate(int fd, int64_t size) {
+    Call call;
+    begin_on_fd(&call, KIND_TRUNCATE, fd, 0, size);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.truncate(fd, size));
+}
+
+static int64_t recorded_size(int fd) {
+    Call call;
+    begin_on_fd(&call, KIND_SIZE, fd, 0, 0);
+    int failure = planned_failure(&call);
+    return finish(&call, failure ? failure : file_table_real.size(fd));
+}
+
+static int recorded_start_writeback(int fd) {
+    Call call;
+    begin_on_fd(&call, KIND_START_WRITEBACK, fd, 0, 0);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.start_writeback(fd));
+}
+
+static int recorded_sync_data(int fd) {
+    Call call;
+    begin_on_fd(&call, KIND_SYNC_DATA, fd, 0, 0);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.sync_data(fd));
+}
+
+static int recorded_sync(int fd) {
+    Call call;
+    begin_on_fd(&call, KIND_SYNC, fd, 0, 0);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.sync(fd));
+}
+
+static int recorded_sync_folder(const char *path) {
+    Call call;
+    begin_on_path(&call, KIND_SYNC_FOLDER, path, 0, 0);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.sync_folder(path));
+}
+
+static int recorded_rename(const char *source, const char *target) {
+    Call call;
+    begin_on_path(&call, KIND_RENAME, source, 0, 0);
+    canonical_path(target, call.target);
+    call.bytes = call.target;
+    call.bytes_size = strlen(call.target);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.rename(source, target));
+}
+
+static int recorded_remove(const char *path) {
+    Call call;
+    begin_on_path(&call, KIND_REMOVE, path, 0, 0);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.remove(path));
+}
+
+static int recorded_make_folder(const char *path, int mode) {
+    Call call;
+    begin_on_path(&call, KIND_MAKE_FOLDER, path, 0, mode);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.make_folder(path, mode));
+}
+
+static void *recorded_map(int fd, size_t size, int protection) {
+    Call call;
+    begin_on_fd(&call, KIND_MAP, fd, 0, (int64_t)size);
+    int failure = planned_failure(&call);
+    void *address = failure ? NULL : file_table_real.map(fd, size, protection);
+    int error = failure ? -failure : errno;
+    finish(&call, address ? 0 : -error);
+    errno = error;
+    return address;
+}
+
+static int recorded_unmap(void *address, size_t size) {
+    Call call;
+    begin_on_address(&call, KIND_UNMAP, address, size);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.unmap(address, size));
+}
+
+/* A store cannot fail, so no fault is looked for. */
+static void recorded_mark_dirty(const void *address, size_t size) {
+    Call call;
+    begin_on_address(&call, KIND_MARK_DIRTY, address, size);
+    call.bytes = address;
+    call.bytes_size = size;
+    file_table_real.mark_dirty(address, size);
+    finish(&call, 0);
+}
+
+static ssize_t recorded_send(int out_fd, int fd, int64_t position, size_t size) {
+    Call call;
+    begin_on_fd(&call, KIND_SEND, fd, position, (int64_t)size);
+    int failure = planned_failure(&call);
+    return finish(&call, failure ? failure : file_table_real.send(out_fd, fd, position, size));
+}
+
+const FileTable file_table_recording = {
+    .open = recorded_open,
+    .close = recorded_close,
+    .pread = recorded_pread,
+    .pwrite = recorded_pwrite,
+    .allocate = recorded_allocate,
+    .truncate = recorded_truncate,
+    .size = recorded_size,
+    .start_writeback = recorded_start_writeback,
+    .sync_data = recorded_sync_data,
+    .sync = recorded_sync,
+    .sync_folder = recorded_sync_folder,
+    .rename = recorded_rename,
+    .remove = recorded_remove,
+    .make_folder = recorded_make_folder,
+    .map = recorded_map,
+    .unmap = recorded_unmap,
+    .mark_dirty = recorded_mark_dirty,
+    .send = recorded_send,
+};

@@ -1,0 +1,41 @@
+/* A table that does what the real one does, writes every operation down and can be told to fail.
+ *
+ * Operations run one at a time, so the order of the record is the order on the disk. */
+#ifndef BROKER_FILE_OPS_RECORDING_H
+#define BROKER_FILE_OPS_RECORDING_H
+
+#include "kernel/file_ops_table.h"
+
+enum {
+    RECORDED_BYTES_MAX = 256 << 20, /* of paths and written bytes kept; what comes after is lost */
+    FAULTS_MAX = 16,                /* failures waiting to happen */
+};
+
+typedef struct FileOperation {
+    int kind;         /* index of the name, see file_operation_name */
+    int64_t position; /* in the file; the flags of an open */
+    int64_t size;     /* asked for; the mode of an open or make_folder */
+    int64_t result;   /* bytes, descriptor or 0; -errno */
+    const char *path; /* absolute; the source of a rename */
+    const void *bytes; /* written or stored bytes; the target path of a rename */
+    size_t bytes_size;
+    struct FileOperation *next;
+} FileOperation;
+
+extern const FileTable file_table_recording;
+
+/* Name of a kind, NULL behind the last. */
+const char *file_operation_name(int kind);
+
+/* Forgets all operations and faults. */
+void recording_clear(void);
+
+/* Lets the operation fail that comes after `after` others of this kind whose path contains
+ * `path_part`, and the `times` - 1 that follow it. -ENOSPC when there are FAULTS_MAX already. */
+int recording_fail(int kind, const char *path_part, int error, int after, int times);
+
+/* First operation and how many there are; they stay until recording_clear. -ENOBUFS when some
+ * were lost. */
+int64_t recording_operations(const FileOperation **first);
+
+#endif

@@ -1,0 +1,49 @@
+/* Every syscall on files, as one table of functions.
+ *
+ * The broker runs on `file_table_real`; tests put a table in its place that records, fails or
+ * simulates. Results are bytes or 0, negative ones -errno. All functions are thread-safe. */
+#ifndef BROKER_FILE_OPS_TABLE_H
+#define BROKER_FILE_OPS_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct FileTable {
+    /* A descriptor, opened with O_CLOEXEC besides the flags given. */
+    int (*open)(const char *path, int flags, int mode);
+    int (*close)(int fd);
+    /* Fewer bytes than asked only at the end of the file. */
+    ssize_t (*pread)(int fd, void *into, size_t size, int64_t position);
+    /* All bytes or -errno: what a short write left is written by another. */
+    ssize_t (*pwrite)(int fd, const void *bytes, size_t size, int64_t position);
+    /* Reserves blocks and makes the file reach to position + size; never glibc's emulation. */
+    int (*allocate)(int fd, int64_t position, int64_t size);
+    int (*truncate)(int fd, int64_t size);
+    int64_t (*size)(int fd);
+    /* Begins to write dirty pages and does not wait: a hint that proves nothing. */
+    int (*start_writeback)(int fd);
+    /* fdatasync and fsync. Called once, whatever comes back: after a failure the kernel takes the
+     * lost pages for clean, so a second call would succeed and prove nothing. */
+    int (*sync_data)(int fd);
+    int (*sync)(int fd);
+    int (*sync_folder)(const char *path);
+    int (*rename)(const char *source, const char *target);
+    int (*remove)(const char *path); /* a file, or an empty folder */
+    int (*make_folder)(const char *path, int mode);
+    /* The first `size` bytes of the file, shared; NULL with errno set on failure. */
+    void *(*map)(int fd, size_t size, int protection);
+    int (*unmap)(void *address, size_t size);
+    /* Says that bytes of a mapping were stored; the real table has nothing to do. */
+    void (*mark_dirty)(const void *address, size_t size);
+    /* sendfile(2): bytes taken by the socket, which may be fewer. */
+    ssize_t (*send)(int out_fd, int fd, int64_t position, size_t size);
+} FileTable;
+
+extern const FileTable file_table_real;
+
+/* The table in use. */
+const FileTable *file_table(void);
+void file_table_use(const FileTable *table);
+
+#endif

@@ -1,0 +1,121 @@
+"""The threads that make appends durable: fdatasync without the GIL, results by eventfd.
+
+A partition log submits a job (which files, and which durable end that proves) and goes on. The
+threads sync one job after the other, longest waiter first, and put finished jobs on a list; the
+event loop watches `event_fd` and takes them back. What was appended before a job was submitted is
+durable when its result is 0. A failed sync is reported and never tried again: the kernel has
+already given up the pages (see "PostgreSQL's fsync() surprise", LWN 752063). A submitter has one
+job in flight per file, so the queue never holds more jobs than there are open logs.
+"""
+
+from libc.errno cimport errno
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+import os
+import select
+
+from broker._native.kernel.file_ops cimport (
+    file_start_writeback, file_sync, file_sync_data, file_truncate,
+)
+
+
+cdef extern from "log/sync_threads.h" nogil:
+    ctypedef struct SyncCalls:
+        int (*truncate)(int fd, int64_t size) noexcept nogil
+        int (*start_writeback)(int fd) noexcept nogil
+        int (*sync_data)(int fd) noexcept nogil
+        int (*sync)(int fd) noexcept nogil
+
+    SyncThreads* sync_threads_start(int count, const SyncCalls* calls)
+    int sync_threads_event_fd(const SyncThreads* threads)
+    void sync_threads_submit(SyncThreads* threads, SyncJob* job)
+    SyncJob* sync_threads_take_finished(SyncThreads* threads)
+    void sync_threads_stop(SyncThreads* threads)
+    void sync_threads_free(SyncThreads* threads)
+
+
+cdef class CommitThread:
+    """A number of sync threads and the eventfd that tells when jobs are finished."""
+
+    def __cinit__(self, int threads):
+        """Start the threads; `event_fd` becomes readable when a job is finished."""
+        cdef SyncCalls calls
+        calls.truncate = file_truncate
+        calls.start_writeback = file_start_writeback
+        calls.sync_data = file_sync_data
+        calls.sync = file_sync
+        self.threads = sync_threads_start(threads, &calls)
+        if self.threads == NULL:
+            raise OSError(errno, f"cannot start {threads} sync threads: {os.strerror(errno)}")
+        self.event_fd = sync_threads_event_fd(self.threads)
+
+    def __dealloc__(self):
+        if self.threads == NULL:
+            return
+        with nogil:
+            sync_threads_stop(self.threads)
+        free_own(sync_threads_take_finished(self.threads), <void*>self)
+        sync_threads_free(self.threads)
+
+    cdef void submit(self, SyncJob* job) noexcept nogil:
+        sync_threads_submit(self.threads, job)
+
+    cdef SyncJob* take_finished(self) noexcept nogil:
+        return sync_threads_take_finished(self.threads)
+
+    def stop(self):
+        """Finish every job that was submitted and end the threads; later jobs fail at once."""
+        with nogil:
+            sync_threads_stop(self.threads)
+
+    # ---- the same for Python code; not to be mixed with native submitters of one CommitThread ----
+
+    def submit_files(self, list fds, int folder_fd=-1, *, int64_t target=0, int64_t truncate_to=-1):
+        """Queue a job: these files, then a folder."""
+        cdef SyncJob* job
+        cdef int i
+        cdef int count = len(fds)
+        if not 0 < count < SYNC_JOB_FILES_MAX:
+            raise ValueError(f"submit_files: 1 to {SYNC_JOB_FILES_MAX - 1} files, got {count}")
+        job = <SyncJob*>calloc(1, sizeof(SyncJob))
+        if job == NULL:
+            raise MemoryError
+        for i in range(SYNC_JOB_FILES_MAX):
+            job.fds[i] = -1
+        try:
+            for i in range(count):
+                job.fds[i] = fds[i]
+        except BaseException:
+            free(job)
+            raise
+        job.fds[count] = folder_fd
+        job.is_folder[count] = True
+        job.owner = <void*>self
+        job.target = target
+        job.truncate_to = truncate_to
+        self.submit(job)
+
+    def wait_finished(self, int timeout_ms):
+        """Return (target, result) of what finished, in order; nothing after `timeout_ms`."""
+        cdef SyncJob* jobs
+        cdef SyncJob* job
+        poll = select.poll()
+        poll.register(self.event_fd, select.POLLIN)
+        poll.poll(timeout_ms)
+        jobs = job = self.take_finished()
+        finished = []
+        while job != NULL:
+            finished.append((job.target, job.result))
+            job = job.next
+        free_own(jobs, <void*>self)
+        return finished
+
+
+cdef void free_own(SyncJob* job, void* owner) noexcept:
+    cdef SyncJob* following
+    while job != NULL:
+        following = job.next
+        if job.owner == owner:
+            free(job)
+        job = following

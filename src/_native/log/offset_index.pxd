@@ -1,0 +1,39 @@
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+cdef enum:
+    INDEX_TAIL_MAX = 1024   # entries held in memory; the older half goes when it is full
+    INDEX_INTERVAL_DEFAULT = 4096
+
+cdef struct IndexEntry:
+    int32_t relative_offset       # of the batch's last record, from the segment's base offset
+    uint32_t position             # where that batch starts
+    int64_t max_timestamp         # largest so far in the segment, or -1: not larger than before
+    int32_t timestamp_offset      # relative offset that goes with it
+
+# The entries of one segment: `tail` holds the newest, of which the first `tail_stored` are already
+# in the files; the files hold `stored` offset and `stored_times` time entries.
+cdef struct OffsetIndex:
+    IndexEntry* tail
+    int32_t tail_count
+    int32_t tail_capacity
+    int32_t tail_stored
+    int64_t stored
+    int64_t stored_times
+    int64_t last_timestamp        # the newest time entry, and the relative offset it names
+    int32_t last_timestamp_offset
+
+
+cdef void index_init(OffsetIndex* index) noexcept nogil
+cdef void index_free(OffsetIndex* index) noexcept nogil
+cdef int index_append(
+    OffsetIndex* index, int32_t relative_offset, uint32_t position, int64_t max_timestamp,
+    int32_t timestamp_offset) noexcept nogil
+cdef bint index_is_full(OffsetIndex* index) noexcept nogil
+cdef int index_store(OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
+cdef int index_attach(OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
+cdef int64_t index_floor_offset(
+    OffsetIndex* index, const char* offset_path, int32_t relative_offset) noexcept nogil
+cdef int64_t index_floor_position(
+    OffsetIndex* index, const char* offset_path, int64_t position) noexcept nogil
+cdef int64_t index_floor_time(
+    OffsetIndex* index, const char* time_path, int64_t timestamp) noexcept nogil

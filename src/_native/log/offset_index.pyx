@@ -1,0 +1,252 @@
+"""The sparse index of a segment: offset → position and timestamp → offset, in Kafka's files.
+
+    .index      int32 relative offset of a batch's last record | int32 position of that batch
+    .timeindex  int64 largest timestamp so far | int32 relative offset of the record that has it
+
+An entry is added per `index.interval.bytes` of log, so a lookup ends with a scan of a few headers.
+The newest entries stay in memory, because readers are mostly there; older ones are searched in the
+file by pread, so an idle or sealed segment holds no memory, mapping or descriptor.
+
+Crash rule: the files are written without a sync and never trusted past the recovery point; after an
+unclean stop they are thrown away and rebuilt from the log.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memmove
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_WRONLY
+
+from broker._native.kernel.big_endian cimport store_uint32, store_uint64
+from broker._native.kernel.cursor cimport load_int32, load_int64, load_uint32
+from broker._native.kernel.file_ops cimport (
+    file_close,
+    file_open,
+    file_pread,
+    file_pwrite,
+    file_size,
+)
+
+cdef enum:
+    OFFSET_ENTRY_SIZE = 8
+    TIME_ENTRY_SIZE = 12
+    TAIL_CAPACITY_MIN = 8
+
+
+cdef void index_init(OffsetIndex* index) noexcept nogil:
+    index.tail = NULL
+    index.tail_count = index.tail_capacity = index.tail_stored = 0
+    index.stored = index.stored_times = 0
+    index.last_timestamp = -1
+    index.last_timestamp_offset = 0
+
+
+cdef void index_free(OffsetIndex* index) noexcept nogil:
+    free(index.tail)
+    index_init(index)
+
+
+cdef bint index_is_full(OffsetIndex* index) noexcept nogil:
+    """Whether index_store must run before the next entry."""
+    return index.tail_count == INDEX_TAIL_MAX
+
+
+cdef int index_append(
+        OffsetIndex* index, int32_t relative_offset, uint32_t position, int64_t max_timestamp,
+        int32_t timestamp_offset) noexcept nogil:
+    """Add an entry. -1: no memory, or the tail is full; the index only gets sparser by it."""
+    cdef int32_t capacity
+    cdef IndexEntry* entry
+    cdef void* grown
+    if index.tail_count == index.tail_capacity:
+        if index.tail_capacity == INDEX_TAIL_MAX:
+            return -1
+        capacity = index.tail_capacity * 2 if index.tail_capacity > 0 else TAIL_CAPACITY_MIN
+        grown = realloc(index.tail, capacity * sizeof(IndexEntry))
+        if grown == NULL:
+            return -1
+        index.tail = <IndexEntry*>grown
+        index.tail_capacity = capacity
+    entry = &index.tail[index.tail_count]
+    entry.relative_offset = relative_offset
+    entry.position = position
+    entry.timestamp_offset = timestamp_offset
+    entry.max_timestamp = -1
+    if max_timestamp > index.last_timestamp:
+        entry.max_timestamp = index.last_timestamp = max_timestamp
+        index.last_timestamp_offset = timestamp_offset
+    index.tail_count += 1
+    return 0
+
+
+cdef int write_entries(const char* path, const uint8_t* entries, size_t size,
+                       int64_t position) noexcept nogil:
+    cdef int fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
+    cdef ssize_t written
+    if fd < 0:
+        return fd
+    written = file_pwrite(fd, entries, size, position)
+    file_close(fd)
+    return 0 if written >= 0 else <int>written
+
+
+cdef int index_store(OffsetIndex* index, const char* offset_path,
+                     const char* time_path) noexcept nogil:
+    """Write what is not in the files yet and make room in the tail. 0 or -errno."""
+    cdef int32_t count = index.tail_count - index.tail_stored, i, times = 0, dropped
+    cdef IndexEntry* entry
+    cdef uint8_t* offsets
+    cdef uint8_t* stamps
+    cdef int status
+    if count > 0:
+        offsets = <uint8_t*>malloc(count * (OFFSET_ENTRY_SIZE + TIME_ENTRY_SIZE))
+        if offsets == NULL:
+            return -12  # ENOMEM
+        stamps = offsets + count * OFFSET_ENTRY_SIZE
+        for i in range(count):
+            entry = &index.tail[index.tail_stored + i]
+            store_uint32(offsets + i * OFFSET_ENTRY_SIZE, entry.relative_offset)
+            store_uint32(offsets + i * OFFSET_ENTRY_SIZE + 4, entry.position)
+            if entry.max_timestamp >= 0:
+                store_uint64(stamps + times * TIME_ENTRY_SIZE, entry.max_timestamp)
+                store_uint32(stamps + times * TIME_ENTRY_SIZE + 8, entry.timestamp_offset)
+                times += 1
+        status = write_entries(
+            offset_path, offsets, count * OFFSET_ENTRY_SIZE, index.stored * OFFSET_ENTRY_SIZE)
+        if status == 0 and times > 0:
+            status = write_entries(
+                time_path, stamps, times * TIME_ENTRY_SIZE, index.stored_times * TIME_ENTRY_SIZE)
+        free(offsets)
+        if status < 0:
+            return status
+        index.stored += count
+        index.stored_times += times
+        index.tail_stored = index.tail_count
+    if index.tail_count == INDEX_TAIL_MAX:
+        dropped = INDEX_TAIL_MAX // 2
+        memmove(index.tail, index.tail + dropped, (INDEX_TAIL_MAX - dropped) * sizeof(IndexEntry))
+        index.tail_count -= dropped
+        index.tail_stored -= dropped
+    return 0
+
+
+cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil:
+    cdef int fd = file_open(path, O_RDONLY, 0)
+    cdef int64_t size
+    if fd < 0:
+        return 0
+    size = file_size(fd)
+    file_close(fd)
+    return size // entry_size if size > 0 else 0
+
+
+cdef int index_attach(OffsetIndex* index, const char* offset_path,
+                      const char* time_path) noexcept nogil:
+    """Take over the files of a segment that was closed cleanly. 0 or -errno."""
+    cdef uint8_t last[TIME_ENTRY_SIZE]
+    cdef int fd
+    index_free(index)
+    index.stored = entries_in(offset_path, OFFSET_ENTRY_SIZE)
+    index.stored_times = entries_in(time_path, TIME_ENTRY_SIZE)
+    if index.stored_times > 0:
+        fd = file_open(time_path, O_RDONLY, 0)
+        if fd < 0:
+            return fd
+        if file_pread(fd, last, TIME_ENTRY_SIZE,
+                      (index.stored_times - 1) * TIME_ENTRY_SIZE) == TIME_ENTRY_SIZE:
+            index.last_timestamp = load_int64(last)
+            index.last_timestamp_offset = load_int32(last + 8)
+        file_close(fd)
+    return 0
+
+
+# ---- lookups: the newest entry at or below a bound ------------------------------------------------
+
+cdef enum Field:
+    BY_OFFSET
+    BY_POSITION
+
+
+cdef inline int64_t tail_key(IndexEntry* entry, Field field) noexcept nogil:
+    return entry.relative_offset if field == BY_OFFSET else entry.position
+
+
+cdef int64_t floor_in_file(const char* path, int64_t count, Field field,
+                           int64_t bound) noexcept nogil:
+    # Position of the last stored entry whose key is <= bound; 0 when there is none or on an error:
+    # then the scan starts at the beginning, which is slower and as right.
+    cdef int64_t low = 0, high = count, middle, found = 0, key
+    cdef uint8_t entry[OFFSET_ENTRY_SIZE]
+    cdef int fd
+    if count == 0:
+        return 0
+    fd = file_open(path, O_RDONLY, 0)
+    if fd < 0:
+        return 0
+    while low < high:
+        middle = (low + high) // 2
+        if file_pread(fd, entry, OFFSET_ENTRY_SIZE, middle * OFFSET_ENTRY_SIZE) != OFFSET_ENTRY_SIZE:
+            found = 0
+            break
+        key = load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
+        if key <= bound:
+            found = load_uint32(entry + 4)
+            low = middle + 1
+        else:
+            high = middle
+    file_close(fd)
+    return found
+
+
+cdef int64_t floor_of(OffsetIndex* index, const char* path, Field field,
+                      int64_t bound) noexcept nogil:
+    cdef int32_t low = 0, high = index.tail_count, middle
+    if high == 0 or tail_key(&index.tail[0], field) > bound:
+        return floor_in_file(path, index.stored - index.tail_stored, field, bound)
+    while low < high:
+        middle = (low + high) // 2
+        if tail_key(&index.tail[middle], field) <= bound:
+            low = middle + 1
+        else:
+            high = middle
+    return index.tail[low - 1].position
+
+
+cdef int64_t index_floor_offset(OffsetIndex* index, const char* offset_path,
+                                int32_t relative_offset) noexcept nogil:
+    """A position at or before the batch that holds an offset, at most an interval before it."""
+    return floor_of(index, offset_path, BY_OFFSET, relative_offset)
+
+
+cdef int64_t index_floor_position(OffsetIndex* index, const char* offset_path,
+                                  int64_t position) noexcept nogil:
+    """The last indexed start of a batch at or below a position."""
+    return floor_of(index, offset_path, BY_POSITION, position)
+
+
+cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path,
+                              int64_t timestamp) noexcept nogil:
+    """A relative offset at or before the first record as new as `timestamp`; 0 when unknown."""
+    cdef int64_t low = 0, high = index.stored_times, middle, found = 0
+    cdef uint8_t entry[TIME_ENTRY_SIZE]
+    cdef int32_t i
+    cdef int fd
+    for i in range(index.tail_count - 1, index.tail_stored - 1, -1):
+        if 0 <= index.tail[i].max_timestamp < timestamp:
+            return index.tail[i].timestamp_offset
+    if high == 0:
+        return 0
+    fd = file_open(time_path, O_RDONLY, 0)
+    if fd < 0:
+        return 0
+    while low < high:
+        middle = (low + high) // 2
+        if file_pread(fd, entry, TIME_ENTRY_SIZE, middle * TIME_ENTRY_SIZE) != TIME_ENTRY_SIZE:
+            found = 0
+            break
+        if load_int64(entry) < timestamp:
+            found = load_int32(entry + 8)
+            low = middle + 1
+        else:
+            high = middle
+    file_close(fd)
+    return found

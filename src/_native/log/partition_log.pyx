@@ -1,0 +1,743 @@
+"""The hot state of one partition: its segments, ends, producers, and who waits for what.
+
+    log start offset <= high watermark <= durable end (group-commit) <= log end offset
+
+An append takes the next offsets, goes to the active segment's file (small batches staged until the
+turn of the loop ends, then one write for all of them) and makes the log dirty. `flush` at the end
+of the turn writes what is staged. What an acknowledgement waits for depends on the durability word:
+
+    os            the high watermark follows the write: the page cache has the bytes
+    group-commit  the commit thread syncs the file; when it has, everything appended before the
+                  sync began is durable, and the high watermark follows to there
+
+A failed write or sync takes the log offline for good: what the page cache still shows may not be on
+the disk, so nothing of it may be acknowledged (reliability.md 5.1). Nothing is ever retried.
+
+A roll opens the next segment at once; the sealed file's tail is cut and the old file, the new file
+and the folder are synced by the same job that makes the first batch of the new one durable.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset, strerror
+from posix.fcntl cimport O_DIRECTORY, O_RDONLY
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.file_ops cimport (
+    file_close,
+    file_open,
+    file_pread,
+    file_remove,
+    file_size,
+    file_sync_data,
+    file_sync_folder,
+    file_truncate,
+)
+from broker._native.log.commit cimport CommitThread, SyncJob
+from broker._native.log.offset_index cimport (
+    index_attach,
+    index_floor_time,
+    index_free,
+)
+from broker._native.log.producer_state cimport (
+    SEQUENCE_NEXT,
+    ProducerBatch,
+    SequenceStatus,
+    producers_check,
+    producers_free,
+    producers_init,
+    producers_restore,
+    producers_snapshot,
+    producers_update,
+    sequence_add,
+)
+from broker._native.log.record_batch cimport (
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_END,
+    BATCH_OK,
+    BatchInfo,
+    BatchStatus,
+    batch_assign,
+    batch_check_crc,
+    batch_header,
+    batch_validate,
+)
+from broker._native.log.segment cimport PATH_SIZE, Segment
+
+import logging
+
+from broker._native.log import record_batch
+from broker.model.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+cdef enum:
+    STAGED_BATCH_MAX = 8 << 10     # larger batches are written at once: no second copy
+    STAGED_MAX = 64 << 10
+    STAGED_MIN = 4 << 10
+    RECOVERY_CHUNK = 1 << 20
+
+# Kinds of Turn.events.
+ROLLED = 1
+OFFLINE = 2
+
+
+cdef class Turn:
+    """What one turn of the loop changed and what follows from it, for the whole broker."""
+
+    def __cinit__(self, CommitThread commit):
+        self.commit = commit
+        self.dirty = []
+        self.events = []
+
+    cdef void flush(self):
+        """Write what the turn staged; arrange what its acknowledgements wait for."""
+        cdef list dirty = self.dirty
+        cdef PartitionLog log
+        self.is_requested = False
+        if not dirty:
+            return
+        self.dirty = []
+        for log in dirty:
+            log.flush()
+
+    cdef void take_synced(self):
+        """Let the logs whose sync has ended go on."""
+        cdef SyncJob* job = self.commit.take_finished()
+        cdef SyncJob* next_job
+        cdef PartitionLog log
+        while job != NULL:
+            next_job = job.next
+            log = <PartitionLog>job.owner
+            log.synced()
+            Py_DECREF(log)
+            job = next_job
+
+    cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept:
+        waiter.status = status
+        waiter.next = NULL
+        if self.finished == NULL:
+            self.finished = waiter
+        else:
+            self.finished_tail.next = waiter
+        self.finished_tail = waiter
+
+    cdef bint has_work(self):
+        return self.dirty or self.finished != NULL or self.woken != NULL
+
+    cpdef request_end(self):
+        """Have the loop end a turn soon, when something changed outside of one."""
+        if not self.is_running and not self.is_requested and self.schedule is not None:
+            self.is_requested = True
+            self.schedule()
+
+    def end(self):
+        """Write what is staged, where no loop runs (tests, tools)."""
+        self.flush()
+
+    def poll_synced(self):
+        """Take what the commit thread has finished (tests, and a broker that stops)."""
+        self.take_synced()
+
+
+cdef class PartitionLog:
+    """One partition's log. Created empty and closed; `open` makes it usable."""
+
+    def __cinit__(self, Turn turn, str topic, bytes topic_id, int32_t partition, str folder, *,
+                  bint is_group_commit=True, int64_t segment_bytes_max=1 << 30,
+                  int64_t segment_ms=7 * 24 * 3600 * 1000, int32_t batch_bytes_max=1048588,
+                  int32_t index_interval_bytes=4096, uint32_t producer_ids_max=100_000,
+                  int64_t producer_expiration_ms=24 * 3600 * 1000, bint is_plain=True):
+        self.turn = turn
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.folder = folder
+        self.folder_path = folder.encode()
+        self.segments = []
+        self.epochs = []
+        self.callbacks = []
+        self.unsealed = []
+        self.is_group_commit = is_group_commit
+        self.is_plain = is_plain
+        self.segment_ms = segment_ms
+        self.batch_bytes_max = batch_bytes_max
+        self.segment_bytes_max = segment_bytes_max
+        self.index_interval_bytes = index_interval_bytes
+        producers_init(&self.producers, producer_ids_max, producer_expiration_ms)
+        self.job.owner = <void*>self
+
+    def __dealloc__(self):
+        producers_free(&self.producers)
+        free(self.staged)
+
+    def __repr__(self):
+        return f"<PartitionLog {self.topic}-{self.partition} [{self.log_start_offset}, " \
+               f"{self.log_end_offset}) high watermark {self.high_watermark}>"
+
+    # ---- append -------------------------------------------------------------------------------
+
+    cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept:
+        """What an idempotent producer's batch is to this log; others are always next."""
+        if info.producer_id < 0:
+            return SEQUENCE_NEXT
+        return producers_check(
+            &self.producers, info.producer_id, info.producer_epoch, info.base_sequence,
+            info.record_count, self.turn.now_ms, duplicate)
+
+    cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info, int64_t* base_offset) noexcept:
+        """Append one validated batch; its base offset and leader epoch are patched in place."""
+        cdef Segment segment = self.active
+        cdef int status
+        if self.is_offline or self.is_deleted:
+            return LOG_OFFLINE
+        status = segment.open(False)
+        if status == 0 and self.must_roll(info):
+            status = self.roll()
+            segment = self.active
+        if status < 0:
+            self.fail(status)
+            return LOG_OFFLINE
+        base_offset[0] = self.log_end_offset
+        batch_assign(batch, self.log_end_offset, self.leader_epoch)
+        status = self.put(segment, batch, info.size)
+        if status < 0:
+            self.fail(status)
+            return LOG_OFFLINE
+        if segment.created_ms == 0:
+            segment.created_ms = self.turn.now_ms
+        segment.note(info, self.log_end_offset, self.index_interval_bytes)
+        self.remember_producer(info, self.log_end_offset)
+        self.log_end_offset += <int64_t>info.last_offset_delta + 1
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.turn.dirty.append(self)
+            self.turn.request_end()
+        return LOG_OK
+
+    cdef bint must_roll(self, BatchInfo* info) noexcept:
+        cdef Segment segment = self.active
+        if segment.size == 0:
+            return False
+        if segment.size + <int64_t>info.size > self.segment_bytes_max:
+            return True
+        if self.log_end_offset + info.last_offset_delta - segment.base_offset > INT32_MAX:
+            return True
+        return segment.created_ms > 0 and (
+            self.turn.now_ms - segment.created_ms > self.segment_ms)
+
+    cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept:
+        # Small batches wait for the end of the turn and share one write.
+        cdef int status
+        cdef uint32_t capacity
+        cdef void* grown
+        if size > STAGED_BATCH_MAX or self.staged_size + size > STAGED_MAX:
+            status = self.write_staged()
+            if status < 0:
+                return status
+            if size > STAGED_BATCH_MAX:
+                return segment.write(batch, size)
+        if self.staged_size + size > self.staged_capacity:
+            capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_MIN
+            while capacity < self.staged_size + size:
+                capacity *= 2
+            grown = realloc(self.staged, capacity)
+            if grown == NULL:
+                return -12  # ENOMEM
+            self.staged = <uint8_t*>grown
+            self.staged_capacity = capacity
+        memcpy(self.staged + self.staged_size, batch, size)
+        self.staged_size += <uint32_t>size
+        return 0
+
+    cdef int write_staged(self) noexcept:
+        cdef int status
+        if self.staged_size == 0:
+            return 0
+        status = self.active.write(self.staged, self.staged_size)
+        self.staged_size = 0
+        return status
+
+    cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept:
+        cdef ProducerBatch batch
+        if info.producer_id < 0 or info.record_count <= 0:
+            return
+        batch.first_sequence = info.base_sequence
+        batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
+        batch.base_offset = base_offset
+        batch.last_offset_delta = info.last_offset_delta
+        batch.timestamp = info.max_timestamp
+        # A table without room was refused by check_sequence; during recovery the newest win.
+        producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
+                         self.turn.now_ms)
+
+    cdef int roll(self) noexcept:
+        # The old file is cut and synced by the next job; until then it stays in `unsealed`.
+        cdef Segment segment
+        cdef int status = self.write_staged()
+        if status < 0:
+            return status
+        self.active.finish_index()
+        segment = Segment(self.folder_path, self.log_end_offset)
+        status = segment.open(True)
+        if status < 0:
+            return status
+        self.unsealed.append(self.active)
+        self.segments.append(segment)
+        self.active = segment
+        self.turn.events.append((ROLLED, self))
+        return 0
+
+    # ---- the end of a turn: write, sync, advance ----------------------------------------------
+
+    cdef void flush(self) noexcept:
+        """Write what is staged; then advance, or have the commit thread sync."""
+        cdef int status
+        self.is_dirty = False
+        if self.is_offline:
+            return
+        status = self.write_staged()
+        if self.staged_capacity > STAGED_MIN:
+            free(self.staged)
+            self.staged = NULL
+            self.staged_capacity = 0
+        if status < 0:
+            self.fail(status)
+            return
+        if not self.is_group_commit:
+            self.advance(self.log_end_offset, self.active, self.active.written)
+        if not self.job_is_running and (self.is_group_commit or self.unsealed):
+            self.start_sync()
+
+    cdef void start_sync(self) noexcept:
+        # One job in flight per log; all appended before it starts becomes durable together.
+        cdef Segment sealed
+        cdef int folder
+        self.job.fds[0] = self.job.fds[1] = self.job.fds[2] = -1
+        self.job.is_folder[0] = self.job.is_folder[1] = self.job.is_folder[2] = 0
+        self.job.truncate_to = -1
+        self.job.target = self.log_end_offset
+        self.job_segment = self.active
+        self.job_position = self.active.written
+        if self.unsealed:
+            sealed = <Segment>self.unsealed[0]
+            self.job.fds[0] = sealed.fd
+            self.job.truncate_to = sealed.written
+            if PyList_GET_SIZE(self.unsealed) > 1:
+                # Two rolls since the last sync: seal one after the other.
+                self.job.target = (<Segment>self.unsealed[1]).base_offset
+                self.job_segment = sealed
+                self.job_position = sealed.written
+            else:
+                folder = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
+                if folder < 0:
+                    self.fail(folder)
+                    return
+                self.job.fds[1] = self.active.fd
+                self.job.fds[2] = folder
+                self.job.is_folder[2] = 1
+        else:
+            self.job.fds[0] = self.active.fd
+        self.job_is_running = True
+        Py_INCREF(self)  # the job points here until `synced`
+        self.turn.commit.submit(&self.job)
+
+    cdef void synced(self) noexcept:
+        """The job has ended: everything it covered is durable, or the log is lost to us."""
+        cdef Segment sealed
+        self.job_is_running = False
+        if self.job.fds[2] >= 0:
+            file_close(self.job.fds[2])
+        if self.job.result < 0:
+            self.fail(self.job.result)
+            return
+        if self.is_offline:
+            return
+        if self.job.truncate_to >= 0:
+            sealed = <Segment>self.unsealed.pop(0)
+            sealed.reserved = sealed.written
+        if self.job.target > self.durable_end:
+            self.durable_end = self.job.target
+        if self.is_group_commit:
+            self.advance(self.durable_end, self.job_segment, self.job_position)
+        if self.unsealed or (self.is_group_commit and (
+                self.durable_end < self.log_end_offset) and self.staged_size == 0):
+            self.start_sync()
+
+    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept:
+        # Move the high watermark and let go of everything that waited for it.
+        cdef AckWaiter* waiter
+        if high_watermark <= self.high_watermark:
+            return
+        self.high_watermark = high_watermark
+        self.visible_segment = segment
+        self.visible_position = position
+        while self.acks_head != NULL and self.acks_head.offset <= high_watermark:
+            waiter = self.acks_head
+            self.acks_head = waiter.next
+            self.turn.finish(waiter, LOG_OK)
+        if self.callbacks:
+            self.call_back(True)
+        self.wake()
+
+    cdef void call_back(self, bint is_durable):
+        cdef list waiting = self.callbacks
+        self.callbacks = []
+        for offset, callback in waiting:
+            if is_durable and offset > self.high_watermark:
+                self.callbacks.append((offset, callback))
+            else:
+                callback(is_durable)
+
+    cdef void fail(self, int error) noexcept:
+        """Take the log offline for good and tell everyone who waits for it."""
+        if self.is_offline:
+            return
+        self.is_offline = True
+        logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
+                     "refused until the broker restarts on a working disk", self.topic,
+                     self.partition, self.folder, (<bytes>strerror(-error)).decode())
+        self.let_go()
+        self.turn.events.append((OFFLINE, self))
+
+    cdef void let_go(self) noexcept:
+        # Nobody who waits for this log will get what it waits for.
+        cdef AckWaiter* waiter
+        self.staged_size = 0
+        while self.acks_head != NULL:
+            waiter = self.acks_head
+            self.acks_head = waiter.next
+            self.turn.finish(waiter, LOG_OFFLINE)
+        self.call_back(False)
+        self.wake()
+        self.turn.request_end()
+
+    def retire(self):
+        """The partition is deleted: refuse everything from here on, and wake who waits."""
+        self.is_deleted = True
+        self.let_go()
+
+    # ---- waiting ------------------------------------------------------------------------------
+
+    cdef void wait(self, AckWaiter* waiter) noexcept:
+        """Hand the waiter back through Turn.finished once its offset is visible."""
+        waiter.next = NULL
+        if self.is_offline or waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, LOG_OFFLINE if self.is_offline else LOG_OK)
+            return
+        # Offsets are handed out in order, but a repeated batch waits for an older one.
+        cdef AckWaiter* before
+        if self.acks_head == NULL or waiter.offset < self.acks_head.offset:
+            waiter.next = self.acks_head
+            self.acks_head = waiter
+            if waiter.next == NULL:
+                self.acks_tail = waiter
+        elif waiter.offset >= self.acks_tail.offset:
+            self.acks_tail.next = waiter
+            self.acks_tail = waiter
+        else:
+            before = self.acks_head
+            while before.next.offset <= waiter.offset:
+                before = before.next
+            waiter.next = before.next
+            before.next = waiter
+
+    cdef void watch(self, Watch* watch) noexcept:
+        if watch.is_linked:
+            return
+        watch.is_linked = True
+        watch.previous = NULL
+        watch.next = self.watches
+        if self.watches != NULL:
+            self.watches.previous = watch
+        self.watches = watch
+
+    cdef void unwatch(self, Watch* watch) noexcept:
+        if not watch.is_linked:
+            return
+        watch.is_linked = False
+        if watch.previous != NULL:
+            watch.previous.next = watch.next
+        else:
+            self.watches = watch.next
+        if watch.next != NULL:
+            watch.next.previous = watch.previous
+
+    cdef void wake(self) noexcept:
+        # O(watches that were not ready yet).
+        cdef Watch* watch = self.watches
+        cdef WatchOwner* owner
+        while watch != NULL:
+            owner = watch.owner
+            if not watch.is_ready:
+                watch.is_ready = True
+                watch.ready_next = NULL
+                if owner.ready_head == NULL:
+                    owner.ready_head = watch
+                else:
+                    owner.ready_tail.ready_next = watch
+                owner.ready_tail = watch
+            if owner.is_parked and not owner.is_woken:
+                owner.is_woken = True
+                owner.woken_next = NULL
+                if self.turn.woken == NULL:
+                    self.turn.woken = owner
+                else:
+                    self.turn.woken_tail.woken_next = owner
+                self.turn.woken_tail = owner
+            watch = watch.next
+
+    # ---- read ---------------------------------------------------------------------------------
+
+    cdef Segment segment_of(self, int64_t offset):
+        # The last segment whose base offset is not above the offset.
+        cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self.segments), middle
+        if offset >= self.active.base_offset:
+            return self.active
+        while low < high:
+            middle = (low + high) // 2
+            if (<Segment>PyList_GET_ITEM(self.segments, middle)).base_offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return <Segment>PyList_GET_ITEM(self.segments, low - 1 if low > 0 else 0)
+
+    cdef Segment segment_after(self, Segment segment):
+        cdef Py_ssize_t place = self.segments.index(segment) + 1
+        return <Segment>self.segments[place] if place < len(self.segments) else None
+
+    cdef LogStatus slice(self, int64_t offset, int64_t size_max, bint at_least_one,
+                         LogSlice* found, PyObject** owner) noexcept:
+        """Find the whole batches from an offset on, in one segment, up to the high watermark.
+
+        `owner` receives a new reference to the Segment they lie in, whose file is open, when
+        found.size > 0. At least one batch whatever its size when `at_least_one`.
+        """
+        cdef Segment segment
+        cdef int64_t position, end, last
+        found.size = 0
+        found.next_offset = -1
+        owner[0] = NULL
+        if self.is_offline or self.is_deleted:
+            return LOG_OFFLINE
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            return LOG_OUT_OF_RANGE
+        if offset >= self.high_watermark:
+            return LOG_OK
+        segment = self.segment_of(offset)
+        while True:
+            if segment.open(False) < 0:
+                return LOG_OFFLINE
+            end = self.visible_position if segment is self.visible_segment else segment.written
+            position = segment.locate(offset)
+            if position < 0:
+                self.fail(<int>position)
+                return LOG_OFFLINE
+            if position < end:
+                break
+            if segment is self.visible_segment:
+                return LOG_OK
+            segment = self.segment_after(segment)
+            if segment is None:
+                return LOG_OK
+        last = segment.boundary(position, size_max, end)
+        if last == position and at_least_one:
+            last = segment.batch_end(position)
+        if last < 0:
+            self.fail(<int>last)
+            return LOG_OFFLINE
+        if last == position:
+            return LOG_OK
+        found.position = position
+        found.size = last - position
+        if last == end and segment is self.visible_segment:
+            found.next_offset = self.high_watermark
+            segment.remember(self.high_watermark, last)
+        owner[0] = <PyObject*>segment
+        Py_INCREF(segment)
+        return LOG_OK
+
+    cdef int64_t visible_bytes(self, int64_t offset) noexcept:
+        """About how many bytes a fetch from an offset could return: exact on the last segment."""
+        cdef Segment segment
+        cdef int64_t position
+        if offset >= self.high_watermark or self.is_offline:
+            return 0
+        segment = self.segment_of(offset)
+        if segment is not self.visible_segment:
+            return self.segment_bytes_max
+        position = segment.locate(offset)
+        return self.visible_position - position if position >= 0 else 0
+
+    @property
+    def last_stable_offset(self):
+        """First offset of the earliest open transaction, else the high watermark."""
+        return self.high_watermark
+
+    @property
+    def size(self):
+        """Bytes of log in all segments, without what is only reserved."""
+        return sum((<Segment>segment).size for segment in self.segments)
+
+    @property
+    def segment_base_offsets(self):
+        """Base offsets of the segments, oldest first."""
+        return [(<Segment>segment).base_offset for segment in self.segments]
+
+    def read(self, int64_t offset, int64_t size_max, bint at_least_one=True):
+        """Return whole batches from an offset on as bytes; b"" at the high watermark.
+
+        Raises IndexError outside of [log start offset, log end offset], StorageError offline.
+        """
+        cdef LogSlice found
+        cdef PyObject* owner
+        cdef ssize_t size
+        cdef bytes data
+        cdef Segment segment
+        cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
+        if status == LOG_OUT_OF_RANGE:
+            raise IndexError(f"offset {offset} of {self!r}")
+        if status == LOG_OFFLINE:
+            raise StorageError(f"{self!r} is offline")
+        if found.size == 0:
+            return b""
+        segment = <Segment>owner
+        Py_DECREF(segment)
+        data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>found.size)
+        size = file_pread(segment.fd, PyBytes_AS_STRING(data), <size_t>found.size,
+                          found.position)
+        if size != found.size:
+            self.fail(<int>size if size < 0 else -5)
+            raise StorageError(f"{self!r}: read {size} of {found.size} bytes")
+        return data
+
+    # ---- Python's append ----------------------------------------------------------------------
+
+    def append(self, bytes records):
+        """Append what a client sent for this partition.
+
+        Returns (status, base offset): status is 0, or ("batch" | "sequence" | "log", number) with
+        the BatchStatus, SequenceStatus or LogStatus that refused it, or ("duplicate", end offset)
+        for a batch that is already there, whose original base offset is returned.
+        """
+        cdef BatchInfo info
+        cdef ProducerBatch original
+        cdef int64_t base_offset = -1
+        cdef BatchStatus checked = batch_validate(
+            <const uint8_t*>PyBytes_AS_STRING(records), PyBytes_GET_SIZE(records), &info)
+        cdef SequenceStatus sequence
+        cdef LogStatus status
+        if checked != BATCH_OK:
+            return ("batch", checked), -1
+        if <int64_t>info.size > self.batch_bytes_max:
+            return ("size", self.batch_bytes_max), -1
+        sequence = self.check_sequence(&info, &original)
+        if sequence == 1:  # SEQUENCE_DUPLICATE
+            return ("duplicate", original.base_offset + original.last_offset_delta + 1), (
+                original.base_offset)
+        if sequence != SEQUENCE_NEXT:
+            return ("sequence", sequence), -1
+        copy = bytearray(records)
+        status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
+        return (0, base_offset) if status == LOG_OK else (("log", status), -1)
+
+    def append_internal(self, bytes batch):
+        """Append a batch of the broker's own and return its base offset.
+
+        Raises StorageError when the log is offline.
+        """
+        cdef BatchInfo info
+        cdef Cursor cursor
+        cdef int64_t base_offset = -1
+        copy = bytearray(batch)
+        cursor.next = <const uint8_t*><char*>copy
+        cursor.left = len(copy)
+        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0:
+            raise ValueError("append_internal takes exactly one batch of version 2")
+        if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
+            raise StorageError(f"{self!r} is offline")
+        return base_offset
+
+    def when_durable(self, int64_t offset, callback):
+        """Call back with True once the high watermark is at an offset, with False if it cannot."""
+        if self.is_offline:
+            callback(False)
+        elif offset <= self.high_watermark:
+            callback(True)
+        else:
+            self.callbacks.append((offset, callback))
+
+    # ---- what storage reads and sets ----------------------------------------------------------
+
+    @property
+    def epoch_entries(self):
+        """The leader epochs as (epoch, start offset), oldest first."""
+        return list(self.epochs)
+
+    def start_epoch(self, int32_t epoch):
+        """Append from here on under a new leader epoch; the caller has made it durable first."""
+        if self.epochs and self.epochs[-1][0] >= epoch:
+            raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
+        self.epochs.append((epoch, self.log_end_offset))
+        self.leader_epoch = epoch
+
+    def epoch_end(self, int32_t epoch):
+        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown."""
+        if epoch == self.leader_epoch:
+            return epoch, self.log_end_offset
+        found = (-1, -1)
+        for i, (known, start) in enumerate(self.epochs):
+            if known > epoch:
+                break
+            end = self.epochs[i + 1][1] if i + 1 < len(self.epochs) else self.log_end_offset
+            found = (known, end)
+        return found if epoch < self.leader_epoch else (-1, -1)
+
+    def producer_snapshot(self):
+        """Return (log end offset, content of the `.snapshot` file of that name)."""
+        return self.log_end_offset, producers_snapshot(&self.producers)
+
+    @property
+    def producer_count(self):
+        """How many producers the log remembers."""
+        return self.producers.count
+
+    def find_timestamp(self, int64_t timestamp, decompress=None):
+        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79)."""
+        cdef Segment segment
+        for segment in self.segments:
+            if segment.max_timestamp < timestamp or (
+                    segment.base_offset >= self.high_watermark):
+                continue
+            found = self.find_in_segment(segment, timestamp, decompress)
+            if found is not None:
+                return found
+        return None
+
+    cdef object find_in_segment(self, Segment segment, int64_t timestamp, decompress):
+        cdef char path[PATH_SIZE]
+        cdef int64_t offset
+        segment.path(path, b".timeindex")
+        offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp)
+        offset = max(offset, self.log_start_offset)
+        while offset < self.high_watermark and self.segment_of(offset) is segment:
+            batch = self.read(offset, 1)
+            if not batch:
+                return None
+            header = record_batch.header(batch)
+            if header["max_timestamp"] >= timestamp:
+                for record in record_batch.iterate(batch, decompress):
+                    if record[1] >= timestamp and record[0] >= self.log_start_offset:
+                        return record[0], record[1]
+            offset = header["base_offset"] + header["last_offset_delta"] + 1
+        return None
+
+    def find_max_timestamp(self, decompress=None):
+        """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
+        cdef Segment segment
+        newest = max((segment.max_timestamp for segment in self.segments), default=-1)
+        return self.find_timestamp(newest, decompress) if newest >= 0 else None

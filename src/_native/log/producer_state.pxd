@@ -1,0 +1,50 @@
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+
+# What a producer's batch is, compared with what its partition has seen of that producer.
+cdef enum SequenceStatus:
+    SEQUENCE_NEXT         # append it
+    SEQUENCE_DUPLICATE    # one of the last five: answer with the original's offset
+    SEQUENCE_OUT_OF_ORDER
+    SEQUENCE_FENCED       # an older epoch
+    SEQUENCE_FULL         # no room for one more producer id (limits.producer_ids_per_partition_max)
+
+cdef enum:
+    PRODUCER_BATCHES_KEPT = 5   # KIP-98: as many as a client may have in flight
+
+cdef struct ProducerBatch:
+    int32_t first_sequence
+    int32_t last_sequence
+    int64_t base_offset
+    int32_t last_offset_delta
+    int64_t timestamp
+
+cdef struct ProducerEntry:
+    int64_t producer_id         # -1: an empty slot of the table
+    int16_t epoch
+    int8_t batch_count          # how many of `batches` are filled, oldest first from `oldest`
+    int8_t oldest
+    int64_t updated_ms          # when the last batch came, for expiry
+    ProducerBatch batches[PRODUCER_BATCHES_KEPT]
+
+# Open addressing by producer id; grows by doubling, entries that expired are dropped when it does.
+cdef struct ProducerTable:
+    ProducerEntry* entries
+    uint32_t capacity           # 0 or a power of two
+    uint32_t count
+    uint32_t count_max
+    int64_t expiration_ms
+
+
+cdef void producers_init(ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil
+cdef void producers_free(ProducerTable* table) noexcept nogil
+cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) noexcept nogil
+cdef SequenceStatus producers_check(
+    ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t first_sequence,
+    int32_t record_count, int64_t now_ms, ProducerBatch* duplicate) noexcept nogil
+cdef int producers_update(
+    ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
+    int64_t now_ms) noexcept nogil
+cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil
+cdef bytes producers_snapshot(ProducerTable* table)
+cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2

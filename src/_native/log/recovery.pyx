@@ -1,0 +1,241 @@
+"""Opening a log: taking over what a clean stop left, or finding where the log really ends.
+
+Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5). From
+the segment that holds the recovery point on, every batch is read; the log ends before the first that
+
+    is cut short, has no valid header or a wrong CRC,
+    does not begin at the offset where the one before ended, or
+    has a leader epoch below the one before: it survived behind a torn write of an older life.
+
+What stands behind is cut off and the cut is synced before anything is appended.
+"""
+
+from libc.errno cimport ENOMEM
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport strerror
+
+from broker._native.kernel.cursor cimport Cursor, load_int32
+from broker._native.kernel.file_ops cimport file_pread, file_sync_data
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.producer_state cimport producers_restore
+from broker._native.log.record_batch cimport (
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_END,
+    BATCH_OK,
+    BatchInfo,
+    batch_check_crc,
+    batch_header,
+)
+from broker._native.log.segment cimport Segment
+
+from broker.model.errors import StorageError
+
+cdef enum:
+    CHUNK = 4 << 20    # read at once; grows only to hold a batch that the file really has
+
+
+cdef struct Scan:
+    int64_t next_offset        # where the next batch must begin
+    int32_t epoch              # of the last batch
+    int64_t position           # end of the last good batch
+
+
+cdef class _Chunk:
+    # A window over one file.
+    cdef uint8_t* bytes
+    cdef size_t capacity
+    cdef int64_t start
+    cdef size_t size
+
+    def __cinit__(self):
+        self.capacity = CHUNK
+        self.bytes = <uint8_t*>malloc(CHUNK)
+        if self.bytes == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.bytes)
+
+    cdef int hold(self, int fd, int64_t position, size_t size) noexcept:
+        # Make [position, position + size) part of the window, or as much as the file has.
+        cdef void* grown
+        cdef ssize_t count
+        if position >= self.start and position + size <= self.start + self.size:
+            return 0
+        if size > self.capacity:
+            grown = realloc(self.bytes, size)
+            if grown == NULL:
+                return -ENOMEM
+            self.bytes = <uint8_t*>grown
+            self.capacity = size
+        count = file_pread(fd, self.bytes, self.capacity, position)
+        if count < 0:
+            return <int>count
+        self.start = position
+        self.size = <size_t>count
+        return 0
+
+
+cdef int must(int status, PartitionLog log, what) except -1:
+    if status < 0:
+        raise StorageError(f"{log.folder}: {what}: {(<bytes>strerror(-status)).decode()}")
+    return 0
+
+
+cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
+                     int* status) noexcept:
+    # Whether a good batch follows; *status < 0 when the file cannot be read.
+    cdef Cursor cursor
+    cdef int64_t left = segment.reserved - scan.position
+    cdef int32_t length
+    if left < BATCH_HEADER_SIZE:
+        return False
+    status[0] = chunk.hold(segment.fd, scan.position, BATCH_HEADER_SIZE)
+    if status[0] < 0 or scan.position + BATCH_HEADER_SIZE > chunk.start + <int64_t>chunk.size:
+        return False
+    length = load_int32(chunk.bytes + (scan.position - chunk.start) + 8)
+    if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > left - BATCH_LENGTH_END:
+        return False
+    status[0] = chunk.hold(segment.fd, scan.position, <size_t>length + BATCH_LENGTH_END)
+    if status[0] < 0:
+        return False
+    cursor.next = chunk.bytes + (scan.position - chunk.start)
+    cursor.left = <size_t>(chunk.start + <int64_t>chunk.size - scan.position)
+    if batch_header(&cursor, info) != BATCH_OK:
+        return False
+    if info.base_offset != scan.next_offset or info.leader_epoch < scan.epoch:
+        return False
+    return info.last_offset_delta >= 0 and batch_check_crc(
+        chunk.bytes + (scan.position - chunk.start), info) == BATCH_OK
+
+
+cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t producers_from,
+                      _Chunk chunk) except -1:
+    # Step over the good batches of one segment, rebuilding its index and the producers' state.
+    cdef BatchInfo info
+    cdef int status = 0
+    must(segment.open(False), log, "cannot open a segment")
+    segment.drop_index()
+    segment.size = 0
+    segment.max_timestamp = -1
+    scan.position = 0
+    chunk.start = chunk.size = 0
+    while next_batch(chunk, segment, scan, &info, &status):
+        segment.note(&info, info.base_offset, log.index_interval_bytes)
+        if info.base_offset >= producers_from:
+            log.remember_producer(&info, info.base_offset)
+        if info.leader_epoch > scan.epoch:
+            if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
+                log.epochs.append((info.leader_epoch, info.base_offset))
+            scan.epoch = info.leader_epoch
+        scan.next_offset = info.base_offset + info.last_offset_delta + 1
+        scan.position += <int64_t>info.size
+    must(status, log, "cannot read a segment")
+    segment.written = segment.size
+    return 0
+
+
+def create(PartitionLog log):
+    """Make the first file of a new partition; the caller syncs the folder."""
+    cdef Segment segment = Segment(log.folder_path, 0)
+    must(segment.open(True), log, "cannot create a segment")
+    segment.close()
+    log.segments = [segment]
+    log.active = log.visible_segment = segment
+
+
+def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int64_t log_end_offset,
+           list epochs, bytes snapshot):
+    """Take over a log after a clean stop: no segment is read.
+
+    `epochs` are (epoch, start offset) pairs; `snapshot` is the producers' state at the end. Returns
+    False, with nothing taken over, when the snapshot is damaged: `recover` then reads the log.
+    """
+    cdef Segment segment
+    if producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+        return False
+    log.segments = [Segment(log.folder_path, base) for base in base_offsets]
+    for segment in log.segments:
+        must(segment.attach(), log, "cannot open a segment")
+    finish(log, log_start_offset, log_end_offset, epochs)
+    return True
+
+
+cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_offset, list epochs):
+    log.active = log.visible_segment = <Segment>log.segments[-1]
+    log.visible_position = log.active.written
+    log.log_start_offset = log_start_offset
+    log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
+    log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
+    log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
+
+
+def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
+            int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset):
+    """Find where the log ends after an unclean stop, and cut off what stands behind.
+
+    `snapshot` (b"" for none) is the producers' state at `snapshot_offset`; later batches are
+    counted in from the log. Returns the base offsets of whole segments behind the end: the caller
+    sets their files aside. Raises StorageError when a file cannot be read or cut.
+    """
+    cdef _Chunk chunk = _Chunk()
+    cdef Segment segment
+    cdef Scan scan
+    cdef Py_ssize_t first, i
+    cdef list behind = []
+    if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+        snapshot_offset = 0
+    log.epochs = list(epochs)
+    log.segments = [Segment(log.folder_path, base) for base in base_offsets]
+    # Segments are read from the one that holds the recovery point, or where the producers' state
+    # must be rebuilt from.
+    first = 0
+    for i in range(len(base_offsets)):
+        if base_offsets[i] <= min(recovery_point, snapshot_offset):
+            first = i
+    for segment in log.segments[:first]:
+        must(segment.attach(), log, "cannot open a segment")
+    scan.next_offset = base_offsets[first]
+    scan.epoch = -1
+    for i in range(first, len(base_offsets)):
+        segment = <Segment>log.segments[i]
+        if segment.base_offset != scan.next_offset:
+            behind = base_offsets[i:]
+            break
+        scan_segment(log, segment, &scan, snapshot_offset, chunk)
+        if segment.size < segment.reserved:
+            must(segment.cut(segment.size), log, "cannot cut a segment")
+            behind = base_offsets[i + 1:]
+            segment.finish_index()
+            break
+        # What the page cache shows after a kill may not be on the disk yet, and from here on it
+        # counts as durable.
+        must(file_sync_data(segment.fd), log, "cannot sync a segment")
+        segment.finish_index()
+        segment.close()
+    if behind:
+        log.segments = log.segments[:len(base_offsets) - len(behind)]
+    finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
+    return behind
+
+
+def close(PartitionLog log):
+    """Write and sync everything, cut the reservation off, and let go of the files.
+
+    Returns the log end offset, or -1 when the log is offline: its tail is not known to be good.
+    The caller has let the commit thread finish.
+    """
+    cdef Segment segment
+    if log.is_offline:
+        return -1
+    log.flush()
+    must(log.active.open(False), log, "cannot open a segment")
+    for segment in (*log.unsealed, log.active):
+        must(segment.open(False), log, "cannot open a segment")
+        must(segment.cut(segment.written), log, "cannot sync a segment")
+        must(segment.finish_index(), log, "cannot write an index")
+    log.unsealed = []
+    for segment in log.segments:
+        segment.close()
+    return log.log_end_offset

@@ -1,0 +1,48 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from broker._native.log.offset_index cimport OffsetIndex
+from broker._native.log.record_batch cimport BatchInfo
+
+cdef enum:
+    READ_HINTS = 8
+    PATH_SIZE = 4096
+
+# Where a reader that goes on at `offset` finds its next batch.
+cdef struct ReadHint:
+    int64_t offset
+    int64_t position
+
+
+cdef class Segment:
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t size          # log bytes, the staged ones too
+    cdef readonly int64_t written       # log bytes that the file has
+    cdef readonly int64_t max_timestamp
+    cdef int64_t max_timestamp_offset
+    cdef int64_t reserved               # bytes allocated in the file
+    cdef int64_t created_ms             # wall clock of the first append; 0 = none yet
+    cdef int fd                         # -1: closed
+    cdef bytes folder                   # owns what folder_path points to
+    cdef const char* folder_path
+    cdef OffsetIndex index
+    cdef int32_t bytes_since_entry
+    cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
+    cdef int64_t last_batch_position
+    cdef ReadHint hints[READ_HINTS]
+    cdef int next_hint
+
+    cdef void path(self, char* into, const char* suffix) noexcept nogil
+    cdef int open(self, bint create) noexcept nogil
+    cdef void close(self) noexcept nogil
+    cdef int reserve(self, int64_t size) noexcept nogil
+    cdef int write(self, const uint8_t* data, size_t size) noexcept nogil
+    cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
+    cdef int finish_index(self) noexcept nogil
+    cdef int store_index(self) noexcept nogil
+    cdef void drop_index(self) noexcept nogil
+    cdef int attach(self) noexcept nogil
+    cdef int cut(self, int64_t size) noexcept nogil
+    cdef int64_t locate(self, int64_t offset) noexcept nogil
+    cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept nogil
+    cdef int64_t batch_end(self, int64_t position) noexcept nogil
+    cdef void remember(self, int64_t offset, int64_t position) noexcept nogil

@@ -1,0 +1,274 @@
+"""One file of a log, `<base offset>.log`, with its index: append, locate, slice, seal.
+
+The file holds whole record batches one after another from position 0. Its tail is reserved ahead
+by fallocate and reads as zeros, which is no batch: a length of 0 is shorter than any header. On a
+clean close and when the segment is sealed the reservation is cut off.
+"""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdio cimport snprintf
+from posix.fcntl cimport O_CREAT, O_RDWR
+
+from broker._native.kernel.cursor cimport load_int32, load_int64
+from broker._native.kernel.file_ops cimport (
+    file_allocate,
+    file_close,
+    file_open,
+    file_pread,
+    file_pwrite,
+    file_remove,
+    file_size,
+    file_sync_data,
+    file_truncate,
+)
+from broker._native.log.offset_index cimport (
+    index_append,
+    index_attach,
+    index_floor_offset,
+    index_floor_position,
+    index_free,
+    index_init,
+    index_is_full,
+    index_store,
+)
+from broker._native.log.record_batch cimport (
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_END,
+    BATCH_SIZE_MAX,
+    BatchInfo,
+)
+
+cdef enum:
+    RESERVE_MIN = 64 << 10
+    RESERVE_MAX = 16 << 20
+    HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
+    OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
+
+
+cdef class Segment:
+    """A segment of one partition's log. Only its PartitionLog changes it."""
+
+    def __cinit__(self, bytes folder, int64_t base_offset):
+        self.folder = folder
+        self.folder_path = self.folder
+        self.base_offset = base_offset
+        self.fd = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        index_init(&self.index)
+
+    def __dealloc__(self):
+        self.close()
+        index_free(&self.index)
+
+    cdef void path(self, char* into, const char* suffix) noexcept nogil:
+        """Write the path of one of the segment's files; `into` has PATH_SIZE bytes."""
+        snprintf(into, PATH_SIZE, b"%s/%020lld%s", self.folder_path, <long long>self.base_offset,
+                 suffix)
+
+    cdef int open(self, bint create) noexcept nogil:
+        """Open the file and learn its size. 0 or -errno."""
+        cdef char path[PATH_SIZE]
+        cdef int64_t size
+        cdef int fd
+        if self.fd >= 0:
+            return 0
+        self.path(path, b".log")
+        fd = file_open(path, O_RDWR | (O_CREAT if create else 0), 0o600)
+        if fd < 0:
+            return fd
+        size = file_size(fd)
+        if size < 0:
+            file_close(fd)
+            return <int>size
+        self.fd = fd
+        self.reserved = size
+        return 0
+
+    cdef void close(self) noexcept nogil:
+        if self.fd >= 0:
+            file_close(self.fd)
+            self.fd = -1
+
+    cdef int reserve(self, int64_t size) noexcept nogil:
+        """Reserve room up to `size` bytes and as much again, within bounds. 0 or -errno."""
+        cdef int64_t step = self.reserved
+        cdef int status
+        if size <= self.reserved:
+            return 0
+        if step < RESERVE_MIN:
+            step = RESERVE_MIN
+        if step > RESERVE_MAX:
+            step = RESERVE_MAX
+        if step < size - self.reserved:
+            step = size - self.reserved
+        status = file_allocate(self.fd, self.reserved, step)
+        if status < 0:
+            return status
+        self.reserved += step
+        return 0
+
+    cdef int write(self, const uint8_t* data, size_t size) noexcept nogil:
+        """Write at the end of what the file has. 0 or -errno; after an error nothing is known."""
+        cdef int status = self.reserve(self.written + <int64_t>size)
+        cdef ssize_t written
+        if status < 0:
+            return status
+        written = file_pwrite(self.fd, data, size, self.written)
+        if written < 0:
+            return <int>written
+        self.written += <int64_t>size
+        return 0
+
+    cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil:
+        """Count an appended batch in: size, timestamps and, once per interval, an index entry."""
+        cdef int64_t last_offset = base_offset + info.last_offset_delta
+        if info.max_timestamp > self.max_timestamp:
+            self.max_timestamp = info.max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_entry > interval:
+            if index_is_full(&self.index):
+                self.store_index()
+            # Without memory or disk for it the index stays sparser; the log is not touched by that.
+            index_append(
+                &self.index, <int32_t>(last_offset - self.base_offset), <unsigned int>self.size,
+                self.max_timestamp, <int32_t>(self.max_timestamp_offset - self.base_offset))
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += <int32_t>info.size
+        self.last_batch_offset = last_offset
+        self.last_batch_position = self.size
+        self.size += <int64_t>info.size
+
+    cdef int store_index(self) noexcept nogil:
+        """Write the index entries that are only in memory. 0 or -errno."""
+        cdef char offset_path[PATH_SIZE]
+        cdef char time_path[PATH_SIZE]
+        self.path(offset_path, b".index")
+        self.path(time_path, b".timeindex")
+        return index_store(&self.index, offset_path, time_path)
+
+    cdef int finish_index(self) noexcept nogil:
+        """Store the index so that it also knows the largest timestamp. 0 or -errno."""
+        if self.max_timestamp > self.index.last_timestamp and self.size > 0:
+            if index_is_full(&self.index):
+                self.store_index()
+            index_append(
+                &self.index, <int32_t>(self.last_batch_offset - self.base_offset),
+                <unsigned int>self.last_batch_position, self.max_timestamp,
+                <int32_t>(self.max_timestamp_offset - self.base_offset))
+            self.bytes_since_entry = 0
+        return self.store_index()
+
+    cdef void drop_index(self) noexcept nogil:
+        """Forget the index, in memory and on disk: it is about to be rebuilt."""
+        cdef char path[PATH_SIZE]
+        index_free(&self.index)
+        self.path(path, b".index")
+        file_remove(path)
+        self.path(path, b".timeindex")
+        file_remove(path)
+
+    cdef int attach(self) noexcept nogil:
+        """Take over a file that was closed cleanly, without reading it. 0 or -errno."""
+        cdef char offset_path[PATH_SIZE]
+        cdef char time_path[PATH_SIZE]
+        cdef int status = self.open(False)
+        if status < 0:
+            return status
+        self.size = self.written = self.reserved
+        self.close()
+        self.path(offset_path, b".index")
+        self.path(time_path, b".timeindex")
+        status = index_attach(&self.index, offset_path, time_path)
+        self.max_timestamp = self.index.last_timestamp
+        self.max_timestamp_offset = self.base_offset + self.index.last_timestamp_offset
+        return status
+
+    cdef int cut(self, int64_t size) noexcept nogil:
+        """Cut the file to a size and sync it. 0 or -errno."""
+        cdef int status = file_truncate(self.fd, size)
+        if status < 0:
+            return status
+        self.reserved = size
+        return file_sync_data(self.fd)
+
+    # ---- finding ------------------------------------------------------------------------------
+
+    cdef int64_t batch_end(self, int64_t position) noexcept nogil:
+        """Where the batch at a position ends, or -errno (-EIO when none is there)."""
+        cdef uint8_t head[BATCH_LENGTH_END]
+        cdef ssize_t size = file_pread(self.fd, head, BATCH_LENGTH_END, position)
+        cdef int32_t length
+        if size < 0:
+            return size
+        if size < BATCH_LENGTH_END:
+            return -5
+        length = load_int32(head + 8)
+        if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
+            return -5
+        return position + BATCH_LENGTH_END + length
+
+    cdef int64_t locate(self, int64_t offset) noexcept nogil:
+        """Position of the first batch that ends at or after an offset.
+
+        The segment's size when all batches end before it; -errno when the file cannot be read.
+        """
+        cdef char path[PATH_SIZE]
+        cdef uint8_t headers[HEADERS_PER_READ]
+        cdef int64_t position, relative, start
+        cdef int32_t length
+        cdef ssize_t size
+        cdef int i
+        for i in range(READ_HINTS):
+            if self.hints[i].offset == offset and self.hints[i].position > 0:
+                return self.hints[i].position
+        if offset <= self.base_offset:
+            return 0
+        relative = offset - self.base_offset
+        self.path(path, b".index")
+        position = index_floor_offset(
+            &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX)
+        while position < self.written:
+            size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
+            if size < 0:
+                return size
+            start = position
+            while position - start <= size - OFFSET_FIELDS_SIZE and position < self.written:
+                length = load_int32(headers + (position - start) + 8)
+                if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
+                    return -5  # EIO: what stands here is not a batch
+                if (load_int64(headers + (position - start))
+                        + load_int32(headers + (position - start) + 23)) >= offset:
+                    return position
+                position += BATCH_LENGTH_END + length
+            if position == start:
+                return -5
+        return self.written
+
+    cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept nogil:
+        """End of the last whole batch in `size_max` bytes from a position, at most `end`.
+
+        `end` must be a boundary. May equal `position`: not even one batch fits. Or -errno.
+        """
+        cdef char path[PATH_SIZE]
+        cdef int64_t reached, next_end
+        if position + size_max >= end:
+            return end
+        self.path(path, b".index")
+        reached = index_floor_position(&self.index, path, position + size_max)
+        if reached < position:
+            reached = position
+        while reached < end:
+            next_end = self.batch_end(reached)
+            if next_end < 0:
+                return next_end
+            if next_end > position + size_max:
+                break
+            reached = next_end
+        return reached
+
+    cdef void remember(self, int64_t offset, int64_t position) noexcept nogil:
+        """Keep where a reader stopped: the next fetch most likely goes on there."""
+        self.hints[self.next_hint].offset = offset
+        self.hints[self.next_hint].position = position
+        self.next_hint = (self.next_hint + 1) % READ_HINTS

@@ -1,0 +1,25 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+
+from broker._native.log.partition_log cimport PartitionLog
+
+
+# One topic as the fast path sees it.
+cdef class TopicEntry:
+    cdef readonly str name
+    cdef bytes name_bytes
+    cdef readonly bytes topic_id
+    cdef readonly list logs              # of PartitionLog, by partition; None where not led here
+
+    cdef PartitionLog log_of(self, int32_t partition)
+
+
+cdef class TopicTable:
+    cdef PyObject** by_name              # slots of TopicEntry, open addressing; NULL = empty
+    cdef PyObject** by_id
+    cdef uint32_t capacity
+    cdef dict entries                    # name → TopicEntry: owns them
+
+    cdef TopicEntry find_name(self, const uint8_t* name, size_t size)
+    cdef TopicEntry find_id(self, const uint8_t* topic_id)
+    cdef void rehash(self) except *

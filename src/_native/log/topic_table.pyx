@@ -1,0 +1,123 @@
+"""Topic name or id → its partitions' logs, without making a Python object of the name.
+
+Both maps use open addressing and are rebuilt when a topic comes or goes, which is rare.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp
+
+from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.log.partition_log cimport PartitionLog
+
+cdef enum:
+    TOPIC_ID_SIZE = 16
+    CAPACITY_MIN = 64
+
+
+cdef class TopicEntry:
+    """A topic's name, id and logs."""
+
+    def __cinit__(self, str name, bytes topic_id, list logs):
+        self.name = name
+        self.name_bytes = name.encode()
+        self.topic_id = topic_id
+        self.logs = logs
+
+    cdef PartitionLog log_of(self, int32_t partition):
+        """The log of a partition, or None."""
+        if partition < 0 or partition >= PyList_GET_SIZE(self.logs):
+            return None
+        return <PartitionLog>PyList_GET_ITEM(self.logs, partition)
+
+
+cdef class TopicTable:
+    """All topics that this broker serves."""
+
+    def __cinit__(self):
+        self.entries = {}
+        self.rehash()
+
+    def __dealloc__(self):
+        free(self.by_name)
+        free(self.by_id)
+
+    def add(self, str name, bytes topic_id, list logs):
+        """Make a topic known, or replace what was known of that name."""
+        if len(topic_id) != TOPIC_ID_SIZE:
+            raise ValueError(f"topic id of {len(topic_id)} bytes, expected {TOPIC_ID_SIZE}")
+        self.entries[name] = TopicEntry(name, topic_id, logs)
+        self.rehash()
+
+    def remove(self, str name):
+        """Forget a topic; KeyError when it is not known."""
+        del self.entries[name]
+        self.rehash()
+
+    def find(self, name_or_id):
+        """Return the TopicEntry of a name (str) or an id (bytes), or None."""
+        if isinstance(name_or_id, str):
+            name = (<str>name_or_id).encode()
+            return self.find_name(<const uint8_t*>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+        if len(name_or_id) != TOPIC_ID_SIZE:
+            return None
+        return self.find_id(<const uint8_t*>PyBytes_AS_STRING(name_or_id))
+
+    def __len__(self):
+        return len(self.entries)
+
+    cdef void rehash(self) except *:
+        cdef uint32_t capacity = CAPACITY_MIN, slot
+        cdef TopicEntry entry
+        cdef PyObject** by_name
+        cdef PyObject** by_id
+        while capacity < 2 * len(self.entries):
+            capacity *= 2
+        by_name = <PyObject**>calloc(capacity, sizeof(PyObject*))
+        by_id = <PyObject**>calloc(capacity, sizeof(PyObject*))
+        if by_name == NULL or by_id == NULL:
+            free(by_name)
+            free(by_id)
+            raise MemoryError
+        for entry in self.entries.values():
+            slot = crc32c_extend(0, <const uint8_t*>PyBytes_AS_STRING(entry.name_bytes),
+                                 PyBytes_GET_SIZE(entry.name_bytes)) & (capacity - 1)
+            while by_name[slot] != NULL:
+                slot = (slot + 1) & (capacity - 1)
+            by_name[slot] = <PyObject*>entry
+            slot = crc32c_extend(0, <const uint8_t*>PyBytes_AS_STRING(entry.topic_id),
+                                 TOPIC_ID_SIZE) & (capacity - 1)
+            while by_id[slot] != NULL:
+                slot = (slot + 1) & (capacity - 1)
+            by_id[slot] = <PyObject*>entry
+        free(self.by_name)
+        free(self.by_id)
+        self.by_name = by_name
+        self.by_id = by_id
+        self.capacity = capacity
+
+    cdef TopicEntry find_name(self, const uint8_t* name, size_t size):
+        """The topic of a name, or None."""
+        cdef uint32_t slot = crc32c_extend(0, name, size) & (self.capacity - 1)
+        cdef TopicEntry entry
+        while self.by_name[slot] != NULL:
+            entry = <TopicEntry>self.by_name[slot]
+            if <size_t>PyBytes_GET_SIZE(entry.name_bytes) == size and memcmp(
+                    PyBytes_AS_STRING(entry.name_bytes), name, size) == 0:
+                return entry
+            slot = (slot + 1) & (self.capacity - 1)
+        return None
+
+    cdef TopicEntry find_id(self, const uint8_t* topic_id):
+        """The topic of an id of 16 bytes, or None."""
+        cdef uint32_t slot = crc32c_extend(0, topic_id, TOPIC_ID_SIZE) & (self.capacity - 1)
+        cdef TopicEntry entry
+        while self.by_id[slot] != NULL:
+            entry = <TopicEntry>self.by_id[slot]
+            if memcmp(PyBytes_AS_STRING(entry.topic_id), topic_id, TOPIC_ID_SIZE) == 0:
+                return entry
+            slot = (slot + 1) & (self.capacity - 1)
+        return None

@@ -1,0 +1,109 @@
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.cursor cimport (
+    READ_DONE,
+    Cursor,
+    cursor_int16,
+    cursor_int32,
+    cursor_take,
+    cursor_unsigned_varint,
+)
+
+cdef enum:
+    API_KEYS = 128           # above every key that exists (95 of them in Kafka 4.4)
+    TAGS_MAX = 64            # tagged fields of one structure (reliability.md 4.3)
+    FRAME_HEAD_SIZE = 4      # the int32 before every frame
+    REQUEST_HEAD_MIN = 10    # key, version, correlation id, client id length
+
+cdef enum Protocol:
+    PROTOCOL_UNDECIDED       # too few bytes so far
+    PROTOCOL_UNKNOWN         # nothing that is served here
+    PROTOCOL_KAFKA
+
+# The versions that are served, and from which on a header carries tagged fields.
+cdef struct ApiTable:
+    int16_t version_min[API_KEYS]      # -1: the key is not served
+    int16_t version_max[API_KEYS]
+    int16_t flexible_from[API_KEYS]    # 32767: never
+
+cdef enum EnvelopeStatus:
+    ENVELOPE_OK
+    ENVELOPE_MALFORMED       # the peer is not speaking this protocol: close
+    ENVELOPE_UNSUPPORTED     # a key or version that is not served: close (no error response exists)
+
+cdef struct RequestHead:
+    int16_t api_key
+    int16_t api_version
+    int32_t correlation_id
+    const uint8_t* client_id           # NULL: null
+    int16_t client_id_size
+    bint is_flexible
+    Cursor body
+
+
+cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noexcept nogil
+cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil
+
+
+# ---- pieces of bodies, in both encodings ----------------------------------------------------------
+
+cdef inline bint read_tags(Cursor* cursor) noexcept nogil:
+    """Step over a structure's tagged fields; False when they are malformed."""
+    cdef uint32_t count = 0, tag = 0, size = 0, i
+    if cursor_unsigned_varint(cursor, &count) != READ_DONE or count > TAGS_MAX:
+        return False
+    for i in range(count):
+        if (cursor_unsigned_varint(cursor, &tag) != READ_DONE
+                or cursor_unsigned_varint(cursor, &size) != READ_DONE
+                or cursor_take(cursor, size) == NULL):
+            return False
+    return True
+
+
+cdef inline bint read_count(Cursor* cursor, bint is_flexible, int32_t* count) noexcept nogil:
+    """Read an array's length, -1 for null; False when it is longer than the frame can hold."""
+    cdef uint32_t compact = 0
+    if is_flexible:
+        if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > 0x7FFFFFFF:
+            return False
+        count[0] = <int32_t>compact - 1
+    elif cursor_int32(cursor, count) != READ_DONE:
+        return False
+    return count[0] >= -1 and count[0] <= <int64_t>cursor.left
+
+
+cdef inline bint read_string(Cursor* cursor, bint is_flexible, const uint8_t** text,
+                             int32_t* size) noexcept nogil:
+    """Read a nullable string; size -1 for null. False when it is cut short or too long."""
+    cdef uint32_t compact = 0
+    cdef int16_t plain = 0
+    if is_flexible:
+        if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > 32768:
+            return False
+        size[0] = <int32_t>compact - 1
+    else:
+        if cursor_int16(cursor, &plain) != READ_DONE or plain < -1:
+            return False
+        size[0] = plain
+    text[0] = NULL
+    if size[0] < 0:
+        return True
+    text[0] = cursor_take(cursor, <size_t>size[0])
+    return text[0] != NULL
+
+
+cdef inline bint read_records(Cursor* cursor, bint is_flexible, const uint8_t** data,
+                              int32_t* size) noexcept nogil:
+    """Read nullable bytes; size -1 for null. False when they are cut short."""
+    cdef uint32_t compact = 0
+    if is_flexible:
+        if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > 0x7FFFFFFF:
+            return False
+        size[0] = <int32_t>compact - 1
+    elif cursor_int32(cursor, size) != READ_DONE or size[0] < -1:
+        return False
+    data[0] = NULL
+    if size[0] < 0:
+        return True
+    data[0] = cursor_take(cursor, <size_t>size[0])
+    return data[0] != NULL

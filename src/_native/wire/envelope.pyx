@@ -1,0 +1,64 @@
+"""First bytes → protocol; frames and request headers of Kafka.
+
+A frame is an int32 size and as many bytes. A request header is (Kafka protocol guide):
+
+    int16 api key | int16 api version | int32 correlation id | nullable string client id
+    from the first flexible version of the api on: tagged fields
+
+The client id stays a plain int16 string in flexible headers. ApiVersions is read in any version: a
+newer one than ours is answered in version 0 with error 35, so its header must be understood.
+"""
+
+from libc.stdint cimport int16_t, int32_t, uint8_t
+
+from broker._native.kernel.cursor cimport (
+    READ_DONE,
+    Cursor,
+    cursor_int16,
+    cursor_int32,
+    cursor_take,
+    load_int16,
+    load_int32,
+)
+
+cdef enum:
+    KEY_API_VERSIONS = 18
+    VERSION_PLAUSIBLE_MAX = 64
+
+
+cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noexcept nogil:
+    """Decide by a connection's first bytes what it speaks (design.md section 6)."""
+    cdef int16_t key, version
+    if size < FRAME_HEAD_SIZE + 4:
+        return PROTOCOL_UNDECIDED
+    if load_int32(data) < REQUEST_HEAD_MIN:
+        return PROTOCOL_UNKNOWN
+    key = load_int16(data + 4)
+    version = load_int16(data + 6)
+    if 0 <= key < API_KEYS and 0 <= version < VERSION_PLAUSIBLE_MAX:
+        return PROTOCOL_KAFKA
+    return PROTOCOL_UNKNOWN
+
+
+cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil:
+    """Read the header of one whole frame; head.body is what follows."""
+    cdef int32_t size = 0
+    if (cursor_int16(&frame, &head.api_key) != READ_DONE
+            or cursor_int16(&frame, &head.api_version) != READ_DONE
+            or cursor_int32(&frame, &head.correlation_id) != READ_DONE):
+        return ENVELOPE_MALFORMED
+    if (head.api_key < 0 or head.api_key >= API_KEYS
+            or apis.version_min[head.api_key] < 0 or head.api_version < 0):
+        return ENVELOPE_UNSUPPORTED
+    if head.api_key != KEY_API_VERSIONS and not (
+            apis.version_min[head.api_key] <= head.api_version
+            <= apis.version_max[head.api_key]):
+        return ENVELOPE_UNSUPPORTED
+    if not read_string(&frame, False, &head.client_id, &size):
+        return ENVELOPE_MALFORMED
+    head.client_id_size = <int16_t>size
+    head.is_flexible = head.api_version >= apis.flexible_from[head.api_key]
+    if head.is_flexible and not read_tags(&frame):
+        return ENVELOPE_MALFORMED
+    head.body = frame
+    return ENVELOPE_OK

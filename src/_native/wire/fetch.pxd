@@ -1,0 +1,102 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from broker._native.log.partition_log cimport Turn, Watch, WatchOwner
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.wire.envelope cimport RequestHead
+from broker._native.wire.output_queue cimport OutputQueue
+
+# One partition that a fetch, or a fetch session, asks for.
+cdef struct FetchNode:
+    Watch watch               # first: a Watch* of the log is a FetchNode*
+    FetchNode* next           # in the order of the request
+    FetchNode* previous
+    FetchNode* next_in_slot   # in the session's map by log
+    PyObject* topic           # TopicEntry, owned
+    PyObject* log             # PartitionLog, owned
+    int32_t partition
+    int32_t leader_epoch      # that the client believes in, -1 = does not say
+    int64_t offset
+    int32_t bytes_max
+    int64_t sent_high_watermark
+    int64_t sent_log_start
+    bint is_sent              # at least once in this session
+
+cdef struct FetchRequest:
+    int32_t session_id
+    int32_t epoch
+    int32_t wait_ms
+    int32_t bytes_min
+    int32_t bytes_max
+    int8_t isolation
+    int32_t wanted             # partitions named, in `named` of fetch.pyx
+    int32_t forgotten          # stand behind the wanted ones
+
+cdef enum FetchStatus:
+    FETCH_READY               # call fetch_reply now
+    FETCH_PARKED              # too little to say yet: wait for the logs, until the deadline
+    FETCH_NOT_SERVED          # nothing was changed: the Python handler serves the request
+
+
+cdef class FetchSession:
+    cdef WatchOwner owner
+    cdef FetchSessions sessions
+    cdef Turn turn
+    cdef FetchNode* first
+    cdef FetchNode* last
+    cdef FetchNode** slots     # by log pointer; NULL for a fetch without a session
+    cdef uint32_t slot_count
+    cdef int32_t count
+    cdef int32_t session_id    # 0: no session, this lives for one fetch
+    cdef int32_t epoch         # that the next request must carry
+    cdef int64_t used_ms
+    cdef bint by_id
+    # The request that is being served:
+    cdef bint is_full
+    cdef int16_t version
+    cdef bint is_flexible
+    cdef int32_t correlation_id
+    cdef int16_t error
+    cdef bint is_committed
+    cdef int32_t bytes_min
+    cdef int32_t bytes_max
+    cdef public int32_t wait_ms
+
+    cdef FetchNode* find(self, void* log) noexcept
+    cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept
+    cdef void drop(self, FetchNode* node) noexcept
+    cdef void clear(self) noexcept
+    cdef void mark(self, FetchNode* node) noexcept
+    cdef void park(self) noexcept
+    cdef void unpark(self) noexcept
+    cdef bint has_enough(self) noexcept
+    cdef uint32_t slot_of(self, void* log) noexcept
+    cdef void unready(self, FetchNode* node) noexcept
+    cdef void apply(self, FetchRequest* request) noexcept
+    cdef void reply(self, OutputQueue* queue) noexcept
+    cdef int32_t put_topics(self, OutputQueue* queue) noexcept
+    cdef bint has_news(self, FetchNode* node) noexcept
+    cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
+    cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
+    cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
+                            bint* is_first) noexcept
+    cdef void put_head(self, OutputQueue* queue, uint8_t* start, FetchNode* node, int16_t error,
+                       int64_t records) noexcept
+
+
+cdef class FetchSessions:
+    cdef dict by_id
+    cdef int32_t sessions_max
+    cdef int64_t idle_ms_max
+    cdef int32_t bytes_max
+    cdef int32_t next_id
+
+    cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
+                            FetchStatus* status)
+    cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
+    cdef FetchSession continued(self, Turn turn, RequestHead* head, FetchRequest* request,
+                                FetchSession session)
+    cdef bint has_room(self, int64_t now_ms)
+    cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
+                       int64_t now_ms)
+    cdef void end(self, FetchSession session)

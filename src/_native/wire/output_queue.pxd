@@ -1,0 +1,32 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+# Either bytes of our own or a run of a segment file.
+cdef struct OutputChunk:
+    OutputChunk* next
+    uint8_t* data             # NULL for a file run
+    uint32_t size
+    uint32_t capacity
+    PyObject* segment         # owned: keeps the file open
+    int fd
+    int64_t position
+    int64_t left              # bytes not sent yet, of either kind
+
+cdef struct OutputQueue:
+    OutputChunk* head
+    OutputChunk* tail
+    int64_t bytes             # not sent yet
+
+cdef enum SendStatus:
+    SEND_DONE                 # the queue is empty
+    SEND_BLOCKED              # the socket takes no more now
+    SEND_BUDGET               # enough for this turn
+    SEND_FAILED               # the connection is gone, or the file cannot be read
+
+
+cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept
+cdef void queue_commit(OutputQueue* queue, size_t size) noexcept
+cdef int queue_file(
+    OutputQueue* queue, PyObject* segment, int fd, int64_t position, int64_t size) noexcept
+cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexcept
+cdef void queue_free(OutputQueue* queue) noexcept

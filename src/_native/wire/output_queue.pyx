@@ -1,0 +1,128 @@
+"""What a connection has to send: bytes and runs of segment files, in order.
+
+Bytes of neighbouring replies share a chunk, so that all replies of a turn leave in one send. Runs of
+a file go by sendfile: the kernel hands the page cache to the socket without a copy through us.
+"""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+
+from broker._native.kernel.file_ops cimport file_send
+
+cdef extern from "sys/socket.h" nogil:
+    ssize_t c_send "send"(int socket, const void* data, size_t size, int flags)
+    int MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL
+
+cdef enum:
+    CHUNK_MIN = 4096
+    FILE_RUN_MAX = 1 << 20    # one sendfile: bounded, so that others get their turn
+
+
+cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
+    cdef OutputChunk* chunk = <OutputChunk*>calloc(1, sizeof(OutputChunk))
+    if chunk == NULL:
+        return NULL
+    if capacity > 0:
+        chunk.data = <uint8_t*>malloc(capacity)
+        if chunk.data == NULL:
+            free(chunk)
+            return NULL
+        chunk.capacity = <uint32_t>capacity
+    if queue.tail == NULL:
+        queue.head = chunk
+    else:
+        queue.tail.next = chunk
+    queue.tail = chunk
+    return chunk
+
+
+cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept:
+    """Room for `size` bytes at the end of the queue, to be filled and committed. NULL: no memory."""
+    cdef OutputChunk* chunk = queue.tail
+    if chunk == NULL or chunk.data == NULL or chunk.capacity - chunk.size < size:
+        chunk = add_chunk(queue, size if size > CHUNK_MIN else CHUNK_MIN)
+        if chunk == NULL:
+            return NULL
+    return chunk.data + chunk.size
+
+
+cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
+    """Make the first `size` bytes of what was reserved last part of the queue."""
+    queue.tail.size += <uint32_t>size
+    queue.tail.left += <int64_t>size
+    queue.bytes += <int64_t>size
+
+
+cdef int queue_file(OutputQueue* queue, PyObject* segment, int fd, int64_t position,
+                    int64_t size) noexcept:
+    """Queue a run of a file; takes over the reference to the segment. -1: no memory."""
+    cdef OutputChunk* chunk = add_chunk(queue, 0)
+    if chunk == NULL:
+        Py_XDECREF(segment)
+        return -1
+    chunk.segment = segment
+    chunk.fd = fd
+    chunk.position = position
+    chunk.left = size
+    queue.bytes += size
+    return 0
+
+
+cdef void drop_head(OutputQueue* queue) noexcept:
+    cdef OutputChunk* chunk = queue.head
+    queue.head = chunk.next
+    if queue.head == NULL:
+        queue.tail = NULL
+    Py_XDECREF(chunk.segment)
+    free(chunk.data)
+    free(chunk)
+
+
+cdef ssize_t send_chunk(OutputChunk* chunk, int socket) noexcept:
+    # Bytes sent, or -errno.
+    cdef ssize_t sent
+    cdef int flags = MSG_DONTWAIT | MSG_NOSIGNAL
+    if chunk.data == NULL:
+        return file_send(socket, chunk.fd, chunk.position,
+                         <size_t>(chunk.left if chunk.left < FILE_RUN_MAX else FILE_RUN_MAX))
+    if chunk.next != NULL:
+        flags |= MSG_MORE
+    sent = c_send(socket, chunk.data + chunk.size - chunk.left, <size_t>chunk.left, flags)
+    return sent if sent >= 0 else -errno
+
+
+cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexcept:
+    """Send until the queue is empty, the socket is full or the budget (bytes) is used up."""
+    cdef OutputChunk* chunk
+    cdef ssize_t sent
+    while queue.head != NULL:
+        chunk = queue.head
+        if chunk.left == 0:
+            drop_head(queue)
+            continue
+        if budget <= 0:
+            return SEND_BUDGET
+        sent = send_chunk(chunk, socket)
+        if sent == -EINTR:
+            continue
+        if sent == -EAGAIN:
+            return SEND_BLOCKED
+        if sent <= 0:
+            return SEND_FAILED
+        chunk.left -= sent
+        chunk.position += sent
+        queue.bytes -= sent
+        budget -= sent
+        if chunk.left == 0:
+            drop_head(queue)
+    return SEND_DONE
+
+
+cdef void queue_free(OutputQueue* queue) noexcept:
+    """Drop everything that is still queued."""
+    while queue.head != NULL:
+        drop_head(queue)
+    queue.bytes = 0

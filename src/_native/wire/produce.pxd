@@ -1,0 +1,16 @@
+from libc.stdint cimport int32_t
+
+from broker._native.log.partition_log cimport Turn
+from broker._native.log.topic_table cimport TopicTable
+from broker._native.wire.envelope cimport RequestHead
+from broker._native.wire.reply_slot cimport ReplySlot
+
+cdef enum ServeStatus:
+    SERVED                # there is a reply, or one to come
+    SERVED_SILENTLY       # acks=0: no reply
+    SERVED_CLOSE          # acks=0 and an error: closing is the only signal
+    NOT_SERVED            # nothing was changed: the Python handler serves the whole request
+
+
+cdef ServeStatus produce_serve(
+    TopicTable topics, Turn turn, RequestHead* head, ReplySlot** slot) noexcept

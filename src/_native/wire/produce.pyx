@@ -1,0 +1,273 @@
+"""Produce, versions 3-13, for the common case: no transaction, known partitions, good batches.
+
+The request (protocols/kafka-messages.txt) is walked twice. The first walk checks everything and
+changes nothing; whatever it finds odd makes the whole request NOT_SERVED, and the Python handler,
+which is the specification of this one, answers it. The second walk appends and writes the reply,
+whose acknowledgements then wait for the logs.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
+from broker._native.kernel.cursor cimport (
+    READ_DONE,
+    Cursor,
+    cursor_int16,
+    cursor_int32,
+    cursor_take,
+)
+from broker._native.log.partition_log cimport LOG_OK, AckWaiter, LogStatus, PartitionLog, Turn
+from broker._native.log.producer_state cimport (
+    SEQUENCE_DUPLICATE,
+    SEQUENCE_NEXT,
+    ProducerBatch,
+    SequenceStatus,
+)
+from broker._native.log.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_TRANSACTIONAL,
+    BATCH_OK,
+    BatchInfo,
+    batch_validate,
+)
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.wire.envelope cimport (
+    RequestHead,
+    read_count,
+    read_records,
+    read_string,
+    read_tags,
+)
+from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+
+cdef enum:
+    PARTS_MAX = 1024          # partitions of one request served here; larger requests go to Python
+    TOPIC_ID_SIZE = 16
+    REPLY_PART_SIZE = 4 + 2 + 8 + 8 + 8 + 4 + 2 + 1
+    REPLY_FIXED_SIZE = 4 + 4 + 1 + 5 + 4 + 1
+    VERSION_MIN = 3
+    VERSION_TOPIC_ID = 13
+    CODEC_ZSTD = 4
+    ERROR_KAFKA_STORAGE = 56
+
+# One partition of the request that is being served. All are used within one call.
+cdef struct Part:
+    void* log                 # PartitionLog, borrowed: the topic table holds it
+    uint8_t* batch
+    BatchInfo info
+    bint is_duplicate
+    ProducerBatch original
+    AckWaiter* waiter         # NULL: nothing to wait for
+
+cdef struct Topic:
+    const uint8_t* name       # or the id
+    int32_t name_size
+    int32_t part_count
+
+cdef Part parts[PARTS_MAX]
+cdef Topic requested[PARTS_MAX]
+cdef uint64_t request_mark = 0
+
+
+cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int16_t version,
+                     Part* part) noexcept:
+    # Whether the fast path can append this: nothing odd about the log or the batch.
+    cdef SequenceStatus sequence
+    if log is None or log.is_offline or log.is_deleted or not log.is_plain:
+        return False
+    if log.request_mark == request_mark:
+        return False  # the same partition twice
+    log.request_mark = request_mark
+    if size <= 0 or size > log.batch_bytes_max:
+        return False
+    if batch_validate(records, <size_t>size, &part.info) != BATCH_OK:
+        return False
+    if part.info.attributes & ATTRIBUTE_TRANSACTIONAL or (
+            version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
+        return False
+    if <int64_t>part.info.size > log.segment_bytes_max:
+        return False
+    sequence = log.check_sequence(&part.info, &part.original)
+    part.is_duplicate = sequence == SEQUENCE_DUPLICATE
+    part.log = <void*>log
+    part.batch = <uint8_t*>records
+    return sequence == SEQUENCE_NEXT or part.is_duplicate
+
+
+cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Topic* topic,
+                     int32_t* part_count) noexcept:
+    cdef int32_t partition = 0, count = 0, size = 0, i
+    cdef const uint8_t* records
+    cdef TopicEntry entry
+    if head.api_version >= VERSION_TOPIC_ID:
+        topic.name = cursor_take(cursor, TOPIC_ID_SIZE)
+        topic.name_size = TOPIC_ID_SIZE
+        if topic.name == NULL:
+            return False
+        entry = topics.find_id(topic.name)
+    else:
+        if not read_string(cursor, head.is_flexible, &topic.name, &topic.name_size) or (
+                topic.name == NULL):
+            return False
+        entry = topics.find_name(topic.name, <size_t>topic.name_size)
+    if entry is None or not read_count(cursor, head.is_flexible, &count):
+        return False
+    if count < 0 or count > PARTS_MAX - part_count[0]:
+        return False
+    topic.part_count = count
+    for i in range(count):
+        if cursor_int32(cursor, &partition) != READ_DONE or not read_records(
+                cursor, head.is_flexible, &records, &size):
+            return False
+        if head.is_flexible and not read_tags(cursor):
+            return False
+        if not check_part(entry.log_of(partition), records, size, head.api_version,
+                          &parts[part_count[0]]):
+            return False
+        part_count[0] += 1
+    return not head.is_flexible or read_tags(cursor)
+
+
+cdef inline uint8_t* put_count(uint8_t* at, bint is_flexible, uint32_t count) noexcept:
+    cdef uint32_t compact = count + 1
+    if not is_flexible:
+        store_uint32(at, count)
+        return at + 4
+    while compact >= 0x80:
+        at[0] = <uint8_t>(compact | 0x80)
+        compact >>= 7
+        at += 1
+    at[0] = <uint8_t>compact
+    return at + 1
+
+
+cdef inline uint8_t* put_topic(uint8_t* at, RequestHead* head, Topic* topic) noexcept:
+    if head.api_version < VERSION_TOPIC_ID:
+        if head.is_flexible:
+            at = put_count(at, True, topic.name_size)
+        else:
+            store_uint16(at, topic.name_size)
+            at += 2
+    memcpy(at, topic.name, topic.name_size)
+    return put_count(at + topic.name_size, head.is_flexible, topic.part_count)
+
+
+cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition, int16_t error,
+                              int64_t base_offset, int64_t log_start_offset) noexcept:
+    store_uint32(at, partition)
+    store_uint16(at + 4, error)
+    store_uint64(at + 6, base_offset)
+    store_uint64(at + 14, -1)            # log append time: the topic has create time
+    at += 22
+    if head.api_version >= 5:
+        store_uint64(at, log_start_offset)
+        at += 8
+    if head.api_version >= 8:
+        at = put_count(at, head.is_flexible, 0)      # record errors
+        if head.is_flexible:
+            at[0] = 0                                # error message: null
+            at[1] = 0                                # tags
+            at += 2
+        else:
+            store_uint16(at, <uint32_t>0xFFFF)
+            at += 2
+    return at
+
+
+cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
+                      RequestHead* head) noexcept:
+    # Append and answer one partition; False when the log has just gone offline.
+    cdef PartitionLog log = <PartitionLog>part.log
+    cdef AckWaiter* waiter
+    cdef int64_t base_offset = -1
+    cdef int64_t end_offset
+    cdef LogStatus status = LOG_OK
+    part.waiter = NULL
+    if part.is_duplicate:
+        base_offset = part.original.base_offset
+        end_offset = base_offset + part.original.last_offset_delta + 1
+    else:
+        status = log.append_batch(part.batch, &part.info, &base_offset)
+        end_offset = base_offset + part.info.last_offset_delta + 1
+    if not has_reply:
+        return status == LOG_OK
+    if status == LOG_OK:
+        waiter = part.waiter = &slot.waiters[slot.waiting]
+        waiter.offset = end_offset
+        waiter.owner = slot
+        waiter.place = <uint32_t>(at[0] - slot.data) + 4
+        slot.waiting += 1
+    at[0] = put_part(at[0], head, log.partition, 0 if status == LOG_OK else ERROR_KAFKA_STORAGE,
+                     base_offset if status == LOG_OK else -1, log.log_start_offset)
+    return status == LOG_OK
+
+
+cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
+                               ReplySlot** slot) noexcept:
+    """Serve one request whole, or not at all."""
+    global request_mark
+    cdef Cursor cursor = head.body
+    cdef const uint8_t* transactional_id
+    cdef int32_t size = 0, timeout_ms = 0, topic_count = 0, part_count = 0, i
+    cdef uint32_t reply_size = REPLY_FIXED_SIZE
+    cdef int16_t acks = 0
+    if head.api_version < VERSION_MIN:
+        return NOT_SERVED
+    if (not read_string(&cursor, head.is_flexible, &transactional_id, &size) or size >= 0
+            or cursor_int16(&cursor, &acks) != READ_DONE or acks < -1 or acks > 1
+            or cursor_int32(&cursor, &timeout_ms) != READ_DONE
+            or not read_count(&cursor, head.is_flexible, &topic_count)
+            or topic_count < 1 or topic_count > PARTS_MAX):
+        return NOT_SERVED
+    request_mark += 1
+    for i in range(topic_count):
+        if not read_topic(&cursor, head, topics, &requested[i], &part_count):
+            return NOT_SERVED
+        reply_size += <uint32_t>requested[i].name_size + 5 + 5 + 1
+    if head.is_flexible and not read_tags(&cursor):
+        return NOT_SERVED
+    if acks == 0:
+        return append_silently(head, part_count)
+    slot[0] = slot_new(reply_size + <uint32_t>part_count * REPLY_PART_SIZE, part_count)
+    if slot[0] == NULL:
+        return SERVED_CLOSE
+    append_and_answer(head, topic_count, slot[0])
+    return SERVED
+
+
+cdef ServeStatus append_silently(RequestHead* head, int32_t part_count) noexcept:
+    cdef bint is_good = True
+    cdef int32_t i
+    for i in range(part_count):
+        is_good = append_part(&parts[i], False, NULL, NULL, head) and is_good
+    return SERVED_SILENTLY if is_good else SERVED_CLOSE
+
+
+cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* slot) noexcept:
+    cdef uint8_t* at = slot.data + 8
+    cdef int32_t part = 0, i, j
+    store_uint32(slot.data + 4, head.correlation_id)
+    if head.is_flexible:
+        at[0] = 0                                    # tags of the response header
+        at += 1
+    at = put_count(at, head.is_flexible, topic_count)
+    for i in range(topic_count):
+        at = put_topic(at, head, &requested[i])
+        for j in range(requested[i].part_count):
+            append_part(&parts[part], True, slot, &at, head)
+            part += 1
+        if head.is_flexible:
+            at[0] = 0
+            at += 1
+    store_uint32(at, 0)                              # throttle time
+    at += 4
+    if head.is_flexible:
+        at[0] = 0
+        at += 1
+    slot.size = <uint32_t>(at - slot.data)
+    store_uint32(slot.data, slot.size - 4)
+    # Linked only now: a wait may end at once, and the reply must be whole by then.
+    for i in range(part):
+        if parts[i].waiter != NULL:
+            (<PartitionLog>parts[i].log).wait(parts[i].waiter)

@@ -1,0 +1,61 @@
+"""Slots for replies in order; see reply_slot.pxd. Freed ones are kept for the next request."""
+
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+
+from broker._native.log.partition_log cimport AckWaiter
+
+cdef enum:
+    FREE_MAX = 1024           # slots kept: some 300 KB at most
+
+cdef ReplySlot* free_slots = NULL
+cdef int free_count = 0
+
+
+cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
+    """A slot with room for a reply and as many waiters; NULL without memory."""
+    global free_slots, free_count
+    cdef ReplySlot* slot = free_slots
+    if slot != NULL:
+        free_slots = slot.next
+        free_count -= 1
+    else:
+        slot = <ReplySlot*>malloc(sizeof(ReplySlot))
+        if slot == NULL:
+            return NULL
+    slot.next = NULL
+    slot.connection = NULL
+    slot.waiting = 0
+    slot.is_closing = False
+    slot.size = 0
+    slot.data = slot.inline_data
+    slot.capacity = SLOT_INLINE_SIZE
+    slot.waiters = &slot.one
+    if waiters > 1:
+        slot.waiters = <AckWaiter*>calloc(waiters, sizeof(AckWaiter))
+        if slot.waiters == NULL:
+            slot.waiters = &slot.one
+            slot_free(slot)
+            return NULL
+    if capacity > SLOT_INLINE_SIZE:
+        slot.data = <uint8_t*>malloc(capacity)
+        if slot.data == NULL:
+            slot.data = slot.inline_data
+            slot_free(slot)
+            return NULL
+        slot.capacity = capacity
+    return slot
+
+
+cdef void slot_free(ReplySlot* slot) noexcept nogil:
+    global free_slots, free_count
+    if slot.data != slot.inline_data:
+        free(slot.data)
+    if slot.waiters != &slot.one:
+        free(slot.waiters)
+    if free_count >= FREE_MAX:
+        free(slot)
+        return
+    slot.next = free_slots
+    free_slots = slot
+    free_count += 1

@@ -1,0 +1,309 @@
+"""Bytes to dictionaries: any Kafka message, by its program (see schema.pyx).
+
+A dictionary has every field of the message; those its version lacks have their default. Nothing is
+allocated for a length or count before the bytes it promises are known to be there, every read goes
+through the cursor, and whatever is wrong is a PeerError that says where.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_Copy, PyDict_SetItem
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from broker._native.kernel.cursor cimport (
+    READ_DONE, READ_OVERLONG, Cursor, ReadStatus, cursor_int8, cursor_int16, cursor_int32,
+    cursor_take, cursor_unsigned_varint, load_int16, load_int32, load_int64, load_uint16,
+    load_uint32, load_uint64,
+)
+from broker._native.wire.schema cimport (
+    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, STRING_SIZE_MAX, STRUCT,
+    UINT16, UINT32, UUID, Field, Path, Program, Step, Struct, path_at, path_enter, path_start,
+    path_text,
+)
+
+from broker.model.errors import PeerError
+
+
+cdef extern from "Python.h":
+    PyObject* PyTuple_GET_ITEM(tuple values, Py_ssize_t i)    # borrowed
+
+
+cdef enum:
+    ELEMENTS_MAX = 1 << 20    # array elements of one message: what its objects may cost
+
+cdef struct Decoder:
+    Cursor cursor
+    const uint8_t* start
+    size_t elements_left
+    Path path
+
+
+def decode(Program program not None, data, Py_ssize_t offset=0):
+    """Return the message that stands at offset in a bytes-like object, and the offset of its end.
+
+    Raises:
+        PeerError: the bytes are not such a message.
+    """
+    cdef Py_buffer view
+    cdef Decoder decoder
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= offset <= view.len:
+            raise ValueError(f"offset {offset} in {view.len} bytes")
+        decoder.start = <const uint8_t*>view.buf
+        decoder.cursor.next = decoder.start + offset
+        decoder.cursor.left = <size_t>(view.len - offset)
+        decoder.elements_left = ELEMENTS_MAX
+        path_start(&decoder.path, program)
+        value = decode_struct(&decoder, program.root)
+        return value, decoder.cursor.next - decoder.start
+    finally:
+        PyBuffer_Release(&view)
+
+
+# ---- structs -------------------------------------------------------------------------------------
+
+cdef dict decode_struct(Decoder* decoder, Struct struct):
+    cdef Py_ssize_t i
+    cdef PyObject* field
+    cdef dict value = PyDict_Copy(struct.template)
+    path_enter(&decoder.path)
+    for i in range(PyTuple_GET_SIZE(struct.fields)):
+        field = PyTuple_GET_ITEM(struct.fields, i)
+        path_at(&decoder.path, field)
+        PyDict_SetItem(value, (<Field>field).name, decode_value(decoder, <Field>field))
+    if PyTuple_GET_SIZE(struct.unshared) > 0:
+        set_defaults(value, struct)
+    if struct.is_flexible:
+        decode_tagged(decoder, struct, value)
+    decoder.path.depth -= 1
+    return value
+
+
+cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
+    cdef uint32_t tag, size
+    cdef size_t left_after
+    cdef Field field
+    cdef uint32_t count
+    if decoder.cursor.left > 0 and decoder.cursor.next[0] == 0:
+        cursor_take(&decoder.cursor, 1)    # nearly always
+        return 0
+    path_at(&decoder.path, NULL)
+    count = take_varint(decoder, "a count of tagged fields")
+    while count > 0:
+        count -= 1
+        tag = take_varint(decoder, "a tag")
+        size = take_varint(decoder, "a size of a tagged field")
+        if size > decoder.cursor.left:
+            raise short_of(decoder, f"{size} bytes of tagged field {tag}")
+        left_after = decoder.cursor.left - size
+        field = find_tagged(struct, tag)
+        if field is None:
+            cursor_take(&decoder.cursor, size)
+            continue
+        path_at(&decoder.path, <PyObject*>field)
+        # The field may read its own bytes only.
+        decoder.cursor.left = size
+        PyDict_SetItem(value, field.name, decode_value(decoder, field))
+        if decoder.cursor.left != 0:
+            raise malformed(decoder, f"tagged field {tag} in {size} bytes",
+                            f"{decoder.cursor.left} too many")
+        decoder.cursor.left = left_after
+    return 0
+
+
+cdef Field find_tagged(Struct struct, uint32_t tag):
+    cdef Field field
+    for field in struct.tagged:
+        if field.tag == tag:
+            return field
+    return None
+
+
+cdef int set_defaults(dict value, Struct struct) except -1:
+    cdef Field field
+    for field in struct.unshared:
+        value[field.name] = [] if field.kind == ARRAY else default_struct(field.struct)
+    return 0
+
+
+cdef dict default_struct(Struct struct):
+    cdef Field field
+    value = struct.template.copy()
+    for field in struct.fields:
+        if field.kind == ARRAY and field.default is not None:
+            value[field.name] = []
+        elif field.kind == STRUCT and field.default is not None:
+            value[field.name] = default_struct(field.struct)
+    set_defaults(value, struct)
+    return value
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+cdef object decode_value(Decoder* decoder, Field field):
+    cdef int kind = field.kind
+    cdef const uint8_t* bytes
+    if kind == STRING:
+        return decode_string(decoder, field)
+    elif kind == BYTES:
+        return decode_bytes(decoder, field)
+    elif kind == ARRAY:
+        return decode_array(decoder, field)
+    elif kind == STRUCT:
+        return decode_nested(decoder, field)
+    bytes = take(decoder, field.size_min, field)
+    return load_fixed(kind, bytes)
+
+
+cdef inline object load_fixed(int kind, const uint8_t* bytes):
+    if kind == INT32:
+        return load_int32(bytes)
+    elif kind == INT16:
+        return load_int16(bytes)
+    elif kind == INT64:
+        return load_int64(bytes)
+    elif kind == INT8:
+        return <int8_t>bytes[0]
+    elif kind == BOOL:
+        return bytes[0] != 0
+    elif kind == UINT16:
+        return load_uint16(bytes)
+    elif kind == UINT32:
+        return load_uint32(bytes)
+    elif kind == UUID:
+        return PyBytes_FromStringAndSize(<const char*>bytes, 16)
+    return load_float64(bytes)
+
+
+cdef inline double load_float64(const uint8_t* bytes) noexcept:
+    cdef uint64_t word = load_uint64(bytes)
+    cdef double value
+    memcpy(&value, &word, sizeof(value))
+    return value
+
+
+cdef object decode_string(Decoder* decoder, Field field):
+    cdef int64_t size = take_size(decoder, field)
+    cdef const uint8_t* bytes
+    if size < 0:
+        return None
+    if size > STRING_SIZE_MAX:
+        raise malformed(decoder, f"a string of at most {STRING_SIZE_MAX} bytes", str(size))
+    bytes = take(decoder, <size_t>size, field)
+    try:
+        return PyUnicode_DecodeUTF8(<char*>bytes, <Py_ssize_t>size, NULL)
+    except UnicodeDecodeError as error:
+        raise malformed(decoder, "UTF-8", f"{error.object[:40]!r}") from None
+
+
+cdef object decode_bytes(Decoder* decoder, Field field):
+    cdef int64_t size = take_size(decoder, field)
+    if size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>take(decoder, <size_t>size, field),
+                                     <Py_ssize_t>size)
+
+
+cdef object decode_array(Decoder* decoder, Field field):
+    cdef Py_ssize_t i
+    cdef const uint8_t* bytes
+    cdef Field element = field.element
+    cdef Step* step = &decoder.path.steps[decoder.path.depth - 1]
+    cdef int64_t size = take_size(decoder, field)
+    if size < 0:
+        return None
+    take_elements(decoder, element, <uint64_t>size)
+    cdef list values = PyList_New(<Py_ssize_t>size)
+    if element.kind <= BOOL:
+        bytes = take(decoder, <size_t>size * element.size_min, field)
+        for i in range(<Py_ssize_t>size):
+            set_new(values, i, load_fixed(element.kind, bytes + <size_t>i * element.size_min))
+    else:
+        for i in range(<Py_ssize_t>size):
+            step.index = i
+            set_new(values, i, decode_value(decoder, element))
+    return values
+
+
+cdef int take_elements(Decoder* decoder, Field element, uint64_t count) except -1:
+    """Refuse more elements than the bytes left can hold, before anything is allocated for them."""
+    if count * element.size_min > decoder.cursor.left:
+        raise short_of(decoder, f"{count} elements of at least {element.size_min} bytes")
+    if count > decoder.elements_left:
+        raise malformed(decoder, f"a message of at most {ELEMENTS_MAX} array elements", "more")
+    decoder.elements_left -= <size_t>count
+    return 0
+
+
+cdef inline void set_new(list values, Py_ssize_t i, object value) noexcept:
+    Py_INCREF(value)    # PyList_SET_ITEM keeps one
+    PyList_SET_ITEM(values, i, value)
+
+
+cdef object decode_nested(Decoder* decoder, Field field):
+    cdef int8_t mark = 0
+    if field.is_nullable:
+        if cursor_int8(&decoder.cursor, &mark) != READ_DONE:
+            raise short_of(decoder, "an int8 before a struct")
+        if mark < 0:
+            return None
+    return decode_struct(decoder, field.struct)
+
+
+# ---- reading, and what is said when there is nothing to read -------------------------------------
+
+cdef const uint8_t* take(Decoder* decoder, size_t size, Field field) except NULL:
+    cdef const uint8_t* bytes = cursor_take(&decoder.cursor, size)
+    if bytes == NULL:
+        raise short_of(decoder, f"{size} bytes of {field.type}")
+    return bytes
+
+
+cdef uint32_t take_varint(Decoder* decoder, str meaning) except? 0xFFFFFFFF:
+    cdef uint32_t value = 0
+    cdef ReadStatus status = cursor_unsigned_varint(&decoder.cursor, &value)
+    if status == READ_DONE:
+        return value
+    if status == READ_OVERLONG:
+        raise malformed(decoder, f"a varint of at most 32 bits as {meaning}", "more")
+    raise short_of(decoder, f"a varint as {meaning}")
+
+
+cdef int64_t take_size(Decoder* decoder, Field field) except -2:
+    """Return the length or count before a value, or -1 for null, having checked that it may be."""
+    cdef int64_t size = -1
+    cdef int16_t short_size = 0
+    cdef int32_t long_size = 0
+    if field.is_compact:
+        size = <int64_t>take_varint(decoder, "a size") - 1
+    elif field.kind == STRING:
+        if cursor_int16(&decoder.cursor, &short_size) != READ_DONE:
+            raise short_of(decoder, "an int16 as a size")
+        size = short_size
+    else:
+        if cursor_int32(&decoder.cursor, &long_size) != READ_DONE:
+            raise short_of(decoder, "an int32 as a size")
+        size = long_size
+    if size >= 0:
+        return size
+    if size < -1:
+        raise malformed(decoder, "a size from -1", str(size))
+    if not field.is_nullable:
+        raise malformed(decoder, f"{field.type}", "null")
+    return -1
+
+
+cdef short_of(Decoder* decoder, str expected):
+    return malformed(decoder, expected, f"{decoder.cursor.left} bytes left")
+
+
+cdef malformed(Decoder* decoder, str expected, str found):
+    return PeerError(f"{path_text(&decoder.path)}: expected {expected}, found {found} "
+                     f"at byte {decoder.cursor.next - decoder.start}")

@@ -1,0 +1,327 @@
+"""Dictionaries to bytes: any Kafka message, by its program (see schema.pyx).
+
+A dictionary may lack any field, which means its default. Fields of other versions are passed over;
+a name of no version is refused, and so is a value not of its field's type: a ValueError says where.
+The bytes grow in memory of our own and become one `bytes` at the end.
+"""
+
+from cpython.bool cimport PyBool_Check
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
+)
+from cpython.dict cimport PyDict_Check, PyDict_Size
+from cpython.list cimport PyList_Check
+from cpython.long cimport PyLong_Check
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_Check
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memmove
+
+from broker._native.wire.schema cimport (
+    ARRAY, BOOL, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path,
+    Program, Step, Struct, path_at, path_enter, path_start, path_text,
+)
+
+
+cdef extern from "Python.h":
+    # Borrowed references, which Cython's own declarations would count.
+    PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL
+    PyObject* PyTuple_GET_ITEM(tuple values, Py_ssize_t i)
+    PyObject* PySequence_Fast_GET_ITEM(object values, Py_ssize_t i)
+    Py_ssize_t PySequence_Fast_GET_SIZE(object values)
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+
+cdef enum:
+    SIZE_MAX = 0x7FFFFFFE      # of bytes and of an array: size + 1 must fit an int32
+    FIRST_CAPACITY = 256       # of the buffer a message is encoded into
+    VARINT_SIZE_MAX = 5
+
+# Of INT8 to INT64.
+cdef int64_t[6] INTEGER_MIN = [-0x80, -0x8000, 0, -0x80000000, 0, INT64_MIN]
+cdef int64_t[6] INTEGER_MAX = [0x7F, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, INT64_MAX]
+
+cdef struct Encoder:
+    uint8_t* bytes
+    size_t size
+    size_t capacity
+    Path path
+
+
+def encode(Program program not None, value):
+    """Return the bytes of the message whose fields a dictionary has.
+
+    Raises:
+        ValueError: a value is not of its field's type, or a name is no field's.
+    """
+    cdef Encoder encoder
+    encoder.size = 0
+    encoder.capacity = FIRST_CAPACITY
+    encoder.bytes = <uint8_t*>malloc(FIRST_CAPACITY)
+    if encoder.bytes == NULL:
+        raise MemoryError
+    path_start(&encoder.path, program)
+    try:
+        encode_struct(&encoder, program.root, value)
+        return PyBytes_FromStringAndSize(<char*>encoder.bytes, <Py_ssize_t>encoder.size)
+    finally:
+        free(encoder.bytes)
+
+
+# ---- structs -------------------------------------------------------------------------------------
+
+cdef int encode_struct(Encoder* encoder, Struct struct, object value) except -1:
+    cdef Py_ssize_t i, known = 0
+    cdef PyObject* field
+    cdef PyObject* item
+    if not PyDict_Check(value):
+        raise wrong(encoder, "a dictionary", value)
+    path_enter(&encoder.path)
+    for i in range(PyTuple_GET_SIZE(struct.fields)):
+        field = PyTuple_GET_ITEM(struct.fields, i)
+        item = PyDict_GetItemWithError(value, (<Field>field).name)
+        path_at(&encoder.path, field)
+        if item == NULL:
+            encode_value(encoder, <Field>field, (<Field>field).default)
+        else:
+            known += 1
+            encode_value(encoder, <Field>field, <object>item)
+    if struct.is_flexible:
+        known += encode_tagged(encoder, struct, <dict>value)
+    if known != PyDict_Size(value):
+        check_names(encoder, struct, <dict>value)
+    encoder.path.depth -= 1
+    return 0
+
+
+cdef int check_names(Encoder* encoder, Struct struct, dict value) except -1:
+    """Refuse a name that no version has; the names of other versions are passed over."""
+    path_at(&encoder.path, NULL)
+    for name in value:
+        if name not in struct.template:
+            raise wrong(encoder, f"one of {', '.join(struct.template)}", name)
+    return 0
+
+
+cdef Py_ssize_t encode_tagged(Encoder* encoder, Struct struct, dict value) except -1:
+    """Write the tagged fields; return how many of their names the dictionary has."""
+    cdef size_t count_at = encoder.size
+    cdef size_t size_at
+    cdef Py_ssize_t known = 0
+    cdef uint8_t count = 0
+    cdef Field field
+    cdef PyObject* item
+    put_integer(encoder, 0, 1)
+    for field in struct.tagged:
+        item = PyDict_GetItemWithError(value, field.name)
+        if item == NULL:
+            continue
+        known += 1
+        if is_default(field, <object>item):
+            continue
+        count += 1
+        path_at(&encoder.path, <PyObject*>field)
+        put_varint(encoder, field.tag)
+        size_at = encoder.size
+        encode_value(encoder, field, <object>item)
+        insert_size(encoder, size_at)
+    encoder.bytes[count_at] = count
+    return known
+
+
+cdef int insert_size(Encoder* encoder, size_t size_at) except -1:
+    """Put a varint before the bytes since size_at: how many they are."""
+    cdef uint8_t[VARINT_SIZE_MAX] varint
+    cdef size_t size = encoder.size - size_at
+    cdef size_t varint_size = <size_t>store_varint(varint, <uint32_t>size)
+    room(encoder, varint_size)
+    memmove(encoder.bytes + size_at + varint_size, encoder.bytes + size_at, size)
+    memcpy(encoder.bytes + size_at, varint, varint_size)
+    encoder.size += varint_size
+    return 0
+
+
+cdef bint is_default(Field field, object value) except -1:
+    if value is None or field.default is None:
+        return value is field.default
+    if field.kind == STRUCT and PyDict_Check(value):
+        return is_default_struct(field.struct, <dict>value)
+    return value == field.default
+
+
+cdef bint is_default_struct(Struct struct, dict value) except -1:
+    cdef Field field
+    for field in struct.fields + struct.tagged:
+        if field.name in value and not is_default(field, value[field.name]):
+            return False
+    return True
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+cdef int encode_value(Encoder* encoder, Field field, object value) except -1:
+    cdef int kind = field.kind
+    if kind <= INT64:
+        return encode_integer(encoder, field, value)
+    if kind == STRUCT:
+        return encode_nested(encoder, field, value)
+    if kind <= BOOL:
+        return encode_fixed(encoder, field, value)
+    if value is None and field.is_nullable:
+        return put_size(encoder, field, -1)
+    if kind == STRING:
+        return encode_string(encoder, field, value)
+    if kind == ARRAY:
+        return encode_array(encoder, field, value)
+    return encode_bytes(encoder, field, value)
+
+
+cdef int encode_integer(Encoder* encoder, Field field, object value) except -1:
+    cdef int overflow = 0
+    cdef int64_t number
+    if not PyLong_Check(value):
+        raise wrong(encoder, field.type, value)
+    number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or number < INTEGER_MIN[field.kind] or number > INTEGER_MAX[field.kind]:
+        raise wrong(encoder, field.type, value)
+    return put_integer(encoder, number, <int>field.size_min)
+
+
+cdef int encode_fixed(Encoder* encoder, Field field, object value) except -1:
+    cdef double number
+    cdef uint64_t word
+    if field.kind == BOOL and PyBool_Check(value):
+        return put_integer(encoder, value is True, 1)
+    if field.kind == UUID and PyBytes_Check(value) and PyBytes_GET_SIZE(value) == 16:
+        return put_bytes(encoder, PyBytes_AS_STRING(value), 16)
+    if field.kind == FLOAT64 and isinstance(value, (float, int)):
+        number = value
+        memcpy(&word, &number, 8)
+        return put_integer(encoder, <int64_t>word, 8)
+    raise wrong(encoder, "16 bytes of uuid" if field.kind == UUID else field.type, value)
+
+
+cdef int encode_string(Encoder* encoder, Field field, object value) except -1:
+    cdef Py_ssize_t size = 0
+    cdef const char* bytes
+    if not PyUnicode_Check(value):
+        raise wrong(encoder, "string", value)
+    try:
+        bytes = PyUnicode_AsUTF8AndSize(value, &size)
+    except UnicodeEncodeError:
+        raise wrong(encoder, "a string that UTF-8 can say", value) from None
+    put_size(encoder, field, size)
+    return put_bytes(encoder, bytes, <size_t>size)
+
+
+cdef int encode_bytes(Encoder* encoder, Field field, object value) except -1:
+    cdef Py_buffer view
+    if PyBytes_Check(value):
+        put_size(encoder, field, PyBytes_GET_SIZE(value))
+        return put_bytes(encoder, PyBytes_AS_STRING(value), <size_t>PyBytes_GET_SIZE(value))
+    if not isinstance(value, (bytearray, memoryview)):
+        raise wrong(encoder, field.type, value)
+    PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
+    try:
+        put_size(encoder, field, view.len)
+        return put_bytes(encoder, view.buf, <size_t>view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef int encode_array(Encoder* encoder, Field field, object value) except -1:
+    cdef Py_ssize_t i, size
+    cdef Step* step = &encoder.path.steps[encoder.path.depth - 1]
+    if not PyList_Check(value) and not PyTuple_Check(value):
+        raise wrong(encoder, "a list", value)
+    size = PySequence_Fast_GET_SIZE(value)
+    put_size(encoder, field, size)
+    for i in range(size):
+        step.index = i
+        encode_value(encoder, field.element, <object>PySequence_Fast_GET_ITEM(value, i))
+    return 0
+
+
+cdef int encode_nested(Encoder* encoder, Field field, object value) except -1:
+    if field.is_nullable:
+        put_integer(encoder, -1 if value is None else 1, 1)
+        if value is None:
+            return 0
+    return encode_struct(encoder, field.struct, value)
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+cdef int put_size(Encoder* encoder, Field field, Py_ssize_t size) except -1:
+    """Write a length or count, or -1 for null."""
+    if size > (STRING_SIZE_MAX if field.kind == STRING else SIZE_MAX):
+        raise wrong(encoder, f"a shorter {field.type}", size)
+    if field.is_compact:
+        return put_varint(encoder, <uint32_t>(size + 1))
+    return put_integer(encoder, size, 2 if field.kind == STRING else 4)
+
+
+cdef inline int put_integer(Encoder* encoder, int64_t value, int size) except -1:
+    """Write the low `size` bytes of an integer, big-endian."""
+    # Always eight bytes, of which the first `size` count: one byte swap and one store.
+    cdef uint8_t* place = room(encoder, 8)
+    cdef uint64_t word = <uint64_t>value << (64 - 8 * size)
+    place[0] = <uint8_t>(word >> 56)
+    place[1] = <uint8_t>(word >> 48)
+    place[2] = <uint8_t>(word >> 40)
+    place[3] = <uint8_t>(word >> 32)
+    place[4] = <uint8_t>(word >> 24)
+    place[5] = <uint8_t>(word >> 16)
+    place[6] = <uint8_t>(word >> 8)
+    place[7] = <uint8_t>word
+    encoder.size += size
+    return 0
+
+
+cdef inline int put_bytes(Encoder* encoder, const void* bytes, size_t size) except -1:
+    memcpy(room(encoder, size), bytes, size)
+    encoder.size += size
+    return 0
+
+
+cdef inline int put_varint(Encoder* encoder, uint32_t value) except -1:
+    encoder.size += store_varint(room(encoder, VARINT_SIZE_MAX), value)
+    return 0
+
+
+cdef inline int store_varint(uint8_t* place, uint32_t value) noexcept:
+    cdef int size = 1
+    while value >= 0x80:
+        place[size - 1] = <uint8_t>(value | 0x80)
+        value >>= 7
+        size += 1
+    place[size - 1] = <uint8_t>value
+    return size
+
+
+cdef inline uint8_t* room(Encoder* encoder, size_t size) except NULL:
+    """Return where the next `size` bytes go; whoever writes them adds them to the size."""
+    if encoder.capacity - encoder.size < size:
+        grow(encoder, size)
+    return encoder.bytes + encoder.size
+
+
+cdef int grow(Encoder* encoder, size_t size) except -1:
+    cdef size_t capacity = encoder.capacity
+    cdef uint8_t* bytes
+    while capacity - encoder.size < size:
+        capacity *= 2
+    bytes = <uint8_t*>realloc(encoder.bytes, capacity)
+    if bytes == NULL:
+        raise MemoryError
+    encoder.bytes = bytes
+    encoder.capacity = capacity
+    return 0
+
+
+cdef wrong(Encoder* encoder, str expected, object found):
+    return ValueError(f"{path_text(&encoder.path)}: expected {expected}, found {found!r:.80}")

@@ -1,0 +1,7 @@
+from typing import Any
+
+from typing_extensions import Buffer
+
+from broker._native.wire.schema import Program
+
+def decode(program: Program, data: Buffer, offset: int = 0) -> tuple[dict[str, Any], int]: ...

@@ -1,0 +1,1 @@
+"""Bytes to values and back: every Kafka message by its table."""

@@ -1,0 +1,277 @@
+"""Kafka's messages by key or name: what their fields are, and bytes to dictionaries and back.
+
+The facts stand in messages.txt, whose head explains the notation. Importing this module only cuts
+that text into blocks; a message is parsed when it is first used, and compiled for one version when
+that version is first used. What runs then is native (broker._native.wire.schema*).
+
+    value, end = schema.request(3).decode(12, body)
+    body = schema.response(3).encode(12, {"topics": [{"name": "a", "partitions": []}]})
+
+Values are dict, list, int, float, bool, str, bytes and None under the names of messages.txt; a
+uuid is 16 bytes. A decoded dictionary has every field; those its version lacks, their default.
+An encoded one may lack fields, which means their default; those its version lacks are passed over.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from broker._native.wire.schema import Field, Program, Struct
+from broker._native.wire.schema_decoder import decode
+from broker._native.wire.schema_encoder import encode
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Fields: TypeAlias = dict[str, Any]
+
+_NO_VERSIONS = range(0)
+_API_VERSIONS_KEY = 18
+_CONTROLLED_SHUTDOWN_KEY = 7
+# What a missing field means when the table names no default; integers: 0.
+_DEFAULTS: dict[str, object] = {
+    "bool": False,
+    "bytes": b"",
+    "float64": 0.0,
+    "records": None,
+    "string": "",
+    "uuid": bytes(16),
+    "{}": {},
+}
+
+
+class Definition(NamedTuple):
+    """A field as the table defines it, over all versions of its message."""
+
+    name: str
+    type: str
+    versions: range
+    nullable: range
+    tag: int | None
+    default: object
+    is_plain: bool
+    fields: "list[Definition]"
+
+
+class Message:
+    """One request, response, header or record in all its versions."""
+
+    __slots__ = ("_definitions", "_programs", "_text", "api_key", "flexible", "kind", "name",
+                 "versions")
+
+    def __init__(self, kind: str, name: str, api_key: int | None, versions: str, text: str) -> None:
+        """Keep the text of the fields; `versions` is the rest of the block's first line."""
+        valid, _, flexible = versions.partition(" flex ")
+        self.kind = kind
+        self.name = name
+        self.api_key = api_key
+        self.versions = _versions(valid, _NO_VERSIONS)
+        self.flexible = _versions(flexible, self.versions) if flexible else _NO_VERSIONS
+        self._text = text
+        self._definitions: list[Definition] | None = None
+        self._programs: dict[int, Program] = {}
+
+    def __repr__(self) -> str:
+        """Return what an error message calls it."""
+        return f"<Message {self.name} {self.versions.start}-{self.versions.stop - 1}>"
+
+    @property
+    def first_flexible(self) -> int | None:
+        """The first version with compact lengths and tagged fields (KIP-482), if there is one."""
+        return self.flexible.start if self.flexible else None
+
+    @property
+    def fields(self) -> list[Definition]:
+        """The fields of all versions, in the order of the wire."""
+        if self._definitions is None:
+            self._definitions = _parse(self._text, self.versions)
+        return self._definitions
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version has compact lengths and tagged fields."""
+        return version in self.flexible
+
+    def program(self, version: int) -> Program:
+        """Return what the native codec runs for this version.
+
+        Raises:
+            ValueError: there is no such version.
+        """
+        program = self._programs.get(version)
+        if program is None:
+            if version not in self.versions:
+                raise ValueError(f"{self!r} has no version {version}")
+            root = _compile(self.fields, version, is_flexible=self.is_flexible(version))
+            program = self._programs[version] = Program(f"{self.name} v{version}", root)
+        return program
+
+    def decode(self, version: int, data: "Buffer", offset: int = 0) -> tuple[Fields, int]:
+        """Return the message that stands at offset in data, and the offset where it ends.
+
+        Raises:
+            PeerError: the bytes are not such a message.
+        """
+        return decode(self.program(version), data, offset)
+
+    def encode(self, version: int, value: Fields) -> bytes:
+        """Return the bytes of the message.
+
+        Raises:
+            ValueError: a value is not of its field's type, or a name is no field's.
+        """
+        return encode(self.program(version), value)
+
+
+def request(api_key: int) -> Message:
+    """Return the body of a request."""
+    return _requests[api_key]
+
+
+def response(api_key: int) -> Message:
+    """Return the body of a response."""
+    return _responses[api_key]
+
+
+def record(name: str) -> Message:
+    """Return a header, embedded data, or a coordinator's key or value by Kafka's name."""
+    return _records[name]
+
+
+def messages() -> Iterator[Message]:
+    """Yield every message there is."""
+    yield from _requests.values()
+    yield from _responses.values()
+    yield from _records.values()
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """Return the version of the RequestHeader before a request: with tags iff it is flexible."""
+    if api_key == _CONTROLLED_SHUTDOWN_KEY and version == 0:
+        return 0  # the only request that was born without a client id
+    return 2 if _requests[api_key].is_flexible(version) else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """Return the version of the ResponseHeader before a response: with tags iff it is flexible.
+
+    ApiVersions never has any, so that who knows no version yet can read the answer (KIP-511).
+    """
+    return int(api_key != _API_VERSIONS_KEY and _responses[api_key].is_flexible(version))
+
+
+def _versions(text: str, within: range) -> range:
+    """Read `3`, `0-2` (both included) or `3+` (to the end of `within`)."""
+    if text.endswith("+"):
+        return range(int(text[:-1]), within.stop)
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _parse(text: str, versions: range) -> list[Definition]:
+    """Read the lines of fields, each of which belongs to the last one that stands less deep."""
+    top: list[Definition] = []
+    enclosing = [(-1, top, versions)]
+    for line in text.splitlines():
+        if not line:
+            continue
+        depth = len(line) - len(line.lstrip())
+        while enclosing[-1][0] >= depth:
+            enclosing.pop()
+        definition = _parse_field(line, enclosing[-1][2])
+        enclosing[-1][1].append(definition)
+        enclosing.append((depth, definition.fields, definition.versions))
+    return top
+
+
+def _parse_field(line: str, versions: range) -> Definition:
+    name, shape, *words = line.split()
+    kind, question, null_versions = shape.partition("?")
+    tag, default = None, ""
+    for word in words:
+        if word[0] == "#":
+            tag = int(word[1:])
+        elif word[0] == "=":
+            default = word[1:]
+        elif word[0].isdigit():
+            versions = _versions(word, versions)
+    nullable = _versions(null_versions, versions) if null_versions else versions
+    return Definition(
+        name=name,
+        type=kind,
+        versions=versions,
+        nullable=nullable if question else _NO_VERSIONS,
+        tag=tag,
+        default=_parse_default(kind, default),
+        is_plain="plain" in words,
+        fields=[],
+    )
+
+
+def _parse_default(kind: str, text: str) -> object:
+    if text == "null":
+        return None
+    if kind.startswith("[]"):
+        return []
+    if text:
+        return text == "true" if kind == "bool" else int(text)
+    return _DEFAULTS.get(kind, 0)
+
+
+def _compile(definitions: list[Definition], version: int, *, is_flexible: bool) -> Struct:
+    fields: list[Field] = []
+    tagged: list[tuple[int, Field]] = []
+    absent: list[Field] = []
+    for definition in definitions:
+        field = Field(
+            definition.name,
+            definition.type,
+            is_nullable=version in definition.nullable,
+            is_compact=is_flexible and not definition.is_plain,
+            tag=definition.tag or 0,
+            default=definition.default,
+            struct=_compile(definition.fields, version, is_flexible=is_flexible)
+            if definition.fields
+            else None,
+        )
+        if version not in definition.versions:
+            absent.append(field)
+        elif definition.tag is None:
+            fields.append(field)
+        else:
+            tagged.append((definition.tag, field))
+    ascending = [field for _, field in sorted(tagged, key=lambda pair: pair[0])]
+    return Struct(fields, ascending, absent, is_flexible=is_flexible)
+
+
+def _read_api(words: list[str], body: str) -> None:
+    key, name, versions = int(words[1]), words[2], " ".join(words[3:])
+    asked, _, answered = f"\n{body}".partition("\n  response")
+    asked = asked.removeprefix("\n  request")
+    API_KEYS[key] = name
+    _requests[key] = Message("request", f"{name}Request", key, versions, asked)
+    _responses[key] = Message("response", f"{name}Response", key, versions, answered)
+
+
+def _read_record(words: list[str], body: str) -> None:
+    kind, key = words[0], None
+    if kind in {"key", "value"}:
+        key = int(words.pop(1))
+    _records[words[1]] = Message(kind, words[1], key, " ".join(words[2:]), body)
+
+
+def _read_messages() -> None:
+    text = Path(__file__).with_name("messages.txt").read_text(encoding="utf-8")
+    for block in text.strip().split("\n\n")[1:]:
+        head, _, body = block.partition("\n")
+        words = head.split()
+        if words[0] == "api":
+            _read_api(words, body)
+        else:
+            _read_record(words, body)
+
+
+API_KEYS: dict[int, str] = {}
+_requests: dict[int, Message] = {}
+_responses: dict[int, Message] = {}
+_records: dict[str, Message] = {}
+_read_messages()

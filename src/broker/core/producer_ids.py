@@ -1,0 +1,61 @@
+"""Producer ids, handed out from blocks that are reserved durably before use.
+
+An id names a producer's sequence numbers in every log it wrote to, so no id may ever be given
+twice: the store learns the end of a block before the first id of it leaves, and what a dead broker
+had not used of its block is lost (there are 2^63).
+"""
+
+import json
+
+from broker.model.errors import StorageError
+from broker.model.limits import PRODUCER_ID_BLOCK
+from broker.storage import metadata
+
+_LAST_ID = (1 << 63) - 1
+
+
+class ProducerIds:
+    """Gives every caller an id that nobody had; one store write per thousand."""
+
+    __slots__ = ("_block_end", "_next_id", "_store")
+
+    def __init__(self, store: metadata.MetaStore) -> None:
+        """Reserve nothing yet: a broker without idempotent producers writes nothing."""
+        self._store = store
+        self._next_id = 0
+        self._block_end = 0
+
+    def next_id(self) -> int:
+        """A new producer id; StorageError when no block can be reserved."""
+        if self._next_id == self._block_end:
+            self._next_id, self._block_end = self._reserve()
+        producer_id = self._next_id
+        self._next_id += 1
+        return producer_id
+
+    def _reserve(self) -> tuple[int, int]:
+        """Take the next block; another broker of the cluster may take one meanwhile."""
+        while True:
+            current = self._store.get(metadata.PRODUCER_ID_BLOCK)
+            start = _parse(current.value) if current else 0
+            end = start + PRODUCER_ID_BLOCK
+            guard: metadata.Guard = (
+                metadata.Unchanged(metadata.PRODUCER_ID_BLOCK, current.mod_revision)
+                if current
+                else metadata.Absent(metadata.PRODUCER_ID_BLOCK)
+            )
+            value = json.dumps({"version": 1, "next_producer_id": end}).encode()
+            put = metadata.Put(metadata.PRODUCER_ID_BLOCK, value)
+            if self._store.transact([guard], [put]) is not None:
+                return start, end
+
+
+def _parse(value: bytes) -> int:
+    """Read the start of the free ids; a damaged one is not guessed, that could give ids twice."""
+    try:
+        match json.loads(value):
+            case {"version": 1, "next_producer_id": int(start)} if 0 <= start < _LAST_ID:
+                return start
+    except ValueError:
+        pass  # the same message as for a wrong shape
+    raise StorageError(f"the metadata store holds a damaged pid_block: {value!r}")

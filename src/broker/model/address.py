@@ -1,0 +1,69 @@
+"""HOST:PORT, as listeners, banners and advertised addresses write it."""
+
+import socket
+from typing import NamedTuple
+
+from broker.model.errors import ConfigError
+
+PORT_MAX = 65_535
+DEFAULT_PORT = 9092
+_WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
+_BOTH_FAMILIES = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::")}  # noqa: S104
+_LOOPBACK_V6 = bytes(15) + b"\x01"
+_MAPPED_V4_LOOPBACK = bytes(10) + b"\xff\xff\x7f"
+
+
+class Address(NamedTuple):
+    """A host (name, IPv4 or IPv6 without brackets) and a port; port 0 asks for a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """HOST:PORT, IPv6 in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether this stands for every address of the machine."""
+        return self.host in _WILDCARDS
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; a name other than localhost counts as no."""
+        if self.host == "localhost":
+            return True
+        if ":" in self.host:
+            packed = _packed(socket.AF_INET6, self.host)
+            return packed == _LOOPBACK_V6 or packed.startswith(_MAPPED_V4_LOOPBACK)
+        return _packed(socket.AF_INET, self.host).startswith(b"\x7f")
+
+    @property
+    def bind_hosts(self) -> tuple[str, ...]:
+        """The hosts to bind; a name of both families means both, as clients try either first."""
+        return _BOTH_FAMILIES.get(self.host, (self.host,))
+
+
+def parse_address(text: str) -> Address:
+    """Read HOST:PORT, also in Kafka's form PLAINTEXT://HOST:PORT; a missing host means all."""
+    scheme, separator, rest = text.strip().rpartition("://")
+    if separator and scheme.upper() != "PLAINTEXT":
+        raise ConfigError(f"{text!r}: only PLAINTEXT:// listeners exist, not {scheme}://")
+    host, colon, port_text = rest.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigError(f"{text!r}: write an IPv6 address in brackets, [::1]:{DEFAULT_PORT}")
+    if not colon or not (port_text.isascii() and port_text.isdigit()):
+        raise ConfigError(f"{text!r}: expected HOST:PORT, for example 127.0.0.1:{DEFAULT_PORT}")
+    if int(port_text) > PORT_MAX:
+        raise ConfigError(f"{text!r}: a port is 0 .. {PORT_MAX}")
+    return Address(host, int(port_text))
+
+
+def _packed(family: int, host: str) -> bytes:
+    """The address in bytes, empty when it is a name."""
+    try:
+        return socket.inet_pton(family, host)
+    except OSError:
+        return b""

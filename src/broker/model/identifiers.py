@@ -1,0 +1,38 @@
+"""Kafka's ids: 16 bytes inside and on the wire, 22 characters of URL-safe base64 where shown.
+
+The form is that of Kafka's `Uuid`: no padding, and never a leading dash, which command lines would
+take for an option.
+"""
+
+import os
+from binascii import a2b_base64, b2a_base64
+
+ID_BYTES = 16
+NO_ID = bytes(ID_BYTES)  # Kafka's ZERO_UUID: "not given"
+
+_TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_TEXT_LENGTH = 22
+
+
+def random_id() -> bytes:
+    """A new id for a topic, a directory or a cluster."""
+    while True:
+        candidate = os.urandom(ID_BYTES)
+        if not id_to_text(candidate).startswith("-"):
+            return candidate
+
+
+def id_to_text(identifier: bytes) -> str:
+    """The 22 characters that stand for an id in files and messages."""
+    return b2a_base64(identifier, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
+
+
+def id_from_text(text: str) -> bytes:
+    """The id that 22 characters stand for; ValueError when they stand for none."""
+    if len(text) != _TEXT_LENGTH or not text.isascii():
+        raise ValueError(f"an id has {_TEXT_LENGTH} URL-safe base64 characters, not {text!r}")
+    identifier = a2b_base64(text.encode().translate(_FROM_URL_SAFE) + b"==")
+    if id_to_text(identifier) != text:
+        raise ValueError(f"{text!r} is not URL-safe base64 of {ID_BYTES} bytes")
+    return identifier

@@ -1,0 +1,319 @@
+"""Every setting, once: name, type, default, range, sentence.
+
+The names are Kafka's (broker configs of Kafka 4.x) and ours under `polylog.`. A topic's keys are
+views of the same rows: a row's `topic` names the topic key that it is the broker-wide value of,
+`scale` turns its unit into the key's, and the order of rows with the same key is Kafka's order of
+precedence (`log.retention.ms` before `.minutes` before `.hours`).
+
+`applies=False` marks what is accepted, checked, stored and described because tools read and write
+it, but which nothing here acts on yet; the documentation says so in words and a start that sets it
+logs a warning.
+"""
+
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from broker.model import limits
+
+Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+NOT_YET = "Accepted and kept, but nothing acts on it in this version."
+
+
+class Kind(Enum):
+    """Kafka's config types, as DescribeConfigs names them."""
+
+    BOOLEAN = "boolean"
+    STRING = "string"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    LIST = "list"
+
+
+class Setting(NamedTuple):
+    """One row of the table; not a dataclass, whose making costs a start ten times as much."""
+
+    name: str
+    kind: Kind
+    default: Value
+    doc: str
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    topic: str = ""  # the topic key that takes this as its broker-wide value
+    scale: int = 1  # factor from this row's unit to the topic key's
+    applies: bool = True
+
+    @property
+    def documentation(self) -> str:
+        """The sentence shown to users, which never promises what nothing does."""
+        return self.doc if self.applies else f"{self.doc} {NOT_YET}"
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values in words."""
+        if self.kind is Kind.BOOLEAN:
+            return "true or false"
+        if self.choices:
+            return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)
+        if self.minimum is not None:
+            unit = self.unit and f" {self.unit}"
+            highest = INT_MAX if self.maximum is None and self.kind is Kind.INT else self.maximum
+            end = "or more" if highest is None else f".. {highest}"
+            return f"{self.minimum} {end}{unit}"
+        return "comma-separated values" if self.kind is Kind.LIST else "any text"
+
+
+COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+
+# A table reads as one only while its rows are short.
+# fmt: off
+_NETWORK = (
+    Setting("node.id", Kind.INT, 1, minimum=0,
+            doc="Id of this broker in its cluster."),
+    Setting("listeners", Kind.LIST, ("localhost:9092",),
+            doc="HOST:PORT addresses to listen on; localhost means IPv4 and IPv6, port 0 a free"
+                " port."),
+    Setting("advertised.listeners", Kind.LIST, (),
+            doc="HOST:PORT told to clients, in the order of listeners; empty: the address they"
+                " came to."),
+    Setting("broker.rack", Kind.STRING, None,
+            doc="Rack of this broker, told to clients."),
+    Setting("socket.request.max.bytes", Kind.INT, limits.FRAME_BYTES_MAX, minimum=64 * limits.KIB,
+            unit="bytes",
+            doc="Largest request frame; raised by itself to message.max.bytes and 1 MiB. Kafka's"
+                " default is 100 MiB; frames are held whole here."),
+    Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
+            doc="Connections at the same time; lowered to what the descriptor limit allows."),
+    Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
+            doc="A connection without requests is closed after this time; -1: never."),
+    Setting("fetch.max.bytes", Kind.INT, limits.FETCH_BYTES_MAX, minimum=1024,
+            maximum=limits.REPLY_QUEUE_BYTES_PER_CONNECTION, unit="bytes",
+            doc="Most bytes of records in one fetch response."),
+    Setting("max.incremental.fetch.session.cache.slots", Kind.INT, limits.FETCH_SESSIONS_MAX,
+            minimum=0, maximum=100_000,
+            doc="Fetch sessions kept (KIP-227); 0 turns them off."),
+)
+
+_TOPICS = (
+    Setting("num.partitions", Kind.INT, 1, minimum=1, maximum=limits.PARTITIONS_PER_TOPIC_MAX,
+            doc="Partitions of a topic that is created without a number."),
+    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=1,
+            doc="Replicas of a topic that is created without a number; one broker can hold one."),
+    Setting("auto.create.topics.enable", Kind.BOOLEAN, True,
+            doc="Whether asking for an unknown topic creates it."),
+    Setting("delete.topic.enable", Kind.BOOLEAN, True,
+            doc="Whether topics may be deleted."),
+    Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
+            applies=False,
+            doc="Replicas that must have a record before acks=all is answered."),
+    Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
+            topic="unclean.leader.election.enable", applies=False,
+            doc="Whether a replica that lacks records may lead."),
+)
+
+_LOGS = (
+    Setting("log.dirs", Kind.STRING, "data",
+            doc="The data directory (one); created when it does not exist."),
+    Setting("polylog.durability", Kind.STRING, "group-commit", choices=("group-commit", "os"),
+            topic="polylog.durability",
+            doc="group-commit: every ack other than 0 waits for a shared fdatasync. os: ack"
+                " after the page cache has the records, as Kafka does by default."),
+    Setting("message.max.bytes", Kind.INT, limits.MESSAGE_BYTES_MAX, minimum=0, maximum=1 << 30,
+            unit="bytes", topic="max.message.bytes",
+            doc="Largest record batch, as it stands on the wire."),
+    # Kafka 4 refuses less than 1 MiB; small segments are how tests and small disks roll often.
+    Setting("log.segment.bytes", Kind.INT, 1 << 30, minimum=1024, maximum=limits.SEGMENT_BYTES_MAX,
+            unit="bytes", topic="segment.bytes",
+            doc="Size at which a segment is closed and the next one begun."),
+    Setting("log.roll.ms", Kind.LONG, None, minimum=1, unit="ms", topic="segment.ms",
+            doc="Age at which a segment is closed even if it is not full."),
+    Setting("log.roll.hours", Kind.INT, 168, minimum=1, unit="hours", topic="segment.ms",
+            scale=HOUR_MS,
+            doc="As log.roll.ms, which goes before it."),
+    Setting("log.roll.jitter.ms", Kind.LONG, None, minimum=0, unit="ms", topic="segment.jitter.ms",
+            applies=False,
+            doc="Up to so much is taken off segment.ms at random, so that logs do not roll"
+                " together."),
+    Setting("log.roll.jitter.hours", Kind.INT, 0, minimum=0, unit="hours",
+            topic="segment.jitter.ms", scale=HOUR_MS, applies=False,
+            doc="As log.roll.jitter.ms, which goes before it."),
+    Setting("log.index.interval.bytes", Kind.INT, limits.INDEX_INTERVAL_BYTES, minimum=0,
+            unit="bytes", topic="index.interval.bytes",
+            doc="Bytes of log between two index entries."),
+    Setting("log.index.size.max.bytes", Kind.INT, limits.INDEX_BYTES_MAX, minimum=4, unit="bytes",
+            topic="segment.index.bytes", applies=False,
+            doc="Largest index of a segment; a full index closes its segment."),
+    Setting("log.preallocate", Kind.BOOLEAN, False, topic="preallocate", applies=False,
+            doc="Whether a segment's file is reserved whole; here its tail always is, in steps."),
+    Setting("log.flush.interval.messages", Kind.LONG, LONG_MAX, minimum=1, topic="flush.messages",
+            doc="1 means polylog.durability=group-commit; other values leave that word in force."),
+    Setting("log.flush.interval.ms", Kind.LONG, None, minimum=0, unit="ms", topic="flush.ms",
+            applies=False,
+            doc="Time after which records are synced; the operating system does it before."),
+    Setting("log.flush.scheduler.interval.ms", Kind.LONG, LONG_MAX, minimum=0, unit="ms",
+            topic="flush.ms", applies=False,
+            doc="As log.flush.interval.ms, which goes before it."),
+    Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSIONS,
+            topic="compression.type", applies=False,
+            doc="Compression of stored batches; producer keeps what was sent."),
+    Setting("compression.gzip.level", Kind.INT, -1, minimum=-1, maximum=9,
+            topic="compression.gzip.level", applies=False,
+            doc="Level when the broker compresses with gzip; -1: its default."),
+    Setting("compression.lz4.level", Kind.INT, 9, minimum=1, maximum=17,
+            topic="compression.lz4.level", applies=False,
+            doc="Level when the broker compresses with lz4."),
+    Setting("compression.zstd.level", Kind.INT, 3, minimum=-131_072, maximum=22,
+            topic="compression.zstd.level", applies=False,
+            doc="Level when the broker compresses with zstd."),
+    Setting("log.message.timestamp.type", Kind.STRING, "CreateTime", topic="message.timestamp.type",
+            choices=("CreateTime", "LogAppendTime"),
+            doc="Whether a record carries its producer's time or the time of the append."),
+    Setting("log.message.timestamp.before.max.ms", Kind.LONG, LONG_MAX, minimum=0, unit="ms",
+            topic="message.timestamp.before.max.ms",
+            doc="How far a record's time may lie before the broker's."),
+    Setting("log.message.timestamp.after.max.ms", Kind.LONG, HOUR_MS, minimum=0, unit="ms",
+            topic="message.timestamp.after.max.ms",
+            doc="How far a record's time may lie after the broker's."),
+    Setting("log.message.downconversion.enable", Kind.BOOLEAN, True,
+            topic="message.downconversion.enable", applies=False,
+            doc="Whether old clients get old message formats; a no-op since Kafka 4.0."),
+)
+
+_RETENTION = (
+    Setting("log.cleanup.policy", Kind.LIST, ("delete",), choices=("delete", "compact"),
+            topic="cleanup.policy", applies=False,
+            doc="What happens to old segments: deleted, compacted, or both."),
+    Setting("log.retention.ms", Kind.LONG, None, minimum=-1, unit="ms", topic="retention.ms",
+            applies=False,
+            doc="Age at which records may be deleted; -1: never."),
+    Setting("log.retention.minutes", Kind.INT, None, minimum=-1, unit="minutes",
+            topic="retention.ms", scale=MINUTE_MS, applies=False,
+            doc="As log.retention.ms, which goes before it."),
+    Setting("log.retention.hours", Kind.INT, 168, minimum=-1, unit="hours", topic="retention.ms",
+            scale=HOUR_MS, applies=False,
+            doc="As log.retention.ms and log.retention.minutes, which go before it."),
+    Setting("log.retention.bytes", Kind.LONG, -1, minimum=-1, unit="bytes", topic="retention.bytes",
+            applies=False,
+            doc="Size of a partition above which old segments are deleted; -1: no limit."),
+    Setting("log.local.retention.ms", Kind.LONG, -2, minimum=-2, unit="ms",
+            topic="local.retention.ms", applies=False,
+            doc="With tiered storage, the age kept on this disk; -2: as retention.ms."),
+    Setting("log.local.retention.bytes", Kind.LONG, -2, minimum=-2, unit="bytes",
+            topic="local.retention.bytes", applies=False,
+            doc="With tiered storage, the size kept on this disk; -2: as retention.bytes."),
+    Setting("log.segment.delete.delay.ms", Kind.LONG, 60_000, minimum=0, unit="ms",
+            topic="file.delete.delay.ms", applies=False,
+            doc="Time between removing a segment from its log and from the disk."),
+    Setting("log.cleaner.delete.retention.ms", Kind.LONG, DAY_MS, minimum=0, unit="ms",
+            topic="delete.retention.ms", applies=False,
+            doc="How long a compacted log keeps a deletion for readers to see."),
+    Setting("log.cleaner.min.compaction.lag.ms", Kind.LONG, 0, minimum=0, unit="ms",
+            topic="min.compaction.lag.ms", applies=False,
+            doc="Records younger than this are not compacted."),
+    Setting("log.cleaner.max.compaction.lag.ms", Kind.LONG, LONG_MAX, minimum=1, unit="ms",
+            topic="max.compaction.lag.ms", applies=False,
+            doc="Records older than this are compacted even from a mostly clean log."),
+    Setting("log.cleaner.min.cleanable.ratio", Kind.DOUBLE, 0.5, minimum=0.0, maximum=1.0,
+            topic="min.cleanable.dirty.ratio", applies=False,
+            doc="Share of a log not compacted yet at which compaction is worth it."),
+)
+
+_COORDINATORS = (
+    Setting("offsets.topic.num.partitions", Kind.INT, 50, minimum=1,
+            maximum=limits.PARTITIONS_PER_TOPIC_MAX,
+            doc="Partitions of __consumer_offsets; fixed once that topic exists."),
+    Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
+            applies=False,
+            doc="How long a group without members keeps its offsets."),
+    Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
+            maximum=limits.OFFSET_METADATA_BYTES_MAX, unit="bytes",
+            doc="Longest text stored with a committed offset."),
+    # Kafka waits 3 s for more first members, which saves a rebalance when a fleet starts at once
+    # and costs everybody else 3 s at each first join: tests, notebooks, single services.
+    Setting("group.initial.rebalance.delay.ms", Kind.INT, 0, minimum=0, maximum=300_000, unit="ms",
+            doc="How long an empty group waits for more members after its first."),
+    # Kafka's default floor is 6 s. Users ask for 1 to 6 s to have partitions taken over sooner,
+    # and a heartbeat costs this broker microseconds; below 1 s a pause of a client's garbage
+    # collector already looks like its death.
+    Setting("group.min.session.timeout.ms", Kind.INT, 1_000, minimum=1_000, maximum=1_800_000,
+            unit="ms",
+            doc="Shortest session timeout a member may ask for."),
+    Setting("group.max.session.timeout.ms", Kind.INT, 1_800_000, minimum=1_000, maximum=1_800_000,
+            unit="ms",
+            doc="Longest session timeout a member may ask for."),
+    Setting("group.max.size", Kind.INT, limits.MEMBERS_PER_GROUP_MAX, minimum=1,
+            maximum=limits.MEMBERS_PER_GROUP_MAX,
+            doc="Most members of one group."),
+    Setting("producer.id.expiration.ms", Kind.INT, DAY_MS, minimum=1, unit="ms",
+            doc="How long an idle producer id is remembered by a partition."),
+    Setting("transaction.max.timeout.ms", Kind.INT, 900_000, minimum=1, unit="ms", applies=False,
+            doc="Longest transaction timeout a producer may ask for."),
+)
+
+_PROCESS = (
+    Setting("polylog.insecure", Kind.BOOLEAN, False,
+            doc="Whether to listen on addresses that other machines reach, without"
+                " authentication."),
+    Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
+            doc="Least severe event that is logged."),
+)
+
+# Keys that only a topic has. Tiered storage can only be off; throttling is of replicas.
+_TOPIC_ONLY = (
+    Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
+            doc="Whether old segments move to tiered storage, which does not exist here."),
+    Setting("remote.log.copy.disable", Kind.BOOLEAN, False, applies=False,
+            doc="Whether tiered storage is read only."),
+    Setting("remote.log.delete.on.disable", Kind.BOOLEAN, False, applies=False,
+            doc="Whether switching tiered storage off deletes what it holds."),
+    Setting("leader.replication.throttled.replicas", Kind.LIST, (), applies=False,
+            doc="Replicas whose leaders are throttled, PARTITION:BROKER."),
+    Setting("follower.replication.throttled.replicas", Kind.LIST, (), applies=False,
+            doc="Replicas whose followers are throttled, PARTITION:BROKER."),
+)
+# fmt: on
+
+
+class TopicSetting(NamedTuple):
+    """A topic key as a setting of its own, and the broker settings it falls back to, in order."""
+
+    setting: Setting
+    synonyms: tuple[Setting, ...]
+
+
+def in_topic_unit(setting: Setting, value: Value) -> Value:
+    """A broker setting's value in its topic key's unit; -1 hours means for ever as -1 ms does."""
+    return value * setting.scale if type(value) is int and value > 0 else value
+
+
+def _topic_settings() -> dict[str, TopicSetting]:
+    """Turn the broker's rows around: topic key to its rows, in the order of the table."""
+    rows: dict[str, list[Setting]] = {}
+    for setting in BROKER_SETTINGS.values():
+        if setting.topic:
+            rows.setdefault(setting.topic, []).append(setting)
+    views = {key: _topic_setting(key, synonyms) for key, synonyms in rows.items()}
+    views |= {setting.name: TopicSetting(setting, ()) for setting in _TOPIC_ONLY}
+    return dict(sorted(views.items()))
+
+
+def _topic_setting(key: str, synonyms: list[Setting]) -> TopicSetting:
+    default = next(row for row in synonyms if row.default is not None)
+    view = synonyms[0]._replace(name=key, default=in_topic_unit(default, default.default))
+    return TopicSetting(view, tuple(synonyms))
+
+
+BROKER_SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS)
+    for setting in rows
+}
+TOPIC_SETTINGS: dict[str, TopicSetting] = _topic_settings()

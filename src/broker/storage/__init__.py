@@ -1,0 +1,1 @@
+"""What the disk holds: folders, recovery, checkpoints, the metadata store."""

@@ -1,0 +1,156 @@
+"""Kafka's small text files, byte for byte, so that its tools read ours and ours read its.
+
+    recovery-point-offset-checkpoint, log-start-offset-checkpoint   in the data directory
+        0 | number of entries | "topic partition offset" ...        one per line
+    leader-epoch-checkpoint                                         in a partition's folder
+        0 | number of entries | "epoch start_offset" ...
+    partition.metadata        "version: 0", "topic_id: <22 characters>"
+    meta.properties           version, cluster.id, node.id, directory.id
+    .kafka_cleanshutdown      there when the last stop was clean
+
+A write is whole or not there: a temporary file, fsync, rename, fsync of the folder. A file that
+cannot be understood counts as missing, with a warning, because everything in these files can be
+found again in the logs; the identity in meta.properties is the caller's to decide about.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from broker._native.kernel import file_ops
+from broker.model.identifiers import id_from_text, id_to_text
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_VERSION = "0"
+_log = logging.getLogger(__name__)
+_Content = TypeVar("_Content")
+
+
+def read_offsets(file: Path) -> dict[tuple[str, int], int]:
+    """Offsets by topic and partition; empty when there are none to trust."""
+    return _read(file, _parse_offsets) or {}
+
+
+def write_offsets(file: Path, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Replace the file by these offsets."""
+    _write(file, _table(f"{topic} {n} {offset}" for (topic, n), offset in sorted(offsets.items())))
+
+
+def read_leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
+    """The epochs of a partition and their start offsets, rising; None: look into the log."""
+    return _read(folder / LEADER_EPOCHS, _parse_epochs)
+
+
+def write_leader_epochs(folder: Path, epochs: Iterable[tuple[int, int]]) -> None:
+    """Replace a partition's epochs."""
+    _write(folder / LEADER_EPOCHS, _table(f"{epoch} {start}" for epoch, start in epochs))
+
+
+def read_partition_metadata(folder: Path) -> bytes | None:
+    """The id of the topic that a partition's folder belongs to, or None."""
+    return _read(folder / PARTITION_METADATA, _parse_partition_metadata)
+
+
+def write_partition_metadata(folder: Path, topic_id: bytes) -> None:
+    """Say which topic a partition's folder belongs to."""
+    _write(folder / PARTITION_METADATA, f"version: 0\ntopic_id: {id_to_text(topic_id)}")
+
+
+def read_properties(file: Path) -> dict[str, str] | None:
+    """The names and values of a .properties file, or None."""
+    return _read(file, _parse_properties)
+
+
+def write_properties(file: Path, properties: Mapping[str, str]) -> None:
+    """Replace a .properties file."""
+    _write(file, "".join(f"{name}={text}\n" for name, text in sorted(properties.items())))
+
+
+def write_clean_shutdown(folder: Path) -> None:
+    """Mark a data directory as cleanly stopped: the very last write of a stop."""
+    _write(folder / CLEAN_SHUTDOWN, '{"version":0,"brokerEpoch":-1}')
+
+
+def take_clean_shutdown(folder: Path) -> bool:
+    """Whether the last stop was clean; the mark is gone, durably, before anything is written."""
+    try:
+        file_ops.remove(str(folder / CLEAN_SHUTDOWN))
+    except FileNotFoundError:
+        return False
+    file_ops.sync_folder(str(folder))
+    return True
+
+
+def _read(file: Path, parse: Callable[[str], _Content]) -> _Content | None:
+    try:
+        return parse(file_ops.read_file(str(file)).decode())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # UnicodeDecodeError is one
+        _log.warning("damaged checkpoint, taken as missing: file=%s error=%s", file, error)
+        return None
+
+
+def _write(file: Path, text: str) -> None:
+    file_ops.write_file_atomic(str(file), text.encode())
+
+
+def _table(rows: Iterable[str]) -> str:
+    lines = list(rows)
+    return "".join(f"{line}\n" for line in (_VERSION, str(len(lines)), *lines))
+
+
+def _parse_table(text: str, columns: int) -> list[list[str]]:
+    version, count, *rows = text.splitlines() or ["", ""]
+    if version != _VERSION:
+        raise ValueError(f"version {version!r} instead of {_VERSION}")
+    if int(count) != len(rows):
+        raise ValueError(f"{len(rows)} entries instead of {count}")
+    cells = [row.split(" ") for row in rows]
+    if any(len(row) != columns for row in cells):
+        raise ValueError(f"an entry has not {columns} fields")
+    return cells
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _parse_offsets(text: str) -> dict[tuple[str, int], int]:
+    return {
+        (topic, _natural(partition)): _natural(offset)
+        for topic, partition, offset in _parse_table(text, 3)
+    }
+
+
+def _parse_epochs(text: str) -> list[tuple[int, int]]:
+    epochs = [(_natural(epoch), _natural(start)) for epoch, start in _parse_table(text, 2)]
+    for (epoch, start), (next_epoch, next_start) in pairwise(epochs):
+        if next_epoch <= epoch or next_start < start:
+            raise ValueError(f"epoch {next_epoch} at {next_start} after epoch {epoch} at {start}")
+    return epochs
+
+
+def _parse_partition_metadata(text: str) -> bytes:
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if line)
+    if fields.get("version") != _VERSION or "topic_id" not in fields:
+        raise ValueError(f"no version {_VERSION} with a topic_id")
+    return id_from_text(fields["topic_id"])
+
+
+def _parse_properties(text: str) -> dict[str, str]:
+    lines = (line.strip() for line in text.splitlines())
+    pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
+    if not all(equals for _, equals, _ in pairs):
+        raise ValueError("a line is not name=value")
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,121 @@
+"""The data directory: opened by one broker at a time, with an identity that stays.
+
+`broker.lock` is held by flock(2) as long as the broker runs, so the kernel frees it however the
+process ends; its text is only for the message that a second start prints. `meta.properties` is
+Kafka's: cluster id, node id, directory id. Everything is the owner's alone (folder mode 0700; the
+process runs under umask 077).
+"""
+
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from io import TextIOWrapper
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker.model.address import Address
+from broker.model.errors import DataDirError
+from broker.model.identifiers import id_to_text, random_id
+from broker.storage import checkpoint
+
+LOCK = "broker.lock"
+_META_VERSION = "1"
+_log = logging.getLogger(__name__)
+
+
+class LogDir:
+    """An open data directory."""
+
+    __slots__ = ("_lock", "cluster_id", "directory_id", "path")
+
+    def __init__(self, path: Path, node_id: int) -> None:
+        """Open the directory, or make it, for the broker of that id; DataDirError if it cannot."""
+        self.path = path
+        self._lock = _lock(_folder(path))
+        try:
+            self.cluster_id, self.directory_id = _identity(path, node_id)
+            self.say_who_holds_it(())
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def say_who_holds_it(self, listeners: Iterable[Address]) -> None:
+        """Write into the lock file what a second start shall tell its user."""
+        addresses = ", ".join(map(str, listeners)) or "no address yet"
+        self._lock.truncate(0)
+        self._lock.write(f"pid {os.getpid()} on {socket.gethostname()}, {addresses}\n")
+        self._lock.flush()
+
+    def close(self) -> None:
+        """Free the directory for the next broker."""
+        self._lock.close()
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file_ops.sync_folder(str(path.parent))
+    except FileExistsError:
+        raise DataDirError(f"{path} is a file, not a data directory") from None
+    except OSError as error:
+        raise _unusable(path, error) from None
+    return path
+
+
+def _lock(path: Path) -> TextIOWrapper:
+    try:
+        # The lock is between processes, never part of a simulated disk: not through file_ops.
+        # "a" neither truncates what another broker wrote nor fails when the file is new.
+        lock = (path / LOCK).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        holder = lock.read().strip() or "another process"
+        lock.close()
+        raise DataDirError(
+            f"{path} is in use by a broker ({holder}): stop that one,"
+            " or start with another --data-dir"
+        ) from None
+    except OSError as error:
+        lock.close()
+        raise _unusable(path, error) from None
+    return lock
+
+
+def _identity(path: Path, node_id: int) -> tuple[str, str]:
+    file = path / checkpoint.META_PROPERTIES
+    properties = checkpoint.read_properties(file)
+    if properties is None:
+        properties = {
+            "version": _META_VERSION,
+            "cluster.id": id_to_text(random_id()),
+            "node.id": str(node_id),
+            "directory.id": id_to_text(random_id()),
+        }
+        checkpoint.write_properties(file, properties)
+        _log.info("new data directory: path=%s cluster_id=%s", path, properties["cluster.id"])
+    if properties.get("version") != _META_VERSION:
+        raise DataDirError(
+            f"{file} has version {properties.get('version')}, this broker knows {_META_VERSION}"
+        )
+    if properties.get("node.id") != str(node_id):
+        raise DataDirError(
+            f"{path} belongs to node {properties.get('node.id')}, this broker is node {node_id}:"
+            " set node.id, or start with another --data-dir"
+        )
+    try:
+        return properties["cluster.id"], properties["directory.id"]
+    except KeyError as error:
+        raise DataDirError(f"{file} has no {error.args[0]}: restore it from a backup") from None
+
+
+def _unusable(path: Path, error: OSError) -> DataDirError:
+    return DataDirError(
+        f"{path} cannot be used as data directory: {error.strerror}; make it writable for this"
+        " user, or start with another --data-dir"
+    )

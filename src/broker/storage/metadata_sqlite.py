@@ -1,0 +1,189 @@
+"""The metadata store of one broker: `metadata.db`, SQLite in its write-ahead mode.
+
+    kv        key -> value, create_revision, mod_revision
+    revision  one row: the revision of the last change
+
+`synchronous=FULL` makes a commit durable on return. Measured on an empty directory (ext4, virtual
+disk, SQLite 3.40): WAL 3.5 ms to create and 0.5 ms per change (p99 1.6), a rollback journal 2.2 ms
+and 1.3 ms (p99 2.9). Changes are many (each auto-created topic), creations one: WAL. The write lock
+is SQLite's own, so that its shell can read beside a running broker; that only one broker runs is
+the data directory's lock.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from broker.model import limits
+from broker.model.errors import DataDirError, StorageError
+from broker.storage.metadata import (
+    Absent,
+    CreatedAt,
+    Guard,
+    KeyValue,
+    Operation,
+    Put,
+    Unchanged,
+)
+
+FILE_NAME = "metadata.db"
+APPLICATION_ID = 0x504C4F47  # "PLOG": what file(1) and SQLite call the owner of a file
+SCHEMA_VERSION = 1
+
+_AFTER_UTF_8 = b"\xff"  # keys are UTF-8 text, in which this byte does not occur
+
+_SCHEMA = """
+BEGIN IMMEDIATE;
+CREATE TABLE kv (
+    key BLOB PRIMARY KEY,
+    value BLOB NOT NULL,
+    create_revision INTEGER NOT NULL,
+    mod_revision INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE revision (revision INTEGER NOT NULL);
+INSERT INTO revision VALUES (0);
+PRAGMA application_id = 0x504C4F47;
+PRAGMA user_version = 1;
+COMMIT;
+"""
+APPLICATION_ID = 0x504C4F47  # "PLOG": what file(1) shows as the owner of a SQLite file
+SCHEMA_VERSION = 1
+
+
+class SqliteMetaStore:
+    """A MetaStore in one file."""
+
+    __slots__ = ("_connection", "_path")
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it; DataDirError when it is damaged or of another version."""
+        self._path = path
+        try:
+            # One caller at a time, but not always the same thread (storage/metadata.py).
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+        except sqlite3.DatabaseError as error:
+            raise DataDirError(
+                f"{path} cannot be used as the metadata store ({error}): restore it and its -wal"
+                " file from a backup, or start with another data directory"
+            ) from error
+
+    def get(self, key: bytes) -> KeyValue | None:
+        """The key, or None."""
+        with self._storage_errors("read"):
+            return self._get(key)
+
+    def scan(self, prefix: bytes) -> tuple[list[KeyValue], int]:
+        """All keys that begin with prefix, in order, and the revision they were read at."""
+        with self._storage_errors("read"):
+            rows = self._connection.execute(
+                "SELECT key, value, create_revision, mod_revision FROM kv"
+                " WHERE key >= ? AND key < ? ORDER BY key",
+                (prefix, prefix + _AFTER_UTF_8),
+            )
+            return [KeyValue(*row) for row in rows], self._revision()
+
+    def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
+        """Apply the operations if every guard holds: the new revision, or None if one did not."""
+        _check_sizes(operations)
+        with self._storage_errors("write"), self._transaction():
+            if not all(map(self._holds, guards)):
+                return None
+            revision = self._revision() + 1
+            self._apply(operations, revision)
+            self._connection.execute("UPDATE revision SET revision = ?", (revision,))
+            return revision
+
+    def close(self) -> None:
+        """Fold the write-ahead file into the main one and close both."""
+        self._connection.close()
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        execute("PRAGMA synchronous = FULL")
+        if not execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            execute("PRAGMA journal_mode = WAL")
+            self._connection.executescript(_SCHEMA)
+            return
+        version = _pragma(execute("PRAGMA user_version"))
+        if _pragma(execute("PRAGMA application_id")) != APPLICATION_ID:
+            raise DataDirError(f"{self._path} is a SQLite file of another program")
+        if version != SCHEMA_VERSION:
+            raise DataDirError(
+                f"{self._path} has schema version {version}, this broker knows {SCHEMA_VERSION}:"
+                " start it with the version of polylog that wrote it, or a newer one"
+            )
+        damage = _pragma(execute("PRAGMA quick_check(1)"))
+        if damage != "ok":
+            raise sqlite3.DatabaseError(damage)
+        self._revision()
+
+    def _get(self, key: bytes) -> KeyValue | None:
+        row = self._connection.execute(
+            "SELECT key, value, create_revision, mod_revision FROM kv WHERE key = ?", (key,)
+        ).fetchone()
+        return KeyValue(*row) if row else None
+
+    def _revision(self) -> int:
+        (revision,) = self._connection.execute("SELECT revision FROM revision").fetchone()
+        return int(revision)
+
+    def _holds(self, guard: Guard) -> bool:
+        current = self._get(guard.key)
+        match guard:
+            case Absent():
+                return current is None
+            case Unchanged(_, revision):
+                return current is not None and current.mod_revision == revision
+            case CreatedAt(_, revision):
+                return current is not None and current.create_revision == revision
+
+    def _apply(self, operations: Iterable[Operation], revision: int) -> None:
+        for operation in operations:
+            if isinstance(operation, Put):
+                self._connection.execute(
+                    "INSERT INTO kv VALUES (?1, ?2, ?3, ?3) ON CONFLICT (key)"
+                    " DO UPDATE SET value = ?2, mod_revision = ?3",
+                    (operation.key, operation.value, revision),
+                )
+            else:
+                self._connection.execute("DELETE FROM kv WHERE key = ?", (operation.key,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _storage_errors(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StorageError(f"cannot {verb} {self._path}: {error}") from error
+
+
+def _pragma(rows: sqlite3.Cursor) -> int | str:
+    (value,) = rows.fetchone()
+    return value if isinstance(value, int) else str(value)
+
+
+def _check_sizes(operations: Sequence[Operation]) -> None:
+    """Hold this store to what etcd takes, so that data can move from one to the other."""
+    if len(operations) > limits.METADATA_OPS_PER_TRANSACTION_MAX:
+        raise ValueError(f"{len(operations)} operations in one metadata transaction")
+    for operation in operations:
+        if len(operation.key) > limits.METADATA_KEY_BYTES_MAX:
+            raise ValueError(f"a metadata key of {len(operation.key)} bytes")
+        if isinstance(operation, Put) and len(operation.value) > limits.METADATA_VALUE_BYTES_MAX:
+            raise ValueError(f"a metadata value of {len(operation.value)} bytes")

@@ -1,0 +1,41 @@
+"""The banner: addresses, data directory, durability in words, a snippet that works."""
+
+from pathlib import Path
+
+from broker.cli.banner import banner
+from broker.model.address import Address
+from broker.model.config import load
+
+LOCAL = [Address("127.0.0.1", 40123), Address("::1", 40123)]
+
+
+def test_it_names_every_bound_address_and_the_data_directory(tmp_path: Path) -> None:
+    text = banner(LOCAL, load([f"log.dirs={tmp_path}"]))
+
+    assert "127.0.0.1:40123, [::1]:40123" in text
+    assert str(tmp_path) in text
+
+
+def test_it_says_what_an_ack_survives() -> None:
+    assert "survives a process kill and power loss" in banner(LOCAL, load())
+    assert "power loss takes the last seconds" in banner(LOCAL, load(["polylog.durability=os"]))
+
+
+def test_its_snippet_is_python_that_connects_to_the_first_address() -> None:
+    text = banner(LOCAL, load())
+
+    snippet = "\n".join(line[2:] for line in text.partition("\n\n")[2].splitlines())
+    compile(snippet, "banner", "exec")
+    assert '"127.0.0.1:40123"' in snippet
+
+
+def test_its_snippet_names_an_address_that_works_for_a_wildcard() -> None:
+    insecure = load(["polylog.insecure=true"])
+
+    assert '"127.0.0.1:1"' in banner([Address("0.0.0.0", 1)], insecure)
+    assert '"[::1]:1"' in banner([Address("::", 1)], insecure)
+
+
+def test_it_warns_only_when_everybody_may_do_everything() -> None:
+    assert "whoever reaches" not in banner(LOCAL, load())
+    assert "whoever reaches" in banner(LOCAL, load(["polylog.insecure=true"]))

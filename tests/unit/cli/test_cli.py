@@ -1,0 +1,147 @@
+"""The command line: options, exit codes, messages, and what a start may import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker import cli
+from broker.cli import main, start
+from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch):
+    """The configurations that a start would have run with."""
+    configs = []
+    monkeypatch.setattr(start, "run", lambda config: configs.append(config) or 0)
+    return configs
+
+
+def test_start_without_options_takes_the_defaults(started) -> None:
+    assert main(["start"]) == 0
+
+    (config,) = started
+    assert config.data_dir == Path.cwd() / "data"
+    assert [str(address) for address in config.listeners] == ["localhost:9092"]
+
+
+def test_options_of_start_become_settings(started, tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text("node.id = 7\nnum.partitions = 2\n")
+
+    options = ["--config", str(file), "--data-dir", str(tmp_path), "--set", "num.partitions=3"]
+    code = main(["start", *options, "--listen", "127.0.0.1:0", "--listen", "[::1]:0"])
+
+    (config,) = started
+    assert code == 0
+    assert config.integer("node.id") == 7
+    assert config.integer("num.partitions") == 3
+    assert config.data_dir == tmp_path
+    assert [str(address) for address in config.listeners] == ["127.0.0.1:0", "[::1]:0"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError, 2), (DataDirError, 73), (StorageError, 74), (PolylogError, 1)],
+)
+def test_each_kind_of_failure_has_its_exit_code_and_one_line(
+    error, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_config) -> int:
+        raise error("this went wrong: do that")
+
+    monkeypatch.setattr(start, "run", fail)
+
+    assert main(["start"]) == code
+    assert capsys.readouterr().err == "broker: this went wrong: do that\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["start", "--set", "num.partition=3"], "did you mean num.partitions?"),
+        (["start", "--set", "num.partitions=0"], "allowed is 1 .. 10000"),
+        (["start", "--listen", "0.0.0.0:9092"], "--set polylog.insecure=true"),
+        (["start", "--listen", "9092"], "expected HOST:PORT"),
+        (["start", "--config", "missing.toml"], "cannot read missing.toml"),
+    ],
+)
+def test_wrong_configuration_exits_2_and_says_what_to_do(
+    arguments: list[str], message: str, started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+
+    assert message in capsys.readouterr().err
+    assert not started
+
+
+@pytest.mark.parametrize("arguments", [["stop"], ["start", "--frobnicate"], ["start", "extra"]])
+def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 2
+
+
+def test_no_command_shows_the_help_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "start" in capsys.readouterr().err
+
+
+def test_check_prints_what_was_given_and_touches_nothing(
+    tmp_path: Path, started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data_dir = tmp_path / "data"
+
+    code = main(["start", "--check", "--data-dir", str(data_dir), "--set", "log.retention.hours=2"])
+
+    assert code == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"log.dirs={data_dir}  from command line",
+        "log.retention.hours=2  from command line  (nothing acts on it in this version)",
+        "configuration ok",
+    ]
+    assert not data_dir.exists()
+    assert not started
+
+
+def test_version_is_that_of_the_distribution(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"1.2.3 of {name}")
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "polylog 1.2.3 of polylog\n"
+
+
+def test_module_is_the_command() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "broker", "start", "--set", "x=1"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("broker: command line: unknown setting 'x'")
+
+
+def test_reading_the_configuration_imports_nothing_slow() -> None:
+    program = (
+        "import sys\n"
+        "from broker.cli import main\n"
+        "main(['start', '--check'])\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+
+    slow = {"typer", "click", "rich", "numpy", "uuid", "ssl", "tomllib", "difflib", "json"}
+    assert not slow & set(ended.stderr.split())
+
+
+def test_exit_codes_are_documented_values() -> None:
+    assert (cli.EXIT_OK, cli.EXIT_USAGE, cli.EXIT_DATA_DIR, cli.EXIT_STORAGE) == (0, 2, 73, 74)

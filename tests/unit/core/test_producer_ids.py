@@ -1,0 +1,118 @@
+"""Producer ids: each is given once, whatever happens to the broker."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.core.producer_ids import ProducerIds
+from broker.model.errors import StorageError
+from broker.model.limits import PRODUCER_ID_BLOCK
+from broker.storage.metadata import PRODUCER_ID_BLOCK as KEY
+from broker.storage.metadata import Put
+from broker.storage.metadata_sqlite import SqliteMetaStore
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = SqliteMetaStore(tmp_path / "metadata.db")
+    yield opened
+    opened.close()
+
+
+def test_ids_rise_by_one_across_blocks(store) -> None:
+    producer_ids = ProducerIds(store)
+
+    given = [producer_ids.next_id() for _ in range(PRODUCER_ID_BLOCK + 2)]
+
+    assert given == list(range(PRODUCER_ID_BLOCK + 2))
+
+
+def test_a_block_costs_one_write(store) -> None:
+    producer_ids = ProducerIds(store)
+
+    for _ in range(PRODUCER_ID_BLOCK):
+        producer_ids.next_id()
+
+    assert store.scan(b"")[1] == 1
+
+
+def test_nothing_is_reserved_before_somebody_asks(store) -> None:
+    ProducerIds(store)
+
+    assert store.get(KEY) is None
+
+
+def test_the_rest_of_a_block_is_not_given_after_a_restart(store) -> None:
+    before = ProducerIds(store).next_id()
+    after = ProducerIds(store).next_id()
+
+    assert (before, after) == (0, PRODUCER_ID_BLOCK)
+
+
+def test_two_brokers_on_one_store_never_give_the_same_id(store) -> None:
+    one, other = ProducerIds(store), ProducerIds(store)
+
+    given = [who.next_id() for _ in range(PRODUCER_ID_BLOCK + 5) for who in (one, other)]
+
+    assert len(set(given)) == len(given)
+
+
+def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(store) -> None:
+    class Overtaken:
+        """A store on which another broker reserves between our read and our write, once."""
+
+        def __init__(self) -> None:
+            self.others = [ProducerIds(store)]
+
+        def get(self, key):
+            return store.get(key)
+
+        def transact(self, guards, operations):
+            if self.others:
+                assert self.others.pop().next_id() == 0
+            return store.transact(guards, operations)
+
+    assert ProducerIds(Overtaken()).next_id() == PRODUCER_ID_BLOCK
+
+
+def test_no_id_is_given_twice_after_kill_9(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys, pathlib\n"
+        "from broker.core.producer_ids import ProducerIds\n"
+        "from broker.storage.metadata_sqlite import SqliteMetaStore\n"
+        "ids = ProducerIds(SqliteMetaStore(pathlib.Path(sys.argv[1])))\n"
+        "for _ in range(int(sys.argv[2])): print(ids.next_id(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    given: list[str] = []
+    for count in (3, 1001, 1):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "metadata.db"), str(count)],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        given += ended.stdout.split()
+
+    assert len(given) == 1005
+    assert len(set(given)) == len(given)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"version": 2, "next_producer_id": 0}',
+        b'{"version": 1, "next_producer_id": -1}',
+        b'{"version": 1, "next_producer_id": "7"}',
+    ],
+)
+def test_a_damaged_block_is_an_error_and_not_a_guess(store, value: bytes) -> None:
+    store.transact([], [Put(KEY, value)])
+
+    with pytest.raises(StorageError, match="damaged pid_block"):
+        ProducerIds(store).next_id()

@@ -1,0 +1,60 @@
+"""HOST:PORT."""
+
+import pytest
+
+from broker.model.address import Address, parse_address
+from broker.model.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9092", Address("127.0.0.1", 9092)),
+        ("[::1]:0", Address("::1", 0)),
+        ("PLAINTEXT://host.example:9092", Address("host.example", 9092)),
+        (":9092", Address("", 9092)),
+        (" localhost:65535 ", Address("localhost", 65535)),
+    ],
+)
+def test_host_and_port_are_read(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", "host:port", "host:65536", "::1:9092", "SSL://host:1", "host:-1"]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_address(text)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:1", "[::1]:1", "[::]:1", "name:1", "[fe80::1]:2"])
+def test_what_is_printed_can_be_read_again(text: str) -> None:
+    assert str(parse_address(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.255.0.3", True),
+        ("::1", True),
+        ("0:0:0:0:0:0:0:1", True),
+        ("::ffff:127.0.0.1", True),
+        ("", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("127.0.0.1.example", False),
+        ("::ffff:10.0.0.1", False),
+    ],
+)
+def test_only_what_this_machine_alone_can_reach_is_loopback(host: str, is_loopback: bool) -> None:
+    assert Address(host, 9092).is_loopback is is_loopback
+
+
+def test_a_name_of_both_families_is_bound_in_both() -> None:
+    assert Address("localhost", 0).bind_hosts == ("127.0.0.1", "::1")
+    assert Address("", 0).bind_hosts == ("0.0.0.0", "::")
+    assert Address("127.0.0.1", 0).bind_hosts == ("127.0.0.1",)

@@ -1,0 +1,194 @@
+"""The loader: order of the layers, refusals, relations between settings."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.model import limits
+from broker.model.config import Source, load, parse_value, value_to_text
+from broker.model.errors import ConfigError
+from broker.model.settings import BROKER_SETTINGS
+
+
+def test_a_setting_that_nobody_gave_has_its_default() -> None:
+    config = load()
+
+    assert config.integer("num.partitions") == 1
+    assert config.source("num.partitions") is Source.DEFAULT
+
+
+@pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
+def test_every_default_is_a_value_that_may_be_given(setting) -> None:
+    text = value_to_text(setting.default)
+
+    assert text is None or parse_value(setting, text) == setting.default
+
+
+@pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
+def test_every_setting_has_a_sentence(setting) -> None:
+    assert setting.doc.endswith(".")
+
+
+def test_override_goes_before_environment_before_file_before_default(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text("num.partitions = 2\nnode.id = 2\ngroup.max.size = 2\n")
+
+    config = load(["num.partitions=4"], {"BROKER_NUM_PARTITIONS": "3", "BROKER_NODE_ID": "3"}, file)
+
+    assert config.integer("num.partitions") == 4
+    assert config.integer("node.id") == 3
+    assert config.integer("group.max.size") == 2
+    assert config.origins["num.partitions"] == "command line"
+    assert config.origins["node.id"] == "environment BROKER_NODE_ID"
+    assert config.origins["group.max.size"] == str(file)
+
+
+def test_file_takes_dotted_names_quoted_names_and_tables(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text(
+        'num.partitions = 2\n"auto.create.topics.enable" = false\n'
+        'listeners = ["127.0.0.1:1", "[::1]:2"]\n[log.retention]\nms = 5\nhours = 6\n'
+    )
+
+    config = load(file=file)
+
+    assert config.integer("num.partitions") == 2
+    assert config.flag("auto.create.topics.enable") is False
+    assert config.words("listeners") == ("127.0.0.1:1", "[::1]:2")
+    assert config.integer("log.retention.ms") == 5
+    assert config.integer("log.retention.hours") == 6
+
+
+def test_unknown_setting_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean num\.partitions\?"):
+        load(["num.partition=3"])
+
+
+def test_unknown_environment_variable_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match="did you mean BROKER_NUM_PARTITIONS"):
+        load(environment={"BROKER_NUM_PARTITION": "3"})
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "BROKER_SERVICE_HOST",
+        "BROKER_SERVICE_PORT_KAFKA",
+        "BROKER_PORT",
+        "BROKER_PORT_9092_TCP_ADDR",
+    ],
+)
+def test_what_kubernetes_puts_into_the_environment_is_not_a_setting(variable: str) -> None:
+    config = load(environment={variable: "tcp://10.0.0.1:9092"})
+
+    assert not config.origins
+
+
+@pytest.mark.parametrize(
+    ("override", "allowed"),
+    [
+        ("num.partitions=0", r"1 \.\. 10000"),
+        ("num.partitions=many", r"1 \.\. 10000"),
+        ("num.partitions=1_0", r"1 \.\. 10000"),
+        ("num.partitions=", r"1 \.\. 10000"),
+        ("node.id=2147483648", r"0 \.\. 2147483647"),
+        ("log.retention.ms=-2", "-1 or more ms"),
+        ("log.retention.ms=9223372036854775808", "-1 or more ms"),
+        ("auto.create.topics.enable=1", "true or false"),
+        ("polylog.durability=never", r"group-commit \| os"),
+        ("log.cleanup.policy=delete,shred", r"a list of delete \| compact"),
+        ("log.cleaner.min.cleanable.ratio=nan", r"0\.0 \.\. 1\.0"),
+    ],
+)
+def test_value_out_of_range_is_refused_with_what_is_allowed(override: str, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=f"command line: .*allowed is {allowed}$"):
+        load([override])
+
+
+def test_override_without_equals_sign_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected NAME=VALUE"):
+        load(["num.partitions"])
+
+
+def test_file_that_is_missing_or_not_toml_is_refused_by_name(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("num.partitions = ")
+
+    with pytest.raises(ConfigError, match=r"cannot read .*missing\.toml: No such file"):
+        load(file=tmp_path / "missing.toml")
+    with pytest.raises(ConfigError, match=r"broken\.toml is not TOML"):
+        load(file=broken)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9092", ":9092", "[::]:9092", "192.0.2.1:9092"])
+def test_address_beyond_loopback_needs_the_insecure_setting(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"--set polylog\.insecure=true"):
+        load([f"listeners={address}"])
+
+    assert load([f"listeners={address}", "polylog.insecure=true"]).listeners
+
+
+def test_advertised_listeners_must_be_as_many_as_listeners() -> None:
+    with pytest.raises(ConfigError, match="2 addresses for 1 listeners"):
+        load(["advertised.listeners=one:9092,two:9092"])
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9092", "PLAINTEXT://:9092", "host:0"])
+def test_advertised_listener_must_be_one_that_clients_can_connect_to(address: str) -> None:
+    with pytest.raises(ConfigError, match="clients cannot connect"):
+        load([f"advertised.listeners={address}"])
+
+
+def test_shortest_session_timeout_above_the_longest_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is above"):
+        load(["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"])
+
+
+def test_more_than_one_data_directory_is_refused() -> None:
+    with pytest.raises(ConfigError, match="name one directory"):
+        load(["log.dirs=a,b"])
+
+
+def test_frame_limit_follows_the_largest_message() -> None:
+    assert load().frame_bytes_max == limits.FRAME_BYTES_MAX
+    assert load(["message.max.bytes=20000000"]).frame_bytes_max == 20_000_000 + limits.MIB
+
+
+def test_flushing_after_every_message_means_group_commit() -> None:
+    assert load().is_group_commit
+    assert not load(["polylog.durability=os"]).is_group_commit
+    assert load(["polylog.durability=os", "log.flush.interval.messages=1"]).is_group_commit
+
+
+def test_reading_a_setting_as_another_type_is_an_error() -> None:
+    config = load()
+
+    for read, name in (
+        (config.integer, "polylog.insecure"),
+        (config.flag, "node.id"),
+        (config.text, "broker.rack"),
+        (config.words, "log.dirs"),
+        (config.number, "node.id"),
+    ):
+        with pytest.raises(TypeError):
+            read(name)
+
+
+def test_describe_shows_every_setting_with_what_was_given_first() -> None:
+    entries = {entry.name: entry for entry in load(["num.partitions=3"]).describe()}
+
+    assert set(entries) == set(BROKER_SETTINGS)
+    assert entries["num.partitions"].text == "3"
+    assert [(synonym.text, synonym.source) for synonym in entries["num.partitions"].synonyms] == [
+        ("3", Source.STATIC_BROKER),
+        ("1", Source.DEFAULT),
+    ]
+    assert entries["broker.rack"].text is None
+    assert not entries["broker.rack"].synonyms
+
+
+def test_documentation_admits_what_nothing_acts_on() -> None:
+    entries = {entry.name: entry for entry in load().describe()}
+
+    assert entries["log.retention.ms"].documentation.endswith("nothing acts on it in this version.")
+    assert "nothing acts" not in entries["num.partitions"].documentation

@@ -1,0 +1,120 @@
+"""The data directory: one broker at a time, an identity that stays."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.model.address import Address
+from broker.model.errors import DataDirError
+from broker.model.identifiers import id_from_text
+from broker.storage.log_dir import LogDir
+
+
+def test_a_new_directory_gets_an_identity_that_stays(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "data"
+    first = LogDir(path, node_id=1)
+    first.close()
+
+    again = LogDir(path, node_id=1)
+
+    assert (again.cluster_id, again.directory_id) == (first.cluster_id, first.directory_id)
+    assert len(id_from_text(again.cluster_id)) == 16
+    assert (path / "meta.properties").read_text() == (
+        f"cluster.id={again.cluster_id}\ndirectory.id={again.directory_id}\nnode.id=1\nversion=1\n"
+    )
+    again.close()
+
+
+def test_a_new_directory_is_its_owners_alone(tmp_path: Path) -> None:
+    LogDir(tmp_path / "data", node_id=1).close()
+
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_a_second_start_says_who_holds_the_directory(tmp_path: Path) -> None:
+    held = LogDir(tmp_path, node_id=1)
+    held.say_who_holds_it([Address("127.0.0.1", 9092), Address("::1", 9092)])
+
+    with pytest.raises(DataDirError) as refused:
+        LogDir(tmp_path, node_id=1)
+
+    assert f"pid {os.getpid()} on " in str(refused.value)
+    assert "127.0.0.1:9092, [::1]:9092" in str(refused.value)
+    assert "--data-dir" in str(refused.value)
+    held.close()
+
+
+def test_a_refused_start_leaves_the_holder_its_lock(tmp_path: Path) -> None:
+    held = LogDir(tmp_path, node_id=1)
+    for _ in range(2):
+        with pytest.raises(DataDirError, match="in use"):
+            LogDir(tmp_path, node_id=1)
+    held.close()
+
+    LogDir(tmp_path, node_id=1).close()
+
+
+def test_a_killed_broker_leaves_the_directory_free(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys, pathlib\n"
+        "from broker.storage.log_dir import LogDir\n"
+        "held = LogDir(pathlib.Path(sys.argv[1]), 1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert (tmp_path / "broker.lock").read_text().startswith("pid ")
+
+    LogDir(tmp_path, node_id=1).close()
+
+
+def test_the_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+    LogDir(tmp_path, node_id=1).close()
+
+    with pytest.raises(
+        DataDirError, match=r"belongs to node 1, this broker is node 2: set node\.id"
+    ):
+        LogDir(tmp_path, node_id=2)
+
+    LogDir(tmp_path, node_id=1).close()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("version=0\nnode.id=1\ncluster.id=a\ndirectory.id=b\n", "version 0"),
+        ("version=1\nnode.id=1\ndirectory.id=b\n", r"no cluster\.id"),
+    ],
+)
+def test_an_identity_that_cannot_be_this_brokers_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "meta.properties").write_text(content)
+
+    with pytest.raises(DataDirError, match=message):
+        LogDir(tmp_path, node_id=1)
+
+
+def test_a_damaged_identity_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_bytes(b"\x00" * 64)
+
+    directory = LogDir(tmp_path, node_id=1)
+
+    assert len(id_from_text(directory.cluster_id)) == 16
+    directory.close()
+
+
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+
+    with pytest.raises(DataDirError, match="is a file"):
+        LogDir(tmp_path / "data", node_id=1)
+
+
+@pytest.mark.parametrize("path", ["/proc/nowhere/data", "/dev/null/data"])
+def test_a_directory_that_cannot_be_made_is_refused_with_what_to_do(path: str) -> None:
+    with pytest.raises(DataDirError, match="make it writable"):
+        LogDir(Path(path), node_id=1)

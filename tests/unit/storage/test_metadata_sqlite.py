@@ -1,0 +1,231 @@
+"""metadata.db: guarded transactions, revisions, and files that cannot be used."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.model import limits
+from broker.model.errors import DataDirError, StorageError
+from broker.storage import metadata
+from broker.storage.metadata import Absent, CreatedAt, Delete, Put, Unchanged
+from broker.storage.metadata_sqlite import SqliteMetaStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteMetaStore]:
+    opened = SqliteMetaStore(tmp_path / "metadata.db")
+    yield opened
+    opened.close()
+
+
+def test_what_was_put_is_found_with_the_revision_of_its_change(store: SqliteMetaStore) -> None:
+    first = store.transact([], [Put(b"topic/a", b"1"), Put(b"topic/b", b"1")])
+    second = store.transact([], [Put(b"topic/a", b"2")])
+
+    assert (first, second) == (1, 2)
+    assert store.get(b"topic/a") == (b"topic/a", b"2", 1, 2)
+    assert store.get(b"topic/b") == (b"topic/b", b"1", 1, 1)
+    assert store.get(b"topic/c") is None
+
+
+def test_scan_finds_the_keys_of_a_prefix_in_order(store: SqliteMetaStore) -> None:
+    keys = [b"topic/b", b"topic/a", b"topicid/a", b"topic/\xc3\xa9", b"conf/topic/a"]
+    store.transact([], [Put(key, b"") for key in keys])
+
+    found, revision = store.scan(b"topic/")
+    everything, _ = store.scan(b"")
+
+    assert [one.key for one in found] == [b"topic/a", b"topic/b", b"topic/\xc3\xa9"]
+    assert revision == 1
+    assert [one.key for one in everything] == sorted(keys)
+
+
+def test_a_deleted_key_is_absent_and_made_anew_later(store: SqliteMetaStore) -> None:
+    store.transact([], [Put(b"a", b"1")])
+    store.transact([], [Delete(b"a")])
+    assert store.get(b"a") is None
+
+    store.transact([Absent(b"a")], [Put(b"a", b"2")])
+
+    assert store.get(b"a") == (b"a", b"2", 3, 3)
+
+
+def test_deleting_what_does_not_exist_changes_nothing_else(store: SqliteMetaStore) -> None:
+    assert store.transact([], [Delete(b"a")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("guard", "holds"),
+    [
+        (Absent(b"a"), False),
+        (Absent(b"b"), True),
+        (Unchanged(b"a", 2), True),
+        (Unchanged(b"a", 1), False),
+        (Unchanged(b"b", 0), False),
+        (CreatedAt(b"a", 1), True),
+        (CreatedAt(b"a", 2), False),
+        (CreatedAt(b"b", 0), False),
+    ],
+)
+def test_a_transaction_is_applied_only_if_its_guard_holds(
+    store: SqliteMetaStore, guard: metadata.Guard, holds: bool
+) -> None:
+    store.transact([], [Put(b"a", b"1")])
+    store.transact([], [Put(b"a", b"2")])
+
+    revision = store.transact([guard], [Put(b"z", b"")])
+
+    assert revision == (3 if holds else None)
+    assert (store.get(b"z") is not None) is holds
+
+
+def test_one_guard_that_fails_holds_back_every_operation(store: SqliteMetaStore) -> None:
+    store.transact([], [Put(b"a", b"1")])
+
+    assert store.transact([Absent(b"b"), Absent(b"a")], [Put(b"b", b""), Delete(b"a")]) is None
+
+    assert store.get(b"a")
+    assert store.get(b"b") is None
+    assert store.scan(b"")[1] == 1
+
+
+def test_an_operation_that_fails_takes_the_whole_transaction_back(store: SqliteMetaStore) -> None:
+    store._connection.execute(
+        "CREATE TEMP TRIGGER full_disk BEFORE INSERT ON kv WHEN NEW.key = x'62'"
+        " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    )
+
+    with pytest.raises(StorageError, match=r"cannot write .*metadata\.db: disk full"):
+        store.transact([], [Put(b"a", b"1"), Put(b"b", b"1")])
+
+    assert store.get(b"a") is None
+    assert store.transact([], [Put(b"c", b"")]) == 1
+
+
+def test_limits_are_those_of_the_other_store(store: SqliteMetaStore) -> None:
+    too_many = [Put(b"%d" % n, b"") for n in range(limits.METADATA_OPS_PER_TRANSACTION_MAX + 1)]
+    for operations in (
+        too_many,
+        [Put(b"k" * (limits.METADATA_KEY_BYTES_MAX + 1), b"")],
+        [Put(b"k", b"v" * (limits.METADATA_VALUE_BYTES_MAX + 1))],
+    ):
+        with pytest.raises(ValueError, match="metadata"):
+            store.transact([], operations)
+
+
+def test_a_store_opened_again_holds_what_it_held(tmp_path: Path) -> None:
+    store = SqliteMetaStore(tmp_path / "metadata.db")
+    store.transact([], [Put(b"a", b"1")])
+    store.close()
+
+    again = SqliteMetaStore(tmp_path / "metadata.db")
+
+    assert again.get(b"a") == (b"a", b"1", 1, 1)
+    assert again.transact([], [Put(b"a", b"2")]) == 2
+    again.close()
+
+
+def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys, pathlib\n"
+        "from broker.storage.metadata import Put\n"
+        "from broker.storage.metadata_sqlite import SqliteMetaStore\n"
+        "store = SqliteMetaStore(pathlib.Path(sys.argv[1]))\n"
+        "for n in range(20): store.transact([], [Put(b'n', b'%d' % n)])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    path = tmp_path / "metadata.db"
+
+    ended = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    store = SqliteMetaStore(path)
+
+    assert ended.returncode == -signal.SIGKILL
+    assert store.get(b"n") == (b"n", b"19", 1, 20)
+    store.close()
+
+
+def test_changes_go_to_a_write_ahead_file(tmp_path: Path) -> None:
+    store = SqliteMetaStore(tmp_path / "metadata.db")
+
+    assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_synchronous_full_holds_for_a_new_and_an_old_file(tmp_path: Path, reopened: bool) -> None:
+    if reopened:
+        SqliteMetaStore(tmp_path / "metadata.db").close()
+
+    store = SqliteMetaStore(tmp_path / "metadata.db")
+
+    assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    store.close()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 4096, b"not a database" * 500])
+def test_a_damaged_file_is_refused_with_what_to_do(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "metadata.db"
+    store = SqliteMetaStore(path)
+    store.transact([], [Put(b"%d" % n, b"v" * 2000) for n in range(50)])
+    store.close()
+    content = path.read_bytes()
+    path.write_bytes(damage + content[len(damage) :] if damage else content[:8192])
+
+    with pytest.raises(DataDirError, match="restore"):
+        SqliteMetaStore(path)
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    SqliteMetaStore(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+
+    with pytest.raises(DataDirError, match="schema version 2, this broker knows 1"):
+        SqliteMetaStore(path)
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE songs (name TEXT)")
+    connection.close()
+    content = path.read_bytes()
+
+    with pytest.raises(DataDirError, match="another program"):
+        SqliteMetaStore(path)
+
+    assert path.read_bytes() == content
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "metadata.db").mkdir()
+
+    with pytest.raises(DataDirError):
+        SqliteMetaStore(tmp_path / "metadata.db")
+
+
+def test_a_start_that_died_while_making_the_file_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    os.close(os.open(path, os.O_CREAT))
+
+    store = SqliteMetaStore(path)
+
+    assert store.transact([], [Put(b"a", b"")]) == 1
+    store.close()
+
+
+def test_keys_are_those_of_the_cluster_store() -> None:
+    topic_id = bytes(range(16))
+
+    assert metadata.topic_key("orders") == b"topic/orders"
+    assert metadata.topic_config_key("orders") == b"conf/topic/orders"
+    assert metadata.topic_id_key(topic_id) == b"topicid/AAECAwQFBgcICQoLDA0ODw"
+    assert metadata.partition_key(topic_id, 3) == b"part/AAECAwQFBgcICQoLDA0ODw/3"
