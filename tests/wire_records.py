@@ -121,6 +121,17 @@ def read_batches(data: bytes) -> Iterator[ReadBatch]:
         position = end
 
 
+def codec_numbers(data: bytes) -> set[int]:
+    """Return the codecs that the batches of a fetched blob say they are compressed with."""
+    found = set()
+    position = 0
+    while position + HEADER.size <= len(data):
+        header = HEADER.unpack_from(data, position)
+        found.add(header[5] & 7)
+        position += LENGTH_FROM + header[1]
+    return found
+
+
 def read_values(data: bytes, count: int) -> list[bytes | None]:
     """Return the values of `count` records."""
     values: list[bytes | None] = []

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests import wire_requests
 from tests.broker_process import Broker, wait_until
 from tests.compatibility.client import EARLIEST, LATEST, Client, Member, Record
 from tests.compatibility.group_member import GroupMember
+from tests.wire_client import WireClient
+from tests.wire_records import CODECS, codec_numbers
 
-COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 YEAR_2020_MS = 1_577_836_800_000
 GROUP_TIMEOUT_S = 40.0
 
@@ -33,9 +35,9 @@ def values(records: list[Record]) -> list[bytes | None]:
 class ClientChecks:
     """The checks; names are the promises."""
 
-    @pytest.mark.parametrize("compression", COMPRESSIONS)
+    @pytest.mark.parametrize("compression", CODECS)
     def test_records_of_each_compression_come_back(
-        self, client: Client, topic: str, compression: str
+        self, client: Client, topic: str, compression: str, broker: Broker
     ) -> None:
         client.create_topic(topic)
         sent = [Record(b"value %d " % i * 20, key=b"k%d" % i) for i in range(200)]
@@ -45,6 +47,10 @@ class ClientChecks:
         read = client.consume(topic, EARLIEST, len(sent))
         assert [(r.key, r.value) for r in read] == [(r.key, r.value) for r in sent]
         assert [r.offset for r in read] == list(range(len(sent)))
+        # A client that finds no version it knows sends uncompressed and says nothing.
+        with WireClient(broker.address) as wire:
+            stored = wire_requests.fetch(wire, topic, 0, 0)
+        assert CODECS[compression] in codec_numbers(stored)
 
     def test_keys_headers_and_nulls_come_back(self, client: Client, topic: str) -> None:
         client.create_topic(topic)
