@@ -23,9 +23,7 @@ def recording() -> Iterator[None]:
 def operations(*names: str) -> list[tuple[str, str]]:
     """Return (operation, file name) of what was recorded, of these operations only if given."""
     return [
-        (op, Path(path).name)
-        for op, path, *_ in file_ops.recorded()
-        if not names or op in names
+        (op, Path(path).name) for op, path, *_ in file_ops.recorded() if not names or op in names
     ]
 
 
@@ -217,9 +215,7 @@ def test_a_new_recording_forgets_the_old_one(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize("op", ["open", "write", "sync", "close", "rename"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_a_failed_atomic_write_leaves_the_old_content(
-    tmp_path: Path, op: str, number: int
-) -> None:
+def test_a_failed_atomic_write_leaves_the_old_content(tmp_path: Path, op: str, number: int) -> None:
     path = tmp_path / "file"
     file_ops.write_file_atomic(path, b"old")
     file_ops.fail(op, "file.tmp", number)

@@ -7,7 +7,7 @@
 #include "kernel/file_ops_table.h"
 
 enum {
-    RECORDED_BYTES_MAX = 256 << 20, /* of paths and written bytes kept; what comes after is lost */
+    RECORDED_BYTES_MAX = 64 << 20, /* of paths and written bytes kept; what comes after is lost */
     FAULTS_MAX = 16,                /* failures waiting to happen */
 };
 

@@ -8,6 +8,7 @@ already given up the pages (see "PostgreSQL's fsync() surprise", LWN 752063). A 
 job in flight per file, so the queue never holds more jobs than there are open logs.
 """
 
+cimport cython
 from libc.errno cimport errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
@@ -35,6 +36,7 @@ cdef extern from "log/sync_threads.h" nogil:
     void sync_threads_free(SyncThreads* threads)
 
 
+@cython.final
 cdef class CommitThread:
     """A number of sync threads and the eventfd that tells when jobs are finished."""
 

@@ -69,6 +69,7 @@ from broker._native.log.record_batch cimport (
 from broker._native.log.segment cimport PATH_SIZE, Segment
 
 import logging
+import os
 
 from broker._native.log import record_batch
 from broker.model.errors import StorageError
@@ -157,7 +158,8 @@ cdef class PartitionLog:
         self.topic_id = topic_id
         self.partition = partition
         self.folder = folder
-        self.folder_path = folder.encode()
+        self.folder_path = os.fsencode(folder)
+        self.data_path = os.path.dirname(self.folder_path)
         self.segments = []
         self.epochs = []
         self.callbacks = []
@@ -316,8 +318,9 @@ cdef class PartitionLog:
     cdef void start_sync(self) noexcept:
         # One job in flight per log; all appended before it starts becomes durable together.
         cdef Segment sealed
-        cdef int folder
-        self.job.fds[0] = self.job.fds[1] = self.job.fds[2] = -1
+        cdef int status = 0
+        self.job.fds[0] = self.active.fd
+        self.job.fds[1] = self.job.fds[2] = -1
         self.job.is_folder[0] = self.job.is_folder[1] = self.job.is_folder[2] = 0
         self.job.truncate_to = -1
         self.job.target = self.log_end_offset
@@ -327,36 +330,51 @@ cdef class PartitionLog:
             sealed = <Segment>self.unsealed[0]
             self.job.fds[0] = sealed.fd
             self.job.truncate_to = sealed.written
-            if PyList_GET_SIZE(self.unsealed) > 1:
-                # Two rolls since the last sync: seal one after the other.
-                self.job.target = (<Segment>self.unsealed[1]).base_offset
-                self.job_segment = sealed
-                self.job_position = sealed.written
-            else:
-                folder = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
-                if folder < 0:
-                    self.fail(folder)
-                    return
-                self.job.fds[1] = self.active.fd
-                self.job.fds[2] = folder
-                self.job.is_folder[2] = 1
-        else:
-            self.job.fds[0] = self.active.fd
+        if self.is_new:
+            # The names must be on the disk before the bytes can count: the file's in the partition's
+            # folder, and the folder's in the data directory.
+            status = self.sync_folder_too(1, self.folder_path)
+            if status >= 0:
+                status = self.sync_folder_too(2, self.data_path)
+        elif PyList_GET_SIZE(self.unsealed) == 1:
+            self.job.fds[1] = self.active.fd
+            status = self.sync_folder_too(2, self.folder_path)
+        if PyList_GET_SIZE(self.unsealed) > 1 or (self.is_new and self.unsealed):
+            # Several files to sync: one after the other, this job proves only the first.
+            self.job.target = self.segment_after(sealed).base_offset
+            self.job_segment = sealed
+            self.job_position = sealed.written
+        if status < 0:
+            self.close_folders()
+            self.fail(status)
+            return
         self.job_is_running = True
         Py_INCREF(self)  # the job points here until `synced`
         self.turn.commit.submit(&self.job)
+
+    cdef int sync_folder_too(self, int place, bytes path) noexcept:
+        cdef int fd = file_open(path, O_RDONLY | O_DIRECTORY, 0)
+        self.job.fds[place] = fd
+        self.job.is_folder[place] = 1
+        return fd
+
+    cdef void close_folders(self) noexcept:
+        cdef int i
+        for i in range(3):
+            if self.job.is_folder[i] and self.job.fds[i] >= 0:
+                file_close(self.job.fds[i])
 
     cdef void synced(self) noexcept:
         """The job has ended: everything it covered is durable, or the log is lost to us."""
         cdef Segment sealed
         self.job_is_running = False
-        if self.job.fds[2] >= 0:
-            file_close(self.job.fds[2])
+        self.close_folders()
         if self.job.result < 0:
             self.fail(self.job.result)
             return
         if self.is_offline:
             return
+        self.is_new = False
         if self.job.truncate_to >= 0:
             sealed = <Segment>self.unsealed.pop(0)
             sealed.reserved = sealed.written

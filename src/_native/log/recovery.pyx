@@ -137,12 +137,13 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
 
 
 def create(PartitionLog log):
-    """Make the first file of a new partition; the caller syncs the folder."""
+    """Make the first file of a new partition. Its first sync also syncs the names on the way to it."""
     cdef Segment segment = Segment(log.folder_path, 0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
-    log.active = log.visible_segment = segment
+    log.is_new = True
+    finish(log, 0, 0, [(0, 0)])
 
 
 def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int64_t log_end_offset,

@@ -13,7 +13,7 @@ from broker._native.wire.timer_wheel cimport Timer, TimerWheel
 cdef class PendingReply:
     cdef ReplySlot* slot
     cdef Poller poller
-    cdef Connection connection
+    cdef readonly Connection connection
     cdef bint is_flexible
     cdef readonly int api_key
     cdef readonly int api_version
@@ -28,8 +28,6 @@ cdef class Connection:
     cdef readonly int fd
     cdef Poller poller
     cdef readonly str peer_host           # the client's address
-    cdef readonly str local_host          # the address of ours that it reached
-    cdef readonly int local_port
     cdef public object session            # what the protocol keeps per connection
     cdef int8_t protocol
     cdef uint8_t* partial                 # bytes of a frame that is not whole yet, or unread frames

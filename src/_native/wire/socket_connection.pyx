@@ -144,11 +144,6 @@ cdef class PendingReply:
         """What the protocol keeps for the connection."""
         return self.connection.session
 
-    @property
-    def connection_of(self):
-        """The connection that asked."""
-        return self.connection
-
     def send(self, body):
         """Answer with a response body (bytes), or with None: this request gets no response."""
         cdef uint32_t head = 9 if self.is_flexible else 8
@@ -199,12 +194,10 @@ cdef class PendingReply:
 cdef class Connection:
     """One socket: what is read of a frame, what is owed in replies, what is left to send."""
 
-    def __cinit__(self, Poller poller, int fd, str peer_host, str local_host, int local_port):
+    def __cinit__(self, Poller poller, int fd, str peer_host):
         self.poller = poller
         self.fd = fd
         self.peer_host = peer_host
-        self.local_host = local_host
-        self.local_port = local_port
         self.protocol = PROTOCOL_UNDECIDED
         self.interest = EPOLLIN | EPOLLRDHUP
         self.timer.owner = <void*>self
@@ -517,11 +510,6 @@ cdef class Connection:
         """Close the connection from outside, with the reason that the log line gives."""
         self.close(reason)
 
-    @property
-    def has_work(self):
-        """Whether replies are owed or unsent."""
-        return self.slots_head != NULL or self.output.head != NULL
-
 
 cdef class Poller:
     """The broker's connections and what one turn of the loop does with them."""
@@ -583,9 +571,9 @@ cdef class Poller:
         self.dispatch = dispatch
         self.on_close = on_close
 
-    def add(self, int fd, str peer_host, str local_host, int local_port, session):
+    def add(self, int fd, str peer_host, session):
         """Take over an accepted non-blocking socket (its descriptor is ours from here on)."""
-        cdef Connection connection = Connection(self, fd, peer_host, local_host, local_port)
+        cdef Connection connection = Connection(self, fd, peer_host)
         cdef epoll_event event
         connection.session = session
         event.events = connection.interest
@@ -710,18 +698,36 @@ cdef class Poller:
         timerfd_settime(self.timer_fd, TFD_TIMER_ABSTIME, &at, NULL)
         self.timer_armed_ms = deadline_ms
 
-    def sweep(self, int64_t idle_ms_max, int64_t stalled_ms_max):
-        """Close connections that are idle, stall inside a frame, or take none of their replies."""
+    def sweep(self, int64_t idle_ms_max, int64_t stalled_ms_max, int64_t first_ms_max):
+        """Close connections that say nothing, stall inside a frame, or take none of their replies.
+
+        A connection whose first bytes do not tell its protocol has `first_ms_max` from the first
+        byte; one that has sent nothing at all is idle.
+        """
         cdef Connection connection
-        cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC)
+        cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), silent_ms
         for connection in list(self.connections.values()):
-            if connection.is_busy and connection.output.head == NULL:
+            silent_ms = now_ms - connection.active_ms
+            if connection.output.head != NULL:
+                if silent_ms > stalled_ms_max:
+                    connection.close("stalled: it takes none of its replies")
+            elif connection.is_busy or connection.slots_head != NULL:
                 continue
-            if connection.partial != NULL or connection.output.head != NULL:
-                if now_ms - connection.active_ms > stalled_ms_max:
-                    connection.close("stalled")
-            elif now_ms - connection.active_ms > idle_ms_max:
-                connection.close("idle")
+            elif connection.partial == NULL:
+                if silent_ms > idle_ms_max:
+                    connection.close("idle")
+            elif silent_ms > stalled_ms_max or (
+                    connection.protocol == PROTOCOL_UNDECIDED and silent_ms > first_ms_max):
+                connection.close("stalled inside a frame")
+
+    @property
+    def owes_replies(self):
+        """Whether a request is still to be answered, or a reply to be sent; parked fetches aside."""
+        cdef Connection connection
+        for connection in self.connections.values():
+            if connection.slots_head != NULL or connection.output.head != NULL:
+                return True
+        return False
 
     def close(self):
         """Close every connection and the poller's own descriptors."""

@@ -82,16 +82,16 @@ def write_clean_shutdown(folder: Path) -> None:
 def take_clean_shutdown(folder: Path) -> bool:
     """Whether the last stop was clean; the mark is gone, durably, before anything is written."""
     try:
-        file_ops.remove(str(folder / CLEAN_SHUTDOWN))
+        file_ops.remove(folder / CLEAN_SHUTDOWN)
     except FileNotFoundError:
         return False
-    file_ops.sync_folder(str(folder))
+    file_ops.sync_folder(folder)
     return True
 
 
 def _read(file: Path, parse: Callable[[str], _Content]) -> _Content | None:
     try:
-        return parse(file_ops.read_file(str(file)).decode())
+        return parse(file_ops.read_file(file).decode())
     except FileNotFoundError:
         return None
     except ValueError as error:  # UnicodeDecodeError is one
@@ -100,7 +100,7 @@ def _read(file: Path, parse: Callable[[str], _Content]) -> _Content | None:
 
 
 def _write(file: Path, text: str) -> None:
-    file_ops.write_file_atomic(str(file), text.encode())
+    file_ops.write_file_atomic(file, text.encode())
 
 
 def _table(rows: Iterable[str]) -> str:

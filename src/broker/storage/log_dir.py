@@ -16,11 +16,12 @@ from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker.model.address import Address
-from broker.model.errors import DataDirError
+from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_to_text, random_id
 from broker.storage import checkpoint
 
 LOCK = "broker.lock"
+PROBE = ".probe"
 _META_VERSION = "1"
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ class LogDir:
     def __init__(self, path: Path, node_id: int) -> None:
         """Open the directory, or make it, for the broker of that id; DataDirError if it cannot."""
         self.path = path
-        self._lock = _lock(_folder(path))
+        _make_folder(path)
+        self._lock = _lock(path)
         try:
             self.cluster_id, self.directory_id = _identity(path, node_id)
             self.say_who_holds_it(())
@@ -48,20 +50,27 @@ class LogDir:
         self._lock.write(f"pid {os.getpid()} on {socket.gethostname()}, {addresses}\n")
         self._lock.flush()
 
+    def probe(self) -> None:
+        """Write and sync a small file; StorageError when this disk takes none any more."""
+        file_ops.write_file_atomic(str(self.path / PROBE), b"")
+
     def close(self) -> None:
         """Free the directory for the next broker."""
         self._lock.close()
 
 
-def _folder(path: Path) -> Path:
+def _make_folder(path: Path) -> None:
+    """Make the folder and those above it, each durable before the next."""
+    if path.is_dir():
+        return
+    if path.exists():
+        raise DataDirError(f"{path} is a file, not a data directory")
+    _make_folder(path.parent)
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file_ops.sync_folder(str(path.parent))
-    except FileExistsError:
-        raise DataDirError(f"{path} is a file, not a data directory") from None
-    except OSError as error:
+        file_ops.make_folder(path)
+        file_ops.sync_folder(path.parent)
+    except (OSError, StorageError) as error:
         raise _unusable(path, error) from None
-    return path
 
 
 def _lock(path: Path) -> TextIOWrapper:
@@ -114,8 +123,8 @@ def _identity(path: Path, node_id: int) -> tuple[str, str]:
         raise DataDirError(f"{file} has no {error.args[0]}: restore it from a backup") from None
 
 
-def _unusable(path: Path, error: OSError) -> DataDirError:
+def _unusable(path: Path, error: OSError | StorageError) -> DataDirError:
     return DataDirError(
-        f"{path} cannot be used as data directory: {error.strerror}; make it writable for this"
-        " user, or start with another --data-dir"
+        f"{path} cannot be used as data directory ({error}): make it writable for this user, or"
+        " start with another --data-dir"
     )

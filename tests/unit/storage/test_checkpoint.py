@@ -1,10 +1,13 @@
 """Kafka's small text files: written as Kafka writes them, read with suspicion."""
 
+import errno
 import logging
 from pathlib import Path
 
 import pytest
 
+from broker._native.kernel import file_ops
+from broker.model.errors import StorageError
 from broker.storage import checkpoint
 
 
@@ -135,3 +138,27 @@ def test_clean_shutdown_is_seen_once(tmp_path: Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":-1}'
     assert checkpoint.take_clean_shutdown(tmp_path)
     assert not checkpoint.take_clean_shutdown(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    checkpoint.write_leader_epochs(tmp_path, [(0, 0)])
+    file_ops.start_recording()
+    file_ops.fail("sync", "leader-epoch-checkpoint", errno.EIO)
+    try:
+        with pytest.raises(StorageError, match="leader-epoch-checkpoint"):
+            checkpoint.write_leader_epochs(tmp_path, [(0, 0), (1, 5)])
+    finally:
+        file_ops.stop_recording()
+
+    assert checkpoint.read_leader_epochs(tmp_path) == [(0, 0)]
+
+
+def test_a_read_error_is_not_taken_for_a_missing_file(tmp_path: Path) -> None:
+    checkpoint.write_leader_epochs(tmp_path, [(0, 0)])
+    file_ops.start_recording()
+    file_ops.fail("open", "leader-epoch-checkpoint", errno.EIO)
+    try:
+        with pytest.raises(StorageError):
+            checkpoint.read_leader_epochs(tmp_path)
+    finally:
+        file_ops.stop_recording()

@@ -1,5 +1,6 @@
 """The data directory: one broker at a time, an identity that stays."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from broker._native.kernel import file_ops
 from broker.model.address import Address
-from broker.model.errors import DataDirError
+from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_from_text
 from broker.storage.log_dir import LogDir
 
@@ -110,11 +112,26 @@ def test_a_damaged_identity_is_made_anew(tmp_path: Path) -> None:
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
 
-    with pytest.raises(DataDirError, match="is a file"):
-        LogDir(tmp_path / "data", node_id=1)
+    for path in (tmp_path / "data", tmp_path / "data" / "deeper"):
+        with pytest.raises(DataDirError, match="data is a file"):
+            LogDir(path, node_id=1)
 
 
-@pytest.mark.parametrize("path", ["/proc/nowhere/data", "/dev/null/data"])
+@pytest.mark.parametrize("path", ["/proc/nowhere/data", "/proc/data"])
 def test_a_directory_that_cannot_be_made_is_refused_with_what_to_do(path: str) -> None:
     with pytest.raises(DataDirError, match="make it writable"):
         LogDir(Path(path), node_id=1)
+
+
+def test_a_disk_that_fails_while_the_identity_is_written_leaves_the_lock_free(
+    tmp_path: Path,
+) -> None:
+    file_ops.start_recording()
+    file_ops.fail("sync", "meta.properties", errno.EIO)
+    try:
+        with pytest.raises(StorageError, match=r"meta\.properties"):
+            LogDir(tmp_path, node_id=1)
+    finally:
+        file_ops.stop_recording()
+
+    LogDir(tmp_path, node_id=1).close()

@@ -1,6 +1,9 @@
+from typing import Self, final
+
+@final
 class CommitThread:
     event_fd: int
-    def __init__(self, threads: int) -> None: ...
+    def __new__(cls, threads: int) -> Self: ...
     def stop(self) -> None: ...
     def submit_files(
         self, fds: list[int], folder_fd: int = -1, *, target: int = 0, truncate_to: int = -1

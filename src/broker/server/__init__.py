@@ -1,0 +1,1 @@
+"""Wiring and sockets: the process around the core."""

@@ -1,0 +1,291 @@
+"""The broker process: made, run until it is told to stop, and taken apart in order."""
+
+import asyncio
+import errno
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import uvloop
+
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import OFFLINE, ROLLED, PartitionLog, Turn
+from broker._native.log.topic_table import TopicTable
+from broker._native.wire.fetch import FetchSessions
+from broker._native.wire.socket_connection import Poller
+from broker.codec import schema
+from broker.core.broker import Broker
+from broker.core.groups.commands import GroupSettings
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.io_thread import IoThread
+from broker.core.producer_ids import ProducerIds
+from broker.core.session import Session
+from broker.core.topics import OFFSETS_TOPIC, Topics
+from broker.model import limits
+from broker.model.address import Address
+from broker.model.clock import SystemClock
+from broker.model.config import Config
+from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.protocols.kafka import PROTOCOL
+from broker.protocols.kafka.apis import APIS
+from broker.server.listener import Listener
+from broker.server.requests import Requests
+from broker.storage.log_dir import LogDir
+from broker.storage.metadata_sqlite import SqliteMetaStore
+from broker.storage.recovery import Partitions
+
+EXIT_OK = 0
+EXIT_STORAGE = 74
+CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
+HOUSEKEEPING_SECONDS = 1
+NEVER_FLEXIBLE = 32_767
+_DISK_IS_GONE = (errno.EIO, errno.EROFS, errno.ENODEV)
+_FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
+
+_log = logging.getLogger(__name__)
+
+
+def run(config: Config, announce: Callable[[Sequence[Address]], None]) -> int:
+    """Run a broker until SIGTERM or SIGINT; the exit code.
+
+    Raises DataDirError, ConfigError (an address that cannot be had) or StorageError when it cannot
+    start.
+    """
+    loop = uvloop.new_event_loop()
+    asyncio.set_event_loop(loop)
+    log_dir = LogDir(config.data_dir, config.integer("node.id"))
+    try:
+        return loop.run_until_complete(_Process(config, log_dir, loop).run(announce))
+    finally:
+        log_dir.close()
+        loop.close()
+
+
+class _Process:
+    """Everything that runs, and the order in which it starts and stops."""
+
+    def __init__(self, config: Config, log_dir: LogDir, loop: asyncio.AbstractEventLoop) -> None:
+        self._config = config
+        self._log_dir = log_dir
+        self._loop = loop
+        self._clock = SystemClock()
+        self._io_thread = IoThread()
+        self._store = SqliteMetaStore(log_dir.path)
+        self._commit = CommitThread(limits.SYNC_THREADS)
+        self._turn = Turn(self._commit)
+        self._table = TopicTable()
+        self._poller = self._make_poller()
+        self._partitions = Partitions(
+            log_dir.path,
+            self._store,
+            self._turn,
+            config.integer("node.id"),
+            config.integer("producer.id.expiration.ms"),
+        )
+        self._topics = Topics(
+            config,
+            self._store,
+            self._io_thread,
+            self._table,
+            self._partitions.open,
+            self._partitions.delete,
+        )
+        self._groups = self._make_groups()
+        self._broker = Broker(
+            config,
+            self._clock,
+            log_dir.cluster_id,
+            self._io_thread,
+            self._topics,
+            self._groups,
+            ProducerIds(self._store),
+        )
+        self._stop: asyncio.Future[int] = loop.create_future()
+        self._group_timer: asyncio.TimerHandle | None = None
+        self._checkpoint: asyncio.Task[None] | None = None
+
+    # ---- start -------------------------------------------------------------------------------
+
+    async def run(self, announce: Callable[[Sequence[Address]], None]) -> int:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(name, self._told_to_stop)
+        listeners = self._listen()
+        await self._topics.load()
+        self._partitions.set_strays_aside()
+        self._load_groups()
+        self._loop.add_reader(self._poller.epoll_fd, self._poller)
+        for listener in listeners:
+            listener.serve(
+                self._loop,
+                self._poller,
+                partial(Session, self._broker),
+                self._config.integer("max.connections"),
+            )
+        bound = [address for listener in listeners for address in listener.bound]
+        self._log_dir.say_who_holds_it(bound)
+        announce(bound)
+        gc.collect()
+        gc.freeze()  # what exists now stays: the collector need not walk it again
+        housekeeping = asyncio.ensure_future(self._housekeep())
+        try:
+            return await self._stop
+        finally:
+            housekeeping.cancel()
+            for listener in listeners:
+                listener.close(self._loop)
+            await self._shut_down()
+
+    def _make_poller(self) -> Poller:
+        sessions = FetchSessions(
+            self._config.integer("max.incremental.fetch.session.cache.slots"),
+            _FETCH_SESSION_IDLE_MS,
+            self._config.integer("fetch.max.bytes"),
+        )
+        poller = Poller(
+            self._turn, self._table, sessions, frame_bytes_max=self._config.frame_bytes_max
+        )
+        requests = Requests(self._loop, PROTOCOL)
+        poller.serve_with(_served_apis(), requests.dispatch, requests.closed)
+        self._turn.schedule = partial(self._loop.call_soon, poller.end)
+        return poller
+
+    def _make_groups(self) -> GroupCoordinator:
+        config = self._config
+        settings = GroupSettings(
+            initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+            session_timeout_ms_min=config.integer("group.min.session.timeout.ms"),
+            session_timeout_ms_max=config.integer("group.max.session.timeout.ms"),
+            members_max=config.integer("group.max.size"),
+            offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
+            offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+        )
+        return GroupCoordinator(
+            self._offsets_log,
+            self._loop.create_future,
+            self._clock,
+            self._wake_groups_at,
+            settings=settings,
+            partition_count=config.integer("offsets.topic.num.partitions"),
+        )
+
+    def _listen(self) -> list[Listener]:
+        advertised = self._config.advertised_listeners
+        return [
+            Listener(address, advertised[i] if advertised else None)
+            for i, address in enumerate(self._config.listeners)
+        ]
+
+    def _offsets_log(self, partition: int) -> PartitionLog:
+        """The log of a group partition; its topic is made when a coordinator is first looked for."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        log = topic.log(partition) if topic else None
+        if not isinstance(log, PartitionLog):
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no {OFFSETS_TOPIC} yet")
+        return log
+
+    def _load_groups(self) -> None:
+        topic = self._topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            self._groups.load(
+                number for number, log in enumerate(topic.logs) if log.log_end_offset > 0
+            )
+
+    # ---- while it runs -----------------------------------------------------------------------
+
+    def _wake_groups_at(self, monotonic_ms: int) -> None:
+        if self._group_timer is not None:
+            self._group_timer.cancel()
+        delay_ms = max(0, monotonic_ms - self._clock.monotonic_ms())
+        self._group_timer = self._loop.call_later(delay_ms / 1000, self._tick_groups)
+
+    def _tick_groups(self) -> None:
+        self._group_timer = None
+        self._wake_groups_at(self._groups.tick())
+
+    async def _housekeep(self) -> None:
+        """What nobody waits for: stale connections, snapshots, checkpoints."""
+        seconds = 0
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_SECONDS)
+            seconds += HOUSEKEEPING_SECONDS
+            self._poller.sweep(
+                self._config.integer("connections.max.idle.ms"),
+                limits.STALLED_FRAME_SECONDS * 1000,
+                limits.FIRST_REQUEST_SECONDS * 1000,
+            )
+            await self._take_events()
+            if seconds % CHECKPOINT_SECONDS == 0:
+                await self._write_checkpoint()
+
+    async def _take_events(self) -> None:
+        events, self._turn.events = self._turn.events, []
+        for kind, log in events:
+            if kind == ROLLED:
+                offset, content = log.producer_snapshot()
+                await self._on_disk(partial(self._partitions.write_snapshot, log, offset, content))
+            elif kind == OFFLINE:
+                await self._on_disk(self._log_dir.probe)
+
+    async def _write_checkpoint(self) -> None:
+        points = self._partitions.plan_checkpoint()
+        await self._on_disk(partial(self._partitions.write_checkpoint, points))
+
+    async def _on_disk(self, work: Callable[[], None]) -> None:
+        """Do it in the I/O thread; a disk that is gone ends the broker."""
+        try:
+            await self._io_thread.run(work)
+        except (StorageError, FileNotFoundError) as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _DISK_IS_GONE:
+                _log.critical("the data directory has failed: error=%s", error)
+                self._end(EXIT_STORAGE)
+            else:
+                _log.warning("small file not written: error=%s", error)
+
+    # ---- stop --------------------------------------------------------------------------------
+
+    def _told_to_stop(self) -> None:
+        if self._stop.done():
+            _log.warning("second signal: stopping at once, the next start recovers the logs")
+            os._exit(EXIT_OK)
+        _log.info("stopping")
+        self._end(EXIT_OK)
+
+    def _end(self, exit_code: int) -> None:
+        if not self._stop.done():
+            self._stop.set_result(exit_code)
+
+    async def _shut_down(self) -> None:
+        """Give what was acknowledged its sync and its reply, then close everything, last first."""
+        deadline_ms = self._clock.monotonic_ms() + limits.STOP_SECONDS * 1000
+        while self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms:
+            await asyncio.sleep(0.005)
+        if self._group_timer is not None:
+            self._group_timer.cancel()
+        self._groups.close()
+        self._poller.close()
+        self._loop.remove_reader(self._poller.epoll_fd)
+        self._poller.end()
+        self._commit.stop()
+        self._turn.poll_synced()
+        self._io_thread.stop()
+        self._partitions.close()
+        self._store.close()
+
+
+def _served_apis() -> list[tuple[int, int, int, int]]:
+    rows = []
+    for api in APIS.values():
+        flexible = schema.request(api.key).first_flexible
+        rows.append(
+            (
+                api.key,
+                api.versions.start,
+                api.versions.stop - 1,
+                NEVER_FLEXIBLE if flexible is None else flexible,
+            )
+        )
+    return rows

@@ -1,0 +1,137 @@
+"""Listening sockets: bound before anything is announced, accepted on the loop, then native."""
+
+import logging
+import socket
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from typing import TypeAlias
+
+from broker._native.wire.socket_connection import Poller
+from broker.model.address import Address
+from broker.model.errors import ConfigError
+from broker.model.limits import LISTEN_BACKLOG
+
+# Taken in one turn of the loop, so that a storm of connects does not hold up the others.
+_ACCEPTS_PER_TURN = 64
+_PORT_TRIES = 16
+
+_log = logging.getLogger(__name__)
+
+# What the protocols keep for a connection: (client host, advertised host, advertised port) → it.
+MakeSession: TypeAlias = Callable[[str, str, int], object]
+
+
+class Listener:
+    """One address that was asked for, on all the hosts it stands for."""
+
+    def __init__(self, address: Address, advertised: Address | None) -> None:
+        """Bind and listen; ConfigError when the address cannot be had."""
+        self._sockets = _bind_all(address)
+        self._advertised = advertised
+        self.port = int(self._sockets[0].getsockname()[1])
+        self.bound = tuple(
+            Address(str(bound.getsockname()[0]), self.port) for bound in self._sockets
+        )
+
+    def serve(
+        self,
+        loop: AbstractEventLoop,
+        poller: Poller,
+        make_session: MakeSession,
+        connections_max: int,
+    ) -> None:
+        """Hand every connection that comes to the poller."""
+        for listening in self._sockets:
+            loop.add_reader(
+                listening.fileno(), self._accept, listening, poller, make_session, connections_max
+            )
+
+    def close(self, loop: AbstractEventLoop) -> None:
+        """Take no more connections."""
+        for listening in self._sockets:
+            loop.remove_reader(listening.fileno())
+            listening.close()
+
+    def _accept(
+        self,
+        listening: socket.socket,
+        poller: Poller,
+        make_session: MakeSession,
+        connections_max: int,
+    ) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                accepted, peer = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # EMFILE: the kernel keeps it until a descriptor is free
+                _log.warning("accept failed: error=%s", error)
+                return
+            if len(poller.connections) >= connections_max:
+                _log.warning("connection refused: max.connections=%d reached", connections_max)
+                accepted.close()
+                continue
+            self._hand_over(accepted, str(peer[0]), poller, make_session)
+
+    def _hand_over(
+        self, accepted: socket.socket, peer: str, poller: Poller, make_session: MakeSession
+    ) -> None:
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        local = str(accepted.getsockname()[0])
+        reached = self._advertised or Address(local, self.port)
+        session = make_session(peer, reached.host, reached.port)
+        poller.add(accepted.detach(), peer, session)
+
+
+def _bind_all(address: Address) -> list[socket.socket]:
+    """A socket per host, all on one port; for port 0 a port that is free on all of them."""
+    for _ in range(_PORT_TRIES if address.port == 0 else 1):
+        sockets: list[socket.socket] = []
+        try:
+            port = address.port
+            for host in address.bind_hosts:
+                bound = _bind(host, port)
+                if bound is None:
+                    continue
+                sockets.append(bound)
+                port = int(bound.getsockname()[1])
+        except OSError as error:
+            for bound in sockets:
+                bound.close()
+            failure = error
+            continue
+        if sockets:
+            return sockets
+        failure = OSError("no such address on this machine")
+    raise ConfigError(
+        f"cannot listen on {address}: {failure.strerror or failure}; stop what uses that port,"
+        " or choose another with --listen"
+    )
+
+
+def _bind(host: str, port: int) -> socket.socket | None:
+    """Listen on one host; None where this machine lacks the address family (IPv6 switched off)."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((host, port))
+    except OSError:
+        if family == socket.AF_INET6 and not _has_ipv6():
+            return None
+        raise
+    listening.setblocking(False)
+    listening.listen(LISTEN_BACKLOG)
+    return listening
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""Requests that Python answers: from the native connection to a protocol's handler and back."""
+
+import logging
+from asyncio import AbstractEventLoop, Task, ensure_future
+from collections.abc import Awaitable
+from typing import cast
+
+from broker._native.wire.socket_connection import Connection, PendingReply
+from broker.core.session import Session
+from broker.model.errors import PeerError
+from broker.protocols.base import Answer, WireProtocol
+
+_log = logging.getLogger(__name__)
+# Ends that need no line: clients come and go.
+_ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops"))
+
+
+class Requests:
+    """Serves what the native paths hand over."""
+
+    def __init__(self, loop: AbstractEventLoop, protocol: WireProtocol) -> None:
+        """Serve one protocol."""
+        self._loop = loop
+        self._protocol = protocol
+        # Owned here until they are done; by connection, so that its end ends them.
+        self._running: dict[Connection, Task[None]] = {}
+
+    def dispatch(self, pending: list[PendingReply]) -> None:
+        """Start each request; at most one per connection is ever under way."""
+        for request in pending:
+            try:
+                reply = self._protocol.handle(
+                    request.api_key,
+                    request.api_version,
+                    request.client_id,
+                    request.body,
+                    cast("Session", request.session),
+                )
+            except PeerError as error:
+                _refuse(request, error)
+                continue
+            if isinstance(reply, Awaitable):
+                task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
+                self._running[request.connection] = task
+                task.add_done_callback(lambda _, over=request.connection: self._forget(over))
+            else:
+                request.send(reply)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """A connection has ended: so do the requests on it."""
+        task = self._running.pop(connection, None)
+        if task is not None:
+            task.cancel()
+        if reason in _ORDINARY:
+            _log.debug("connection closed: peer=%s reason=%s", connection.peer_host, reason)
+        else:
+            _log.warning("connection closed: peer=%s reason=%s", connection.peer_host, reason)
+
+    def _forget(self, connection: Connection) -> None:
+        self._running.pop(connection, None)
+
+
+async def _answer(request: PendingReply, reply: Awaitable[Answer]) -> None:
+    try:
+        request.send(await reply)
+    except PeerError as error:
+        _refuse(request, error)
+
+
+def _refuse(request: PendingReply, error: PeerError) -> None:
+    """No error response exists, or none may be sent: the end of the connection is the answer."""
+    _log.warning(
+        "request refused: peer=%s api_key=%d version=%d error=%s",
+        request.connection.peer_host,
+        request.api_key,
+        request.api_version,
+        error,
+    )
+    request.close()

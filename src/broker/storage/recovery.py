@@ -1,0 +1,312 @@
+"""Opening and closing partitions: which files a folder has, and what is done with them.
+
+A start after a clean stop reads no segment: the checkpoints say where each log ends. After an
+unclean one each log is read from its recovery point on and cut where it stops making sense
+(`_native.log.recovery`); every batch written from then on carries a leader epoch that no earlier
+life has used, so that what survived behind a cut is never taken for new. That epoch is the number
+of unclean starts of this directory, made durable in the metadata store with one write for all
+partitions before the first log is opened.
+
+A folder belongs to a topic by the id in its `partition.metadata`. One that belongs to another, or
+to none that the metadata store knows, is set aside under a name with `-stray`, never deleted.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker._native.log import recovery
+from broker._native.log.partition_log import PartitionLog, Turn
+from broker.model.identifiers import id_to_text
+from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
+from broker.model.topic_config import TopicConfig
+from broker.storage import checkpoint
+from broker.storage.metadata import MetaStore, Put
+
+_LOG_SUFFIX = ".log"
+_SNAPSHOT_SUFFIX = ".snapshot"
+_DELETE_SUFFIX = "-delete"
+_STRAY_SUFFIX = "-stray"
+_OFFSET_DIGITS = 20
+
+_log = logging.getLogger(__name__)
+
+
+class Partitions:
+    """The partitions of one data directory, opened and closed by one broker."""
+
+    def __init__(
+        self, path: Path, store: MetaStore, turn: Turn, node_id: int, producer_expiration_ms: int
+    ) -> None:
+        """Read the checkpoints; after an unclean stop, make the next leader epoch durable."""
+        self._path = path
+        self._turn = turn
+        self._producer_expiration_ms = producer_expiration_ms
+        self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
+        self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
+        self._logs: dict[str, PartitionLog] = {}
+        self._epochs_written: dict[str, int] = {}  # folder name → how many entries
+        self.is_clean = checkpoint.take_clean_shutdown(path)
+        self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
+
+    # ---- open --------------------------------------------------------------------------------
+
+    def open(
+        self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
+    ) -> PartitionLog:
+        """Open a partition's log, making its folder if there is none; StorageError when it fails."""
+        folder = self._path / f"{topic}-{partition}"
+        log = self._log_for(folder, topic, topic_id, partition, config)
+        if self._claim(folder, topic_id):
+            self._load(log, folder, (topic, partition))
+        else:
+            file_ops.make_folder(str(folder))
+            recovery.create(log)
+            (folder / checkpoint.PARTITION_METADATA).write_text(
+                f"version: 0\ntopic_id: {id_to_text(topic_id)}", encoding="ascii"
+            )
+        self._logs[folder.name] = log
+        return log
+
+    def _log_for(
+        self, folder: Path, topic: str, topic_id: bytes, partition: int, config: TopicConfig
+    ) -> PartitionLog:
+        is_plain = (
+            config.text("message.timestamp.type") == "CreateTime"
+            and "compact" not in config.words("cleanup.policy")
+            and not topic.startswith("__")
+        )
+        return PartitionLog(
+            self._turn,
+            topic,
+            topic_id,
+            partition,
+            str(folder),
+            is_group_commit=config.is_group_commit,
+            segment_bytes_max=config.integer("segment.bytes"),
+            segment_ms=config.integer("segment.ms"),
+            batch_bytes_max=config.integer("max.message.bytes"),
+            index_interval_bytes=config.integer("index.interval.bytes"),
+            producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
+            producer_expiration_ms=self._producer_expiration_ms,
+            is_plain=is_plain,
+        )
+
+    def _claim(self, folder: Path, topic_id: bytes) -> bool:
+        """Whether the folder is there and this topic's; another topic's is set aside."""
+        try:
+            file_ops.list_folder(str(folder))
+        except FileNotFoundError:
+            return False
+        owner = checkpoint.read_partition_metadata(folder)
+        if owner is None:  # a crash came between the folder and its metadata
+            checkpoint.write_partition_metadata(folder, topic_id)
+        elif owner != topic_id:
+            self._set_aside(folder)
+            return False
+        return True
+
+    def _set_aside(self, folder: Path) -> None:
+        aside = folder.with_name(f"{folder.name}.{self._epoch}{_STRAY_SUFFIX}")
+        number = 0
+        while aside.exists():
+            number += 1
+            aside = folder.with_name(f"{folder.name}.{self._epoch}.{number}{_STRAY_SUFFIX}")
+        _log.warning("folder of no known topic set aside: folder=%s as=%s", folder, aside.name)
+        file_ops.rename(str(folder), str(aside))
+        file_ops.sync_folder(str(self._path))
+
+    def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> None:
+        names = file_ops.list_folder(str(folder))
+        bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
+        epochs = checkpoint.read_leader_epochs(folder) or [(0, 0)]
+        if not bases:
+            recovery.create(log)
+            return
+        recovery_point = self._recovery_points.get(key, 0)
+        log_start = max(self._log_starts.get(key, 0), bases[0])
+        if self.is_clean and recovery_point >= bases[-1]:
+            snapshot = _read_snapshot(folder, recovery_point)
+            if snapshot is not None and recovery.attach(
+                log,
+                bases,
+                log_start_offset=log_start,
+                log_end_offset=recovery_point,
+                epochs=epochs,
+                snapshot=snapshot,
+            ):
+                self._epochs_written[folder.name] = len(log.epoch_entries)
+                return
+        self._recover(log, folder, bases, log_start, recovery_point, epochs)
+
+    def _recover(
+        self,
+        log: PartitionLog,
+        folder: Path,
+        bases: list[int],
+        log_start: int,
+        recovery_point: int,
+        epochs: list[tuple[int, int]],
+    ) -> None:
+        snapshot_offset, snapshot = _newest_snapshot(folder, recovery_point)
+        behind = recovery.recover(
+            log,
+            bases,
+            log_start_offset=log_start,
+            recovery_point=recovery_point,
+            epochs=epochs,
+            snapshot=snapshot,
+            snapshot_offset=snapshot_offset,
+        )
+        for base in behind:
+            name = f"{base:0{_OFFSET_DIGITS}d}{_LOG_SUFFIX}"
+            _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
+            file_ops.rename(str(folder / name), str(folder / (name + _STRAY_SUFFIX)))
+        if log.log_end_offset < recovery_point:
+            _log.error(
+                "synced records are gone: folder=%s recovery_point=%d log_end_offset=%d:"
+                " the disk has lost or damaged them",
+                folder,
+                recovery_point,
+                log.log_end_offset,
+            )
+        if log.log_end_offset > log.log_start_offset and self._epoch > log.leader_epoch:
+            log.start_epoch(self._epoch)
+        _log.info(
+            "log recovered: folder=%s log_end_offset=%d leader_epoch=%d",
+            folder.name,
+            log.log_end_offset,
+            log.leader_epoch,
+        )
+
+    def set_strays_aside(self) -> None:
+        """Move away the folders that no topic has opened; finish deletes that a crash cut short."""
+        for name in file_ops.list_folder(str(self._path)):
+            folder = self._path / name
+            if not folder.is_dir() or name in self._logs or name.endswith(_STRAY_SUFFIX):
+                continue
+            if name.endswith(_DELETE_SUFFIX):
+                _remove_folder(folder)
+            elif name.rpartition("-")[2].isdigit():
+                self._set_aside(folder)
+
+    # ---- delete ------------------------------------------------------------------------------
+
+    def delete(self, log: PartitionLog) -> None:
+        """Let go of a deleted topic's partition. Readers that still hold a file read on."""
+        folder = Path(log.folder)
+        log.retire()
+        self._logs.pop(folder.name, None)
+        self._recovery_points.pop((log.topic, log.partition), None)
+        self._log_starts.pop((log.topic, log.partition), None)
+        self._epochs_written.pop(folder.name, None)
+        doomed = folder.with_name(f"{folder.name}.{id_to_text(log.topic_id)}{_DELETE_SUFFIX}")
+        file_ops.rename(str(folder), str(doomed))
+        _remove_folder(doomed)
+
+    # ---- checkpoint and close ----------------------------------------------------------------
+
+    def plan_checkpoint(self) -> Mapping[tuple[str, int], int]:
+        """What `write_checkpoint` shall write: taken on the loop, cheap."""
+        for log in self._logs.values():
+            self._note(log, log.durable_end)
+        return dict(self._recovery_points)
+
+    def write_checkpoint(self, recovery_points: Mapping[tuple[str, int], int]) -> None:
+        """Write the epochs that changed, then how far recovery need not look."""
+        for name, log in list(self._logs.items()):
+            self._write_epochs(name, log)
+        checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, recovery_points)
+        checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, dict(self._log_starts))
+
+    def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
+        """Write a producers' snapshot; of older ones the newest two stay."""
+        folder = Path(log.folder)
+        if log.is_deleted:
+            return
+        file_ops.write_file_atomic(str(_snapshot_path(folder, offset)), content)
+        for old in _snapshot_offsets(folder)[:-3]:
+            file_ops.remove(str(_snapshot_path(folder, old)))
+
+    def close(self) -> None:
+        """Close every log and say that the stop was clean; a log that is offline prevents that."""
+        is_clean = True
+        for name, log in self._logs.items():
+            end_offset = recovery.close(log)
+            if end_offset < 0:
+                is_clean = False
+                continue
+            self._note(log, end_offset)
+            if end_offset > 0:
+                self._write_epochs(name, log)
+            offset, content = log.producer_snapshot()
+            folder = Path(log.folder)
+            if not _snapshot_path(folder, offset).exists() or log.producer_count:
+                file_ops.write_file_atomic(str(_snapshot_path(folder, offset)), content)
+        self.write_checkpoint(self._recovery_points)
+        if is_clean:
+            checkpoint.write_clean_shutdown(self._path)
+
+    def _note(self, log: PartitionLog, durable_end: int) -> None:
+        key = (log.topic, log.partition)
+        self._recovery_points[key] = durable_end
+        if log.log_start_offset > 0:
+            self._log_starts[key] = log.log_start_offset
+
+    def _write_epochs(self, name: str, log: PartitionLog) -> None:
+        entries = log.epoch_entries
+        if len(entries) != self._epochs_written.get(name, 0) and not log.is_deleted:
+            checkpoint.write_leader_epochs(Path(log.folder), entries)
+            self._epochs_written[name] = len(entries)
+
+
+def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:
+    key = b"node/%d" % node_id
+    entry = store.get(key)
+    unclean_starts = json.loads(entry.value)["unclean_starts"] if entry else 0
+    if is_clean or (entry is None and not store.scan(b"topic/")[0]):
+        return int(unclean_starts)
+    value = json.dumps({"version": 1, "unclean_starts": unclean_starts + 1}).encode()
+    store.transact([], [Put(key, value)])
+    return int(unclean_starts) + 1
+
+
+def _is_offset_file(name: str, suffix: str) -> bool:
+    return len(name) == _OFFSET_DIGITS + len(suffix) and name.endswith(suffix) and (
+        name[:_OFFSET_DIGITS].isdigit()
+    )
+
+
+def _snapshot_path(folder: Path, offset: int) -> Path:
+    return folder / f"{offset:0{_OFFSET_DIGITS}d}{_SNAPSHOT_SUFFIX}"
+
+
+def _snapshot_offsets(folder: Path) -> list[int]:
+    names = file_ops.list_folder(str(folder))
+    return sorted(
+        int(name[:_OFFSET_DIGITS]) for name in names if _is_offset_file(name, _SNAPSHOT_SUFFIX)
+    )
+
+
+def _read_snapshot(folder: Path, offset: int) -> bytes | None:
+    try:
+        return file_ops.read_file(str(_snapshot_path(folder, offset)))
+    except FileNotFoundError:
+        return None
+
+
+def _newest_snapshot(folder: Path, offset_max: int) -> tuple[int, bytes]:
+    """The newest producers' state that the log surely reaches; (0, b"") when there is none."""
+    for offset in reversed(_snapshot_offsets(folder)):
+        content = _read_snapshot(folder, offset) if offset <= offset_max else None
+        if content is not None:
+            return offset, content
+    return 0, b""
+
+
+def _remove_folder(folder: Path) -> None:
+    for name in file_ops.list_folder(str(folder)):
+        file_ops.remove(str(folder / name))
+    file_ops.remove(str(folder))

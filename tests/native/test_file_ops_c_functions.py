@@ -1,0 +1,203 @@
+"""What native code gets from file_ops.pxd: the same functions, called by their C types."""
+
+import ctypes
+import errno
+import mmap
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker.model.errors import StorageError
+
+INT, INT64, SIZE, TEXT, ADDRESS = (
+    ctypes.c_int,
+    ctypes.c_int64,
+    ctypes.c_size_t,
+    ctypes.c_char_p,
+    ctypes.c_void_p,
+)
+
+
+def c_function(name: str, result: type | None, *arguments: type) -> Callable[..., int]:
+    """Return a function of file_ops.pxd, as Cython hands it to the modules that cimport it."""
+    get_name = ctypes.pythonapi.PyCapsule_GetName
+    get_name.restype, get_name.argtypes = TEXT, [ctypes.py_object]
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ADDRESS, [ctypes.py_object, TEXT]
+    capsule = file_ops.__pyx_capi__[name]
+    return ctypes.CFUNCTYPE(result, *arguments)(get_pointer(capsule, get_name(capsule)))
+
+
+file_open = c_function("file_open", INT, TEXT, INT, INT)
+file_close = c_function("file_close", INT, INT)
+file_pread = c_function("file_pread", ctypes.c_ssize_t, INT, TEXT, SIZE, INT64)
+file_pwrite = c_function("file_pwrite", ctypes.c_ssize_t, INT, TEXT, SIZE, INT64)
+file_allocate = c_function("file_allocate", INT, INT, INT64, INT64)
+file_truncate = c_function("file_truncate", INT, INT, INT64)
+file_size = c_function("file_size", INT64, INT)
+file_map = c_function("file_map", ADDRESS, INT, SIZE, INT)
+file_unmap = c_function("file_unmap", INT, ADDRESS, SIZE)
+file_mark_dirty = c_function("file_mark_dirty", None, ADDRESS, SIZE)
+file_send = c_function("file_send", ctypes.c_ssize_t, INT, INT, INT64, SIZE)
+
+
+@pytest.fixture
+def recording() -> Iterator[None]:
+    """Record the file operations of one test."""
+    file_ops.start_recording()
+    yield
+    file_ops.stop_recording()
+
+
+@pytest.fixture
+def fd(tmp_path: Path) -> Iterator[int]:
+    """Open an empty file called segment."""
+    opened = file_open(os.fsencode(tmp_path / "segment"), os.O_RDWR | os.O_CREAT, 0o600)
+    assert opened >= 0
+    yield opened
+    file_close(opened)
+
+
+def test_a_failure_is_its_negative_errno(tmp_path: Path) -> None:
+    assert file_open(os.fsencode(tmp_path / "missing"), os.O_RDONLY, 0) == -errno.ENOENT
+    assert file_pwrite(-1, b"x", 1, 0) == -errno.EBADF
+    assert file_pread(-1, ctypes.create_string_buffer(1), 1, 0) == -errno.EBADF
+    assert file_size(-1) == -errno.EBADF
+    assert file_close(-1) == -errno.EBADF
+
+
+def test_a_descriptor_is_not_inherited(fd: int) -> None:
+    assert not os.get_inheritable(fd)
+
+
+def test_a_read_is_short_only_at_the_end_of_the_file(fd: int) -> None:
+    into = ctypes.create_string_buffer(8)
+
+    assert file_pwrite(fd, b"0123456789", 10, 0) == 10
+    assert file_pread(fd, into, 8, 0) == 8
+    assert file_pread(fd, into, 8, 7) == 3
+    assert into.raw[:3] == b"789"
+    assert file_pread(fd, into, 8, 10) == 0
+
+
+def test_allocated_space_counts_as_size_and_reads_as_zero(fd: int) -> None:
+    into = ctypes.create_string_buffer(b"\xff" * 4)
+
+    assert file_allocate(fd, 0, 65536) == 0
+
+    assert file_size(fd) == 65536
+    assert os.fstat(fd).st_blocks * 512 >= 65536
+    assert file_pread(fd, into, 4, 65532) == 4
+    assert into.raw[:4] == bytes(4)
+
+
+def test_truncation_cuts_the_file(fd: int) -> None:
+    file_pwrite(fd, b"0123456789", 10, 0)
+
+    assert file_truncate(fd, 4) == 0
+
+    assert file_size(fd) == 4
+
+
+def test_a_file_is_sent_from_a_position(fd: int) -> None:
+    here, there = socket.socketpair()
+    file_pwrite(fd, b"0123456789", 10, 0)
+
+    with here, there:
+        assert file_send(here.fileno(), fd, 3, 4) == 4
+        assert there.recv(10) == b"3456"
+        assert file_send(here.fileno(), fd, 10, 4) == 0
+
+
+def test_a_full_socket_takes_nothing(fd: int) -> None:
+    here, there = socket.socketpair()
+    here.settimeout(0)
+    file_allocate(fd, 0, 1 << 20)
+
+    with here, there:
+        results: list[int] = []
+        while not results or results[-1] > 0:
+            results.append(file_send(here.fileno(), fd, 0, 1 << 20))
+
+    assert results[-1] == -errno.EAGAIN
+
+
+def test_what_is_stored_in_a_mapping_is_in_the_file(fd: int) -> None:
+    into = ctypes.create_string_buffer(4)
+    file_truncate(fd, 4096)
+
+    address = file_map(fd, 4096, mmap.PROT_READ | mmap.PROT_WRITE)
+    ctypes.memmove(address + 100, b"abcd", 4)
+    file_mark_dirty(address + 100, 4)
+
+    assert file_pread(fd, into, 4, 100) == 4
+    assert into.raw[:4] == b"abcd"
+    assert file_unmap(address, 4096) == 0
+
+
+@pytest.mark.usefixtures("recording")
+def test_dirty_ranges_of_a_mapping_are_recorded_by_file_and_position(
+    fd: int, tmp_path: Path
+) -> None:
+    path = os.path.realpath(tmp_path / "segment")
+    file_truncate(fd, 3 * 4096)
+    address = file_map(fd, 3 * 4096, mmap.PROT_READ | mmap.PROT_WRITE)
+
+    ctypes.memmove(address + 5000, b"abcd", 4)
+    file_mark_dirty(address + 5000, 4)
+    file_unmap(address, 3 * 4096)
+
+    assert file_ops.recorded()[-3:] == [
+        ("map", path, 0, 3 * 4096, b"", 0),
+        ("mark_dirty", path, 5000, 4, b"abcd", 0),
+        ("unmap", path, 0, 3 * 4096, b"", 0),
+    ]
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_file_is_recorded_under_its_present_name(fd: int, tmp_path: Path) -> None:
+    file_ops.rename(tmp_path / "segment", tmp_path / "renamed")
+
+    file_pwrite(fd, b"x", 1, 0)
+
+    assert file_ops.recorded()[-1][:2] == ("write", os.path.realpath(tmp_path / "renamed"))
+
+
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_an_injected_failure_does_nothing_to_the_file(fd: int, number: int) -> None:
+    for op in ("write", "allocate", "truncate"):
+        file_ops.fail(op, "segment", number)
+
+    assert file_pwrite(fd, b"x", 1, 0) == -number
+    assert file_allocate(fd, 0, 4096) == -number
+    assert file_truncate(fd, 10) == -number
+
+    assert file_size(fd) == 0
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_mapping_can_fail(fd: int) -> None:
+    file_ops.fail("map", "segment", errno.ENOMEM)
+
+    assert not file_map(fd, 4096, mmap.PROT_READ)
+
+    assert file_ops.recorded()[-1][-1] == -errno.ENOMEM
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_record_that_lost_operations_is_refused() -> None:
+    """A test must not judge by half of what happened."""
+    size = 33 << 20
+    memory = ctypes.create_string_buffer(size)
+
+    file_mark_dirty(ctypes.addressof(memory), size)
+    assert len(file_ops.recorded()) == 1
+    file_mark_dirty(ctypes.addressof(memory), size)
+
+    with pytest.raises(StorageError, match="more operations than the record holds"):
+        file_ops.recorded()
