@@ -150,11 +150,11 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
            list epochs, bytes snapshot):
     """Take over a log after a clean stop: no segment is read.
 
-    `epochs` are (epoch, start offset) pairs; `snapshot` is the producers' state at the end. Returns
-    False, with nothing taken over, when the snapshot is damaged: `recover` then reads the log.
+    `epochs` are (epoch, start offset) pairs; `snapshot` is the producers' state at the end, b"" for
+    none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
     """
     cdef Segment segment
-    if producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    if snapshot and producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         return False
     log.segments = [Segment(log.folder_path, base) for base in base_offsets]
     for segment in log.segments:

@@ -1,1 +1,1 @@
-"""What the broker means: partitions, groups, coordinators."""
+"""What the broker means: topics, partitions, groups; no sockets, no wire formats."""

@@ -21,6 +21,7 @@ from broker.core.broker import Broker
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
+from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topics
@@ -34,6 +35,7 @@ from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage.log_dir import LogDir
+from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 
@@ -73,7 +75,7 @@ class _Process:
         self._loop = loop
         self._clock = SystemClock()
         self._io_thread = IoThread()
-        self._store = SqliteMetaStore(log_dir.path)
+        self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
         self._table = TopicTable()
@@ -100,9 +102,11 @@ class _Process:
             log_dir.cluster_id,
             self._io_thread,
             self._topics,
+            Growth(),
             self._groups,
             ProducerIds(self._store),
         )
+        self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
         self._checkpoint: asyncio.Task[None] | None = None

@@ -128,7 +128,8 @@ class Partitions:
         recovery_point = self._recovery_points.get(key, 0)
         log_start = max(self._log_starts.get(key, 0), bases[0])
         if self.is_clean and recovery_point >= bases[-1]:
-            snapshot = _read_snapshot(folder, recovery_point)
+            # A log that was never written to has no producers, and no file that says so.
+            snapshot = _read_snapshot(folder, recovery_point) if recovery_point else b""
             if snapshot is not None and recovery.attach(
                 log,
                 bases,
@@ -233,18 +234,14 @@ class Partitions:
     def close(self) -> None:
         """Close every log and say that the stop was clean; a log that is offline prevents that."""
         is_clean = True
-        for name, log in self._logs.items():
+        for log in self._logs.values():
             end_offset = recovery.close(log)
             if end_offset < 0:
                 is_clean = False
                 continue
             self._note(log, end_offset)
             if end_offset > 0:
-                self._write_epochs(name, log)
-            offset, content = log.producer_snapshot()
-            folder = Path(log.folder)
-            if not _snapshot_path(folder, offset).exists() or log.producer_count:
-                file_ops.write_file_atomic(str(_snapshot_path(folder, offset)), content)
+                self.write_snapshot(log, *log.producer_snapshot())
         self.write_checkpoint(self._recovery_points)
         if is_clean:
             checkpoint.write_clean_shutdown(self._path)
@@ -257,7 +254,8 @@ class Partitions:
 
     def _write_epochs(self, name: str, log: PartitionLog) -> None:
         entries = log.epoch_entries
-        if len(entries) != self._epochs_written.get(name, 0) and not log.is_deleted:
+        is_known = len(entries) == self._epochs_written.get(name, 0)
+        if log.log_end_offset > 0 and not is_known and not log.is_deleted:
             checkpoint.write_leader_epochs(Path(log.folder), entries)
             self._epochs_written[name] = len(entries)
 

@@ -1,0 +1,281 @@
+"""The driver of a state machine whose memory is a log: one coordinator partition.
+
+    command -> machine -> Decision(records, replies)
+                              |         |
+                 append as one batch    |      then replay, before the next command
+                              |         v
+                        durable? ----> replies leave
+
+Loading reads the same log through the same `replay`. Every reply waits until all that was appended
+before it is durable, reads included: nobody is told what a power cut can take back. When an append
+fails or the log goes offline, the machine is dropped, who waits is told to look for the
+coordinator again, and the next command loads a new machine from the log.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+
+from broker._native.log import record_batch
+from broker.core.machine import Decision, Machine, Token
+from broker.model.clock import Clock
+from broker.model.errors import ErrorCode, PolylogError
+
+logger = logging.getLogger(__name__)
+
+# How much of a log one step of loading reads; between two steps the loop serves others.
+LOAD_STEP_BYTES = 1 << 20
+_CONTROL_BATCH = 1 << 5  # the bit in a batch's attributes
+
+RecordT = TypeVar("RecordT")
+ResponseT = TypeVar("ResponseT")
+ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
+
+
+class InternalLog(Protocol):
+    """What a driver needs of a partition's log."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that can be read."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Next offset to be assigned."""
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that cannot be read yet."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """What batches are stamped with."""
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk under it has failed."""
+
+    def append_internal(self, batch: bytes) -> int:
+        """Append a batch of our own; its base offset. StorageError when that fails."""
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        """Whole batches from an offset, at least one if any is visible."""
+
+    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back with True once the high watermark is there, with False if it cannot be."""
+
+
+class RecordFormat(NamedTuple, Generic[RecordT]):
+    """How the records of a machine stand in its log."""
+
+    encode: Callable[[RecordT], tuple[bytes, bytes | None]]
+    decode: Callable[[bytes, bytes | None], RecordT | None]  # None: not a record of this machine
+
+
+class Promise(Protocol[ResponseT_contra]):
+    """Where a response is put: an asyncio.Future."""
+
+    def done(self) -> bool:
+        """Whether somebody has answered, or the one who asked has gone."""
+
+    def set_result(self, result: ResponseT_contra, /) -> None:
+        """Answer."""
+
+
+class Waiter(Generic[ResponseT]):
+    """One who waits for a response: the token that this driver gives to machines."""
+
+    __slots__ = ("_promise", "_refusal")
+
+    def __init__(
+        self, promise: Promise[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
+    ) -> None:
+        """Keep where the response goes, and how a refusal of this request looks."""
+        self._promise = promise
+        self._refusal = refusal
+
+    def answer(self, response: ResponseT) -> None:
+        """Give the response, unless the one who asked has gone."""
+        if not self._promise.done():
+            self._promise.set_result(response)
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Answer with an error."""
+        self.answer(self._refusal(error))
+
+
+class PartitionState(Enum):
+    """What a coordinator partition can do."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    UNLOADED = "unloaded"  # for good: whoever needs it opens another
+
+
+class CoordinatorPartition(Generic[RecordT, ResponseT]):
+    """One machine and its log."""
+
+    def __init__(
+        self,
+        name: str,
+        log: InternalLog,
+        machine: Machine[RecordT],
+        record_format: RecordFormat[RecordT],
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        """Begin to load: `load_step` has to be called until `state` is not LOADING.
+
+        `wake` is called when a load that had to wait can go on.
+        """
+        self.name = name
+        self.state = PartitionState.LOADING
+        self._log = log
+        self._machine = machine
+        self._format = record_format
+        self._clock = clock
+        self._wake = wake
+        self._next_offset = log.log_start_offset
+        # What was appended before a failure may still become durable, and then counts.
+        self._load_end = log.log_end_offset
+        self._load_is_waiting = False
+        self._end_offset = log.log_end_offset
+        self._awaited_offset = 0  # the log has been asked to call back up to here
+        self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
+
+    # ---- load ------------------------------------------------------------------------------------
+
+    @property
+    def wants_load_step(self) -> bool:
+        """Whether there is something to load now, rather than to wait for."""
+        return self.state is PartitionState.LOADING and not self._load_is_waiting
+
+    def load_step(self) -> None:
+        """Replay the next part of the log; ACTIVE once its end is reached, UNLOADED on failure."""
+        try:
+            if self._next_offset < self._load_end:
+                self._load_some()
+        except (PolylogError, OSError, IndexError) as error:
+            logger.error(  # noqa: TRY400 (the message says it all; the trace is of no use)
+                "coordinator load failed partition=%s offset=%d error=%s: its groups are answered"
+                " COORDINATOR_NOT_AVAILABLE",
+                self.name,
+                self._next_offset,
+                error,
+            )
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        if self._next_offset >= self._load_end:
+            self.state = PartitionState.ACTIVE
+
+    def _load_some(self) -> None:
+        data = self._log.read(self._next_offset, LOAD_STEP_BYTES)
+        if not data:  # The rest is not durable yet.
+            self._load_is_waiting = True
+            self._log.when_durable(self._load_end, self._load_on)
+            return
+        for batch, next_offset in _data_batches(data):
+            for _, _, key, value, _ in record_batch.iterate(batch):
+                record = None if key is None else self._format.decode(key, value)
+                if record is not None:
+                    self._machine.replay(record)
+            self._next_offset = next_offset
+
+    def _load_on(self, is_durable: bool) -> None:  # noqa: FBT001 (the log calls it so)
+        self._load_is_waiting = False
+        if is_durable:
+            self._wake()
+        else:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    # ---- serve -----------------------------------------------------------------------------------
+
+    def apply(self, decision: Decision[RecordT, ResponseT]) -> None:
+        """Append, replay, and give the replies once all that was appended is durable."""
+        self.check()
+        is_active = self.state is PartitionState.ACTIVE
+        if is_active and decision.records and not self._append(decision.records):
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self.state is PartitionState.UNLOADED:
+            _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        for record in decision.records:
+            self._machine.replay(record)
+        if decision.replies:
+            self._held.append((self._end_offset, decision.replies))
+            self._release_or_wait()
+
+    def _release_or_wait(self) -> None:
+        if self._end_offset <= self._log.high_watermark:
+            self._release(is_durable=True)
+        elif self._end_offset > self._awaited_offset:
+            self._awaited_offset = self._end_offset
+            self._log.when_durable(self._end_offset, self._release)
+
+    def _append(self, records: list[RecordT]) -> bool:
+        try:
+            batch = record_batch.build(
+                [(*self._format.encode(record), ()) for record in records],
+                self._clock.wall_ms(),
+                leader_epoch=self._log.leader_epoch,
+            )
+            base_offset = self._log.append_internal(batch)
+        except (PolylogError, ValueError) as error:  # ValueError: it cannot be said in the format.
+            logger.error(  # noqa: TRY400
+                "coordinator append failed partition=%s error=%s: its groups load again",
+                self.name,
+                error,
+            )
+            return False
+        self._end_offset = base_offset + len(records)
+        return True
+
+    def _release(self, is_durable: bool) -> None:  # noqa: FBT001 (the log calls it so)
+        """Give the replies whose records are durable; without durability, nobody gets any."""
+        if not is_durable:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        while self._held and self._held[0][0] <= self._log.high_watermark:
+            _, replies = self._held.popleft()
+            for token, response in replies:
+                _waiter(token).answer(response)
+
+    # ---- stop ------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Serve nothing over a log whose disk has failed."""
+        if self._log.is_offline:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def unload(self, error: ErrorCode) -> None:
+        """Forget everything and tell whoever waits; the log stays as it is."""
+        if self.state is PartitionState.UNLOADED:
+            return
+        self.state = PartitionState.UNLOADED
+        held = [token for _, replies in self._held for token, _ in replies]
+        self._held.clear()
+        _refuse([*held, *self._machine.waiting()], error)
+
+
+def _waiter(token: Token) -> Waiter[object]:
+    """The token as what this driver has made it: the machines only hand it back."""
+    return cast("Waiter[object]", token)
+
+
+def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:
+    for token in tokens:
+        _waiter(token).refuse(error)
+
+
+def _data_batches(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Each batch with the offset after it; of control batches and emptied ones only the offset."""
+    position = 0
+    while position < len(data):
+        header = record_batch.header(data, position)
+        end = position + header["size"]
+        is_control = bool(header["attributes"] & _CONTROL_BATCH)
+        next_offset = header["base_offset"] + header["last_offset_delta"] + 1
+        yield b"" if is_control else data[position:end], next_offset
+        position = end

@@ -1,0 +1,235 @@
+"""What can be asked of a group, and the answers, in words that no protocol owns.
+
+What a protocol's version changes beyond its fields is a flag here (`requires_member_id`), so that
+the state machine never sees a version. Ids are strings, an empty member id is a member that has
+none yet, `NO_GENERATION` stands for a consumer outside of any membership, as in Kafka.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from broker.core.groups.records import CommittedOffset, Record
+from broker.core.machine import Decision
+from broker.model import limits
+from broker.model.errors import ErrorCode
+
+NO_GENERATION = -1
+NO_MEMBER_ID = ""
+
+
+class GroupState(Enum):
+    """The states of a classic group (kafka.md 2.6); the values are what DescribeGroups shows."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What an operator may move, in Kafka's words (group.*, offset.*, offsets.*)."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    session_timeout_ms_min: int = 6_000
+    session_timeout_ms_max: int = 1_800_000
+    members_max: int = limits.MEMBERS_PER_GROUP_MAX
+    metadata_bytes_max: int = limits.GROUP_METADATA_BYTES_MAX
+    offset_metadata_bytes_max: int = limits.OFFSET_METADATA_BYTES_MAX
+    offsets_max: int = limits.OFFSETS_PER_GROUP_MAX
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProtocol:
+    """A way to assign that a member can take part in, with its subscription in that format."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A member asks to be in the next generation.
+
+    `fresh_id` makes the id of a member that has none unique; it comes from outside because a
+    machine draws no random numbers.
+    """
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[GroupProtocol, ...]
+    requires_member_id: bool = False
+    supports_skip_assignment: bool = False
+    fresh_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """What the leader is told of a member, to assign partitions by."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinResponse:
+    """The generation a member is part of; only its leader gets the members."""
+
+    error: ErrorCode
+    member_id: str = NO_MEMBER_ID
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = NO_MEMBER_ID
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """A member asks for its assignment; the leader brings everybody's."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    protocol_type: str | None = None  # None: this version does not say
+    protocol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResponse:
+    """A member's assignment, in the leader's words."""
+
+    error: ErrorCode
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    """A member says that it is alive."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    """Who leaves: by member id, or an administrator names a static member by its instance."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    """Members leave together; older versions name one."""
+
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveResponse:
+    """An error for the whole request, or one per member in the order asked."""
+
+    error: ErrorCode
+    members: tuple[ErrorCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetToCommit:
+    """The next offset to read of one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """A member, or a consumer without membership, says how far it has read."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    offsets: tuple[OffsetToCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResponse:
+    """One error per offset, in the order asked."""
+
+    errors: tuple[ErrorCode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsetsRequest:
+    """Which partitions' offsets: None is every partition that has one."""
+
+    group_id: str
+    topics: Mapping[str, tuple[int, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsetsResponse:
+    """What was committed; a partition asked for without a commit is None."""
+
+    error: ErrorCode
+    topics: Mapping[str, Mapping[int, CommittedOffset | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """A member as an administrator sees it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group as an administrator sees it; an unknown one is Dead."""
+
+    error: ErrorCode
+    group_id: str
+    state: GroupState = GroupState.DEAD
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+Response: TypeAlias = (
+    JoinResponse
+    | SyncResponse
+    | LeaveResponse
+    | CommitResponse
+    | FetchOffsetsResponse
+    | GroupDescription
+    | ErrorCode
+)
+
+GroupDecision: TypeAlias = Decision[Record, Response]

@@ -1,0 +1,252 @@
+"""The groups of one partition of `__consumer_offsets`: which group a command is for.
+
+Pure like the groups themselves: commands give a Decision, `replay` makes it true, `tick` lets time
+pass. A group exists as long as the log knows it or somebody is on the way into it.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+
+from broker.core.groups.classic import ClassicGroup
+from broker.core.groups.commands import (
+    NO_MEMBER_ID,
+    CommitRequest,
+    CommitResponse,
+    GroupDecision,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    GroupDescription,
+    GroupSettings,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeaveResponse,
+    Response,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.core.groups.offsets import CommittedOffsets
+from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
+from broker.core.machine import Decision, Moment, Token
+from broker.model import limits
+from broker.model.errors import ErrorCode
+
+
+class GroupShard:
+    """The groups and committed offsets that one coordinator partition keeps."""
+
+    def __init__(self, settings: GroupSettings, has_room: Callable[[], bool]) -> None:
+        """Begin with nothing; `has_room` says whether the broker may know one more group."""
+        self._settings = settings
+        self._has_room = has_room
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = CommittedOffsets(settings)
+        # When to look at which group again. An entry may be early, never late: a member that
+        # stays alive moves its deadline without telling.
+        self._deadlines: list[tuple[int, str]] = []
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> None:
+        """What the log says is now so."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.replay(record)
+            if record.committed is not None:
+                self._group(record.group_id)
+            else:
+                self._forget_unknown(record.group_id)
+        elif record.image is not None:
+            self._group(record.group_id).replay(record.image)
+        elif record.group_id in self.groups:
+            self.groups[record.group_id].replay(GroupImage())
+            self._forget_unknown(record.group_id)
+
+    def resume(self, now: Moment) -> None:
+        """After a load: members have a session timeout to show themselves."""
+        for group in self.groups.values():
+            group.resume(now)
+            self._watch(group)
+
+    def waiting(self) -> list[Token]:
+        """Everybody whose request is parked in a group."""
+        return [token for group in self.groups.values() for token in group.waiting()]
+
+    # ---- membership ------------------------------------------------------------------------------
+
+    def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
+        """A member asks to be in its group, which a member without an id creates."""
+        group = self.groups.get(request.group_id)
+        error = self._join_error(request, group)
+        if error is not ErrorCode.NONE:
+            return _answer(token, JoinResponse(error, request.member_id))
+        if group is None:
+            group = self._group(request.group_id)
+        decision = group.join(request, token, now)
+        if not decision.records:
+            self._forget_unknown(request.group_id)
+        self._watch(group)
+        return decision
+
+    def _join_error(self, request: JoinRequest, group: ClassicGroup | None) -> ErrorCode:
+        settings = self._settings
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if not (
+            settings.session_timeout_ms_min
+            <= request.session_timeout_ms
+            <= settings.session_timeout_ms_max
+        ):
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        names = (request.client_id, request.instance_id or "")
+        if any(len(name.encode()) > limits.CLIENT_ID_BYTES_MAX for name in names):
+            return ErrorCode.INVALID_REQUEST  # They become part of an id that is stored.
+        if group is None and request.member_id != NO_MEMBER_ID:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if group is None and not self._has_room():
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
+        return ErrorCode.NONE
+
+    def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
+        """A member asks for its assignment."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return _answer(token, SyncResponse(_unknown(request.group_id)))
+        decision = group.sync(request, token, now)
+        self._watch(group)
+        return decision
+
+    def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
+        """A member is alive."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return _answer(token, _unknown(request.group_id))
+        return _answer(token, group.heartbeat(request, now))
+
+    def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
+        """Members leave."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            error = _unknown(request.group_id)
+            is_invalid = error is ErrorCode.INVALID_GROUP_ID
+            errors = () if is_invalid else (error,) * len(request.members)
+            overall = error if is_invalid else ErrorCode.NONE
+            return _answer(token, LeaveResponse(overall, errors))
+        decision = group.leave(request, token, now)
+        if not decision.records:
+            self._forget_unknown(request.group_id)
+        self._watch(group)
+        return decision
+
+    def describe(self, group_id: str, token: Token) -> GroupDecision:
+        """What an administrator sees; a group that nobody knows is Dead."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return _answer(token, GroupDescription(ErrorCode.NONE, group_id))
+        return _answer(token, group.describe())
+
+    # ---- offsets ---------------------------------------------------------------------------------
+
+    def commit(self, request: CommitRequest, token: Token, now: Moment) -> GroupDecision:
+        """A consumer says how far it has read; one without membership creates its group."""
+        error = self._commit_error(request, now)
+        if error is not ErrorCode.NONE:
+            return _answer(token, CommitResponse((error,) * len(request.offsets)))
+        records, errors = self.offsets.commit(request, now.wall_ms)
+        return Decision(list(records), [(token, CommitResponse(errors))])
+
+    def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
+        if not request.group_id and request.generation >= 0:
+            return ErrorCode.INVALID_GROUP_ID
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            return group.commit_error(
+                request.member_id, request.instance_id, request.generation, now
+            )
+        if request.generation >= 0:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if self._has_room() else ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
+        """What was committed; nothing, without an error, for a group that nobody knows."""
+        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
+
+    def topic_deleted(self, topic: str) -> Iterator[GroupDecision]:
+        """Every group forgets the offsets of a topic that is gone."""
+        for removals in self.offsets.removals_of_topic(topic):
+            yield Decision(list(removals))
+
+    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
+        """Groups without members forget what is too old, and are forgotten with their last offset.
+
+        A group that had members counts from the moment it became empty; a consumer without
+        membership from each commit (KIP-211).
+        """
+        horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
+        for group in [each for each in self.groups.values() if each.is_idle]:
+            if (group.image.state_timestamp_ms or 0) > horizon_ms:
+                continue
+            offsets = self.offsets.of_group(group.group_id)
+            removals = self.offsets.removals_before(group.group_id, horizon_ms)
+            records: list[Record] = list(removals)
+            if group.image.generation and len(removals) == sum(map(len, offsets.values())):
+                records.append(GroupRecord(group.group_id, None))
+            if records:
+                yield Decision(records)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def tick(self, now: Moment) -> Iterator[GroupDecision]:
+        """Let the time pass for every group whose deadline has come.
+
+        Each decision must have its effect before the next one is asked for.
+        """
+        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
+            deadline_ms, group_id = heappop(self._deadlines)
+            group = self.groups.get(group_id)
+            if group is None or group.watched_ms != deadline_ms:
+                continue  # An entry that a nearer deadline has replaced.
+            group.watched_ms = None
+            decision = group.tick(now)
+            if decision.records or decision.replies:
+                yield decision
+            self._forget_unknown(group_id)
+            self._watch(group)
+
+    def next_deadline_ms(self) -> int | None:
+        """The monotonic time of the next look at a group; None if there is none."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _watch(self, group: ClassicGroup) -> None:
+        """Look at a group again when its next deadline comes."""
+        deadline_ms = group.next_deadline_ms()
+        if deadline_ms is None or self.groups.get(group.group_id) is not group:
+            return
+        if group.watched_ms is None or deadline_ms < group.watched_ms:
+            group.watched_ms = deadline_ms
+            heappush(self._deadlines, (deadline_ms, group.group_id))
+
+    # ---- which groups there are ------------------------------------------------------------------
+
+    def _group(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
+        return group
+
+    def _forget_unknown(self, group_id: str) -> None:
+        """Drop a group of which the log says nothing and in which nobody is."""
+        group = self.groups.get(group_id)
+        if group is None or not group.is_idle or group.image.generation:
+            return
+        if not self.offsets.of_group(group_id):
+            del self.groups[group_id]
+
+
+def _answer(token: Token, response: Response) -> GroupDecision:
+    return Decision([], [(token, response)])
+
+
+def _unknown(group_id: str) -> ErrorCode:
+    """Why nobody can be a member of a group that does not exist."""
+    return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID

@@ -1,0 +1,49 @@
+"""What a state machine and its driver say to each other (design.md 2, style.md 1.4).
+
+A machine takes a command and the moment it comes, and returns a Decision. It reads no clock, does
+no I/O and awaits nothing; what it remembers changes when the driver has appended the records and
+hands each of them to `replay`, which is also how it is loaded. Whoever waits for a reply is a token
+that the machine keeps and gives back.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+Token: TypeAlias = Hashable
+RecordT = TypeVar("RecordT")
+RecordT_contra = TypeVar("RecordT_contra", contravariant=True)
+ResponseT = TypeVar("ResponseT")
+
+
+class Moment(NamedTuple):
+    """The time of a command: monotonic for every deadline, wall for what is stored."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+@dataclass(slots=True)
+class Decision(Generic[RecordT, ResponseT]):
+    """What follows from a command: records to append, then replies to give once they are durable.
+
+    The replies need not be to the one who asked: a join that completes a rebalance answers all who
+    waited for it, and one that has to wait answers nobody yet.
+    """
+
+    records: list[RecordT] = field(default_factory=list)
+    replies: list[tuple[Token, ResponseT]] = field(default_factory=list)
+
+    def reply(self, token: Token, response: ResponseT) -> None:
+        """Answer one who waits."""
+        self.replies.append((token, response))
+
+
+class Machine(Protocol[RecordT_contra]):
+    """What a driver needs of a machine, beside its commands."""
+
+    def replay(self, record: RecordT_contra) -> None:
+        """Make true what a record says."""
+
+    def waiting(self) -> Iterable[Token]:
+        """Everybody whose request the machine has parked."""

@@ -1,0 +1,361 @@
+"""Topics: which exist, under which id, with which configuration, and the logs of their partitions.
+
+The commit in the metadata store decides whether a topic exists. A create commits first and then
+makes the folders: what a crash left out is made when the topic is loaded. A delete commits first
+and then removes the folders: what a crash left over belongs to no topic and is set aside. A topic
+can be looked up only while all its logs are open, so clients never see one without a leader.
+
+Keys of the store: `topic/<name>` has the id and the number of partitions, `topicid/<id>` the name,
+`conf/topic/<name>` the topic's own configuration. Every partition is led by this broker, its only
+replica, so nothing is stored about leaders.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from broker.core.io_thread import IoThread
+from broker.core.partition import Log
+from broker.model.config import Config
+from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
+from broker.model.identifiers import id_from_text, id_to_text, random_id
+from broker.model.limits import (
+    PARTITIONS_PER_BROKER_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+    TOPIC_NAME_BYTES_MAX,
+)
+from broker.model.topic_config import TopicConfig
+from broker.storage import metadata
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+
+_T = TypeVar("_T")
+
+DEFAULT = -1  # Kafka's "as the broker is configured", for partitions and replication factor
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
+# Opening a log makes a folder and files: other connections get their turn after so many.
+_LOGS_OPENED_PER_TURN = 16
+
+
+class Topic:
+    """A topic that exists; its configuration may be replaced, nothing else changes."""
+
+    __slots__ = ("config", "logs", "name", "topic_id")
+
+    def __init__(
+        self, name: str, topic_id: bytes, config: TopicConfig, logs: Sequence[Log]
+    ) -> None:
+        """Take the logs in the order of their partitions."""
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.logs = logs
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only the broker itself writes to it."""
+        return self.name in INTERNAL_TOPICS
+
+    def log(self, partition: int) -> Log | None:
+        """The log of a partition, if the topic has it."""
+        return self.logs[partition] if 0 <= partition < len(self.logs) else None
+
+
+class NewTopic(NamedTuple):
+    """What is asked for when a topic is created."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Mapping[int, Sequence[int]] = {}
+    config: Mapping[str, str | None] = {}
+
+
+class Plan(NamedTuple):
+    """A new topic that may be created: checked, defaults filled in."""
+
+    name: str
+    partitions: int
+    config: TopicConfig
+
+
+class TopicTable(Protocol):
+    """The native table that the fast paths look partitions up in."""
+
+    def add(self, name: str, topic_id: bytes, logs: Sequence[Log]) -> None:
+        """Make a topic's logs known."""
+
+    def remove(self, name: str) -> None:
+        """Forget a topic."""
+
+
+OpenLog: TypeAlias = Callable[[str, bytes, int, TopicConfig], Log]
+DeleteLog: TypeAlias = Callable[[Log], None]
+
+
+class Topics:
+    """Every topic of this broker."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: metadata.MetaStore,
+        io_thread: IoThread,
+        table: TopicTable,
+        open_log: OpenLog,
+        delete_log: DeleteLog,
+    ) -> None:
+        """Start empty; `load` brings what the store knows."""
+        self._config = config
+        self._store = store
+        self._io_thread = io_thread
+        self._table = table
+        self._open_log = open_log
+        self._delete_log = delete_log
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
+        self._partition_count = 0
+        self._changes = asyncio.Lock()  # one create or delete at a time
+        self._running: set[asyncio.Future[Topic] | asyncio.Future[None]] = set()
+
+    def __iter__(self) -> Iterator[Topic]:
+        """Every topic, by name."""
+        return iter(sorted(self._by_name.values(), key=lambda topic: topic.name))
+
+    def get(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic with that id."""
+        return self._by_id.get(topic_id)
+
+    async def load(self) -> None:
+        """Open the logs of every topic that the store knows."""
+        own = {
+            entry.key.removeprefix(metadata.TOPIC_CONFIGS): entry.value
+            for entry in self._store.scan(metadata.TOPIC_CONFIGS)[0]
+        }
+        for entry in self._store.scan(metadata.TOPICS)[0]:
+            key = entry.key.removeprefix(metadata.TOPICS)
+            topic_id, partitions = _parse_topic(entry)
+            config = TopicConfig(_parse_config(own.get(key)), self._config)
+            plan = Plan(key.decode(), partitions, config)
+            logs: list[Log] = []
+            await self._open(plan, topic_id, logs)
+            self._publish(plan, topic_id, logs)
+
+    def plan(self, new: NewTopic) -> Plan:
+        """Check that a topic may be created; RequestError says why not."""
+        check_name(new.name)
+        if new.name in self._by_name:
+            raise RequestError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists"
+            )
+        collision = self._colliding.get(_metric_name(new.name))
+        if collision is not None:
+            raise RequestError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic '{new.name}' collides with existing topic '{collision}'",
+            )
+        partitions = self._partitions_of(new)
+        try:
+            config = TopicConfig(_without_null(new.config), self._config)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return Plan(new.name, partitions, config)
+
+    async def create(self, new: NewTopic) -> Topic:
+        """Create a topic: when this returns it can be written and read."""
+        return await self._to_its_end(self._create(new))
+
+    async def get_or_create(self, name: str) -> Topic:
+        """The topic of that name, created with the broker's defaults if it does not exist."""
+        try:
+            return self._by_name.get(name) or await self.create(NewTopic(name))
+        except RequestError as error:
+            existing = self._by_name.get(name)  # somebody else was faster
+            if existing is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            return existing
+
+    async def delete(self, topic: Topic) -> None:
+        """Delete a topic, its configuration and its records."""
+        await self._to_its_end(self._delete(topic))
+
+    async def _to_its_end(self, change: Coroutine[None, None, _T]) -> _T:
+        """A change that has begun ends, even when the connection that asked for it is gone."""
+        task = asyncio.ensure_future(change)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _create(self, new: NewTopic) -> Topic:
+        async with self._changes:
+            plan = self.plan(new)
+            topic_id = random_id()
+            await self._commit(plan, topic_id)
+            logs: list[Log] = []
+            try:
+                await self._open(plan, topic_id, logs)
+            except StorageError as error:
+                await self._transact([], _deletions(plan.name, topic_id))
+                for log in logs:
+                    self._delete_log(log)
+                raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            return self._publish(plan, topic_id, logs)
+
+    async def _delete(self, topic: Topic) -> None:
+        async with self._changes:
+            if self._by_id.get(topic.topic_id) is not topic:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            await self._transact([], _deletions(topic.name, topic.topic_id))
+            self._withdraw(topic)
+            for log in topic.logs:
+                self._delete_log(log)
+
+    def _partitions_of(self, new: NewTopic) -> int:
+        if new.assignments:
+            count = self._assigned_partitions(new)
+        else:
+            if new.replication_factor not in (DEFAULT, 1):
+                raise RequestError(
+                    ErrorCode.INVALID_REPLICATION_FACTOR,
+                    f"replication factor {new.replication_factor}: this cluster has 1 broker",
+                )
+            count = new.partitions
+        if count == DEFAULT:
+            count = self._config.integer("num.partitions")
+        if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
+            raise RequestError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}",
+            )
+        if self._partition_count + count > PARTITIONS_PER_BROKER_MAX:
+            raise RequestError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"this broker holds {self._partition_count} of at most"
+                f" {PARTITIONS_PER_BROKER_MAX} partitions",
+            )
+        return count
+
+    def _assigned_partitions(self, new: NewTopic) -> int:
+        if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                "with a manual assignment, partitions and replication factor must be -1",
+            )
+        if sorted(new.assignments) != list(range(len(new.assignments))):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be consecutive from 0"
+            )
+        node_id = self._config.integer("node.id")
+        if any(list(replicas) != [node_id] for replicas in new.assignments.values()):
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}"
+            )
+        return len(new.assignments)
+
+    async def _commit(self, plan: Plan, topic_id: bytes) -> None:
+        guard = metadata.Absent(metadata.topic_key(plan.name))
+        if await self._transact([guard], _creations(plan, topic_id)) is None:
+            raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    async def _transact(
+        self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
+    ) -> int | None:
+        """Change the store, in the thread that may wait for the disk."""
+        return await self._io_thread.run(lambda: self._store.transact(guards, operations))
+
+    async def _open(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> None:
+        for partition in range(plan.partitions):
+            logs.append(self._open_log(plan.name, topic_id, partition, plan.config))
+            if len(logs) % _LOGS_OPENED_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _publish(self, plan: Plan, topic_id: bytes, logs: Sequence[Log]) -> Topic:
+        topic = Topic(plan.name, topic_id, plan.config, logs)
+        self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+        self._colliding[_metric_name(topic.name)] = topic.name
+        self._partition_count += len(topic.logs)
+        self._table.add(topic.name, topic.topic_id, topic.logs)
+        return topic
+
+    def _withdraw(self, topic: Topic) -> None:
+        self._table.remove(topic.name)
+        self._partition_count -= len(topic.logs)
+        del self._colliding[_metric_name(topic.name)]
+        del self._by_id[topic.topic_id]
+        del self._by_name[topic.name]
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be a topic's name (and its folder's)."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise RequestError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"a topic name has 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
+            " a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
+        )
+
+
+def _metric_name(name: str) -> str:
+    """Kafka's metrics replace dots: names that only differ in that may not both exist."""
+    return name.replace(".", "_")
+
+
+def _without_null(config: Mapping[str, str | None]) -> dict[str, str]:
+    given = {name: value for name, value in config.items() if value is not None}
+    if len(given) < len(config):
+        missing = ", ".join(sorted(config.keys() - given.keys()))
+        raise ConfigError(f"null is not a value for {missing}")
+    return given
+
+
+def _creations(plan: Plan, topic_id: bytes) -> list[metadata.Operation]:
+    topic = {"version": 1, "id": id_to_text(topic_id), "partitions": plan.partitions}
+    operations: list[metadata.Operation] = [
+        metadata.Put(metadata.topic_key(plan.name), _json(topic)),
+        metadata.Put(metadata.topic_id_key(topic_id), _json({"version": 1, "name": plan.name})),
+    ]
+    if plan.config.overrides:
+        own = {"version": 1, "config": dict(plan.config.overrides)}
+        operations.append(metadata.Put(metadata.topic_config_key(plan.name), _json(own)))
+    return operations
+
+
+def _deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
+    return [
+        metadata.Delete(metadata.topic_key(name)),
+        metadata.Delete(metadata.topic_id_key(topic_id)),
+        metadata.Delete(metadata.topic_config_key(name)),
+    ]
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _parse_topic(entry: metadata.KeyValue) -> tuple[bytes, int]:
+    try:
+        match json.loads(entry.value):
+            case {"version": 1, "id": str(shown_id), "partitions": int(partitions)}:
+                return id_from_text(shown_id), partitions
+    except ValueError:
+        pass  # the same message as for a wrong shape
+    raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")
+
+
+def _parse_config(value: bytes | None) -> dict[str, str]:
+    if value is None:
+        return {}
+    match json.loads(value):
+        case {"version": 1, "config": dict(own)}:
+            return {str(name): str(text) for name, text in own.items()}
+    raise StorageError(f"the metadata store holds a damaged topic configuration: {value!r}")

@@ -1,0 +1,38 @@
+"""Configuration entries as DescribeConfigs and CreateTopics show them."""
+
+from broker.model.config import ConfigEntry, Source
+from broker.model.settings import Kind
+from broker.protocols.kafka.api import Fields
+
+# Kafka's ConfigSource.
+_SOURCES = {Source.TOPIC: 1, Source.STATIC_BROKER: 4, Source.DEFAULT: 5}
+# Kafka's ConfigType.
+_TYPES = {
+    Kind.BOOLEAN: 1,
+    Kind.STRING: 2,
+    Kind.INT: 3,
+    Kind.LONG: 5,
+    Kind.DOUBLE: 6,
+    Kind.LIST: 7,
+}
+
+
+def entry_fields(entry: ConfigEntry, *, is_read_only: bool) -> Fields:
+    """What both APIs tell of a key; no setting here holds a secret."""
+    return {
+        "name": entry.name,
+        "value": entry.text,
+        "read_only": is_read_only,
+        "is_default": entry.source is Source.DEFAULT,
+        "config_source": _SOURCES[entry.source],
+        "is_sensitive": False,
+        "config_type": _TYPES[entry.kind],
+    }
+
+
+def synonym_fields(entry: ConfigEntry) -> list[Fields]:
+    """Where else the value could come from, most specific first."""
+    return [
+        {"name": each.name, "value": each.text, "source": _SOURCES[each.source]}
+        for each in entry.synonyms
+    ]

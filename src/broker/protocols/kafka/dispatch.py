@@ -1,0 +1,67 @@
+"""From a request's bytes to its response's bytes: look up, decode, call the handler, encode."""
+
+import logging
+from collections.abc import Awaitable
+
+from broker.codec import schema
+from broker.core.session import Session
+from broker.model.errors import PeerError, RequestError
+from broker.protocols.base import Answer, Reply
+from broker.protocols.kafka import apis
+from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.handlers import api_versions
+
+_log = logging.getLogger(__name__)
+
+
+class Kafka:
+    """The protocol; it keeps nothing between requests."""
+
+    __slots__ = ()
+    name = "kafka"
+
+    def handle(
+        self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
+    ) -> Reply:
+        """Serve one request of an API key; `body` is what follows the request header."""
+        api = apis.APIS.get(operation)
+        if api is None or version not in api.versions:
+            return _unsupported(operation, version)
+        fields, _ = schema.request(api.key).decode(version, body)
+        request = Request(version, client_id, fields)
+        try:
+            response = api.handle(request, session)
+        except Exception as error:  # noqa: BLE001 - sorted by _failure
+            response = _failure(api, request, error)
+        if isinstance(response, Awaitable):
+            return _answer_later(api, request, response)
+        return _encode(api, version, response)
+
+
+async def _answer_later(api: Api, request: Request, response: Awaitable[Response]) -> Answer:
+    try:
+        fields = await response
+    except Exception as error:  # noqa: BLE001 - sorted by _failure
+        fields = _failure(api, request, error)
+    return _encode(api, request.version, fields)
+
+
+def _encode(api: Api, version: int, response: Response) -> Answer:
+    return None if response is None else schema.response(api.key).encode(version, response)
+
+
+def _failure(api: Api, request: Request, error: Exception) -> Fields:
+    """The response to an error that has one; every other error closes the connection."""
+    if isinstance(error, RequestError):
+        return api.refuse(request, error)
+    if isinstance(error, PeerError):
+        raise error
+    _log.error("request_failed api=%s version=%d", api.name, request.version, exc_info=error)
+    raise PeerError(f"{api.name} v{request.version} failed in the broker") from error
+
+
+def _unsupported(operation: int, version: int) -> Answer:
+    """No API but ApiVersions has an answer to a version that its client cannot know (KIP-35)."""
+    if operation != api_versions.KEY:
+        raise PeerError(f"API key {operation} version {version} is not supported")
+    return schema.response(operation).encode(0, api_versions.unsupported(apis.advertised()))

@@ -1,0 +1,40 @@
+"""ApiVersions, v0-4. v1 throttle time; v3 flexible, client software (KIP-511); v4 features from 0.
+
+A version we do not know is answered in version 0 with error 35 and the whole list, so that the
+client can ask again in one that both sides know. Features are advertised once they are true: none.
+"""
+
+import re
+from collections.abc import Callable
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+KEY = 18
+_SOFTWARE_SINCE = 3
+_SOFTWARE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+
+def build(advertised: Callable[[], list[Fields]]) -> Api:
+    """The API, given the list that it shows; the list holds this API too, hence the detour."""
+
+    def handle(request: Request, _session: Session) -> Fields:
+        code = ErrorCode.NONE if _names_its_software(request) else ErrorCode.INVALID_REQUEST
+        api_keys = advertised() if code is ErrorCode.NONE else []
+        return {"error_code": errors.number(code), "api_keys": api_keys}
+
+    return Api(KEY, "ApiVersions", range(5), handle)
+
+
+def unsupported(api_keys: list[Fields]) -> Fields:
+    """The response to a version above ours; its own version is 0."""
+    return {"error_code": errors.number(ErrorCode.UNSUPPORTED_VERSION), "api_keys": api_keys}
+
+
+def _names_its_software(request: Request) -> bool:
+    return request.version < _SOFTWARE_SINCE or all(
+        _SOFTWARE.fullmatch(request.body[field])
+        for field in ("client_software_name", "client_software_version")
+    )

@@ -1,0 +1,78 @@
+"""CreateTopics, v0-7. v1 validate_only, error message; v2 throttle time; v4 -1 means the default.
+
+v5 flexible, the answer shows the new topic (KIP-525); v6 may be throttled; v7 topic id. A topic is
+complete before the answer leaves, so timeout_ms is never reached.
+"""
+
+from collections import Counter
+
+from broker.core.session import Session
+from broker.core.topics import NewTopic, Plan
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.identifiers import NO_ID
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.configs import entry_fields
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Create each topic by itself; one that fails does not hold up the others."""
+    wanted = request.body["topics"]
+    count = Counter(each["name"] for each in wanted)
+    by_name = {each["name"]: each for each in wanted}
+    results = []
+    for each in by_name.values():
+        try:
+            if count[each["name"]] > 1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+            results.append(await _create(request, session, each))
+        except RequestError as error:
+            results.append(_refused(each["name"], error))
+    return {"topics": results}
+
+
+async def _create(request: Request, session: Session, wanted: Fields) -> Fields:
+    topics = session.broker.topics
+    new = NewTopic(
+        wanted["name"],
+        wanted["num_partitions"],
+        wanted["replication_factor"],
+        _assignments(wanted["assignments"]),
+        {each["name"]: each["value"] for each in wanted["configs"]},
+    )
+    if request.body["validate_only"]:
+        return _created(topics.plan(new), NO_ID)
+    topic = await topics.create(new)
+    return _created(Plan(topic.name, len(topic.logs), topic.config), topic.topic_id)
+
+
+def _assignments(wanted: list[Fields]) -> dict[int, list[int]]:
+    assignments = {each["partition_index"]: each["broker_ids"] for each in wanted}
+    if len(assignments) < len(wanted):
+        message = "the assignment names a partition twice"
+        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    return assignments
+
+
+def _created(plan: Plan, topic_id: bytes) -> Fields:
+    return {
+        "name": plan.name,
+        "topic_id": topic_id,
+        "error_code": 0,
+        "num_partitions": plan.partitions,
+        "replication_factor": 1,
+        "configs": [entry_fields(entry, is_read_only=False) for entry in plan.config.describe()],
+    }
+
+
+def _refused(name: str, error: RequestError) -> Fields:
+    return {
+        "name": name,
+        "topic_id": NO_ID,
+        "error_code": errors.number(error.code),
+        "error_message": error.message or errors.message(error.code),
+        "configs": None,
+    }
+
+
+API = Api(19, "CreateTopics", range(8), handle)

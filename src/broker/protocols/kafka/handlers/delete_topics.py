@@ -1,0 +1,68 @@
+"""DeleteTopics, v0-6. v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible.
+
+v5 error message, may be throttled; v6 by name or by id (KIP-516). Internal topics stay: the groups
+that live in them are deleted by other means.
+"""
+
+from collections import Counter
+
+from broker.core.session import Session
+from broker.core.topics import Topic
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.identifiers import NO_ID
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.lookup import topic_by_id, topic_by_name
+
+_DISABLED_SINCE = 3
+_BY_ID_SINCE = 6
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Delete each topic by itself, by its id where the request has one."""
+    if request.version >= _BY_ID_SINCE:
+        wanted = [(each["name"], each["topic_id"]) for each in request.body["topics"]]
+    else:
+        wanted = [(name, NO_ID) for name in request.body["topic_names"]]
+    count = Counter(wanted)
+    responses = []
+    for (name, topic_id), times in count.items():
+        try:
+            if times > 1:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+            topic = _deletable(request, session, name, topic_id)
+            await session.broker.topics.delete(topic)
+            responses.append({"name": topic.name, "topic_id": topic.topic_id, "error_code": 0})
+        except RequestError as error:
+            responses.append(_refused(name, topic_id, error))
+    return {"responses": responses}
+
+
+def _deletable(request: Request, session: Session, name: str | None, topic_id: bytes) -> Topic:
+    if not session.broker.config.flag("delete.topic.enable"):
+        is_known = request.version >= _DISABLED_SINCE
+        raise RequestError(
+            ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
+        )
+    topics = session.broker.topics
+    if name is None:
+        topic = topic_by_id(topics, topic_id)
+    elif topic_id != NO_ID:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "give the name or the id, not both")
+    else:
+        topic = topic_by_name(topics, name)
+    if topic.is_internal:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"'{topic.name}' belongs to the broker")
+    return topic
+
+
+def _refused(name: str | None, topic_id: bytes, error: RequestError) -> Fields:
+    return {
+        "name": name,
+        "topic_id": topic_id,
+        "error_code": errors.number(error.code),
+        "error_message": error.message or errors.message(error.code),
+    }
+
+
+API = Api(20, "DeleteTopics", range(7), handle)

@@ -1,0 +1,38 @@
+"""DescribeCluster, v0-2. v1 endpoint type (KIP-919): brokers; v2 fenced brokers, of which none."""
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """One broker, which is its own controller."""
+    broker = session.broker
+    endpoint_type = request.body["endpoint_type"]
+    if endpoint_type == _CONTROLLERS:
+        raise RequestError(ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+    if endpoint_type != _BROKERS:
+        raise RequestError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
+    is_asked = request.body["include_cluster_authorized_operations"]
+    return {
+        "endpoint_type": endpoint_type,
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.node_id,
+        "brokers": [
+            {
+                "broker_id": broker.node_id,
+                "host": session.listener_host,
+                "port": session.listener_port,
+                "rack": broker.config.get("broker.rack"),
+                "is_fenced": False,
+            }
+        ],
+        "cluster_authorized_operations": CLUSTER_OPERATIONS if is_asked else NOT_ASKED,
+    }
+
+
+API = Api(60, "DescribeCluster", range(3), handle)

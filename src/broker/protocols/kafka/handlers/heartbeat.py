@@ -1,0 +1,21 @@
+"""Heartbeat, v0-4. v1 throttle time; v3 static members (KIP-345); v4 flexible."""
+
+from broker.core.groups.commands import HeartbeatRequest
+from broker.core.session import Session
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Keep a member's session alive."""
+    body = request.body
+    command = HeartbeatRequest(
+        group_id=body["group_id"],
+        member_id=body["member_id"],
+        instance_id=body["group_instance_id"],
+        generation=body["generation_id"],
+    )
+    return {"error_code": errors.number(await session.broker.groups.heartbeat(command))}
+
+
+API = Api(12, "Heartbeat", range(5), handle)

@@ -1,0 +1,63 @@
+"""JoinGroup, v0-9. v1 rebalance timeout; v2 throttle time; v4 MEMBER_ID_REQUIRED (KIP-394).
+
+v5 static members (KIP-345); v6 flexible; v7 protocol type in the answer; v8 reason (KIP-800);
+v9 skip_assignment (KIP-814).
+"""
+
+from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
+from broker.core.session import Session
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+_REBALANCE_TIMEOUT_SINCE = 1
+_MEMBER_ID_REQUIRED_SINCE = 4
+_NULL_PROTOCOL_SINCE = 7
+_SKIP_ASSIGNMENT_SINCE = 9
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Wait with the other members for the next generation."""
+    response = await session.broker.groups.join(_command(request, session))
+    return _fields(request.version, response)
+
+
+def _command(request: Request, session: Session) -> JoinRequest:
+    body = request.body
+    has_timeout = request.version >= _REBALANCE_TIMEOUT_SINCE
+    return JoinRequest(
+        group_id=body["group_id"],
+        member_id=body["member_id"],
+        instance_id=body["group_instance_id"],
+        client_id=request.client_id or "",
+        client_host=session.client_host,
+        session_timeout_ms=body["session_timeout_ms"],
+        rebalance_timeout_ms=body["rebalance_timeout_ms" if has_timeout else "session_timeout_ms"],
+        protocol_type=body["protocol_type"],
+        protocols=tuple(GroupProtocol(each["name"], each["metadata"]) for each in body["protocols"]),
+        requires_member_id=request.version >= _MEMBER_ID_REQUIRED_SINCE,
+        supports_skip_assignment=request.version >= _SKIP_ASSIGNMENT_SINCE,
+    )
+
+
+def _fields(version: int, response: JoinResponse) -> Fields:
+    protocol = response.protocol
+    return {
+        "error_code": errors.number(response.error),
+        "generation_id": response.generation,
+        "protocol_type": response.protocol_type,
+        "protocol_name": protocol if version >= _NULL_PROTOCOL_SINCE else protocol or "",
+        "leader": response.leader,
+        "skip_assignment": response.skip_assignment,
+        "member_id": response.member_id,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "metadata": member.metadata,
+            }
+            for member in response.members
+        ],
+    }
+
+
+API = Api(11, "JoinGroup", range(10), handle)

@@ -1,0 +1,42 @@
+"""LeaveGroup, v0-5. v1 throttle time; v3 several members, static ones too (KIP-345).
+
+v4 flexible; v5 reason (KIP-800). Below v3 the one member's error is the request's.
+"""
+
+from broker.core.groups.commands import LeaveRequest, LeavingMember
+from broker.core.session import Session
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+_BATCHED_SINCE = 3
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Take members out of their group."""
+    body = request.body
+    is_batched = request.version >= _BATCHED_SINCE
+    members = body["members"] if is_batched else [body]
+    leaving = tuple(
+        LeavingMember(each["member_id"], each["group_instance_id"] if is_batched else None)
+        for each in members
+    )
+    response = await session.broker.groups.leave(LeaveRequest(body["group_id"], leaving))
+    if response.error is not ErrorCode.NONE:
+        return {"error_code": errors.number(response.error)}
+    if not is_batched:
+        return {"error_code": errors.number(response.members[0])}
+    return {
+        "error_code": 0,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "error_code": errors.number(code),
+            }
+            for member, code in zip(leaving, response.members, strict=True)
+        ],
+    }
+
+
+API = Api(13, "LeaveGroup", range(6), handle)

@@ -1,0 +1,112 @@
+"""ListOffsets, v1-11: where a partition begins and ends, or where a time stands in it.
+
+v0 listed segments and is not served. v2 isolation level; v4 leader epochs (KIP-320); v6 flexible;
+v7 the latest timestamp (KIP-734); v8 earliest local, v9 latest tiered (KIP-405, KIP-1005); v10
+timeout for remote reads; v11 earliest pending upload (KIP-1023). Without tiered storage everything
+is local, nothing is tiered, nothing is pending.
+"""
+
+from collections import Counter
+from enum import IntEnum
+from typing import NamedTuple
+
+from broker.core.partition import Log, check_leader_epoch, epoch_at
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.lookup import log_of, topic_by_name
+
+
+class _Target(IntEnum):
+    """Timestamps that mean a place."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+_SINCE = {
+    _Target.LATEST: 0,
+    _Target.EARLIEST: 0,
+    _Target.MAX_TIMESTAMP: 7,
+    _Target.EARLIEST_LOCAL: 8,
+    _Target.LATEST_TIERED: 9,
+    _Target.EARLIEST_PENDING_UPLOAD: 11,
+}
+
+
+class _Found(NamedTuple):
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+_NOTHING = _Found()
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """Look every partition up by itself."""
+    topics = request.body["topics"]
+    count = Counter(
+        (topic["name"], each["partition_index"]) for topic in topics for each in topic["partitions"]
+    )
+    answers: dict[str, dict[int, Fields]] = {}
+    for topic in topics:
+        partitions = answers.setdefault(topic["name"], {})
+        for wanted in topic["partitions"]:
+            index = wanted["partition_index"]
+            is_twice = count[topic["name"], index] > 1
+            partitions[index] = _answer(request, session, topic["name"], wanted, is_twice=is_twice)
+    return {
+        "topics": [
+            {"name": name, "partitions": list(partitions.values())}
+            for name, partitions in answers.items()
+        ]
+    }
+
+
+def _answer(
+    request: Request, session: Session, name: str, wanted: Fields, *, is_twice: bool
+) -> Fields:
+    index = wanted["partition_index"]
+    try:
+        if is_twice:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        log = log_of(topic_by_name(session.broker.topics, name), index)
+        check_leader_epoch(log, wanted["current_leader_epoch"])
+        found = _find(request, log, wanted["timestamp"])
+    except RequestError as error:
+        return {"partition_index": index, "error_code": errors.number(error.code)}
+    return {"partition_index": index, "error_code": 0, **found._asdict()}
+
+
+def _find(request: Request, log: Log, timestamp: int) -> _Found:
+    end = log.last_stable_offset if request.body["isolation_level"] else log.high_watermark
+    if timestamp >= 0:
+        return _record(log, log.find_timestamp(timestamp), end)
+    if timestamp not in _SINCE or request.version < _SINCE[_Target(timestamp)]:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+    match _Target(timestamp):
+        case _Target.LATEST:
+            return _Found(end, leader_epoch=log.leader_epoch)
+        case _Target.EARLIEST | _Target.EARLIEST_LOCAL:
+            start = log.log_start_offset
+            return _Found(start, leader_epoch=epoch_at(log, start))
+        case _Target.MAX_TIMESTAMP:
+            return _record(log, log.find_max_timestamp(), end)
+        case _:
+            return _NOTHING
+
+
+def _record(log: Log, found: tuple[int, int] | None, end: int) -> _Found:
+    """A record that was found, if the client may see it already."""
+    if found is None or found[0] >= end:
+        return _NOTHING
+    return _Found(*found, leader_epoch=epoch_at(log, found[0]))
+
+
+API = Api(2, "ListOffsets", range(1, 12), handle)

@@ -1,0 +1,135 @@
+"""Metadata, v0-13: which brokers there are, and which topics and partitions they lead.
+
+v0 an empty list means all topics; v1 null means all, empty none; controller, rack, is_internal.
+v2 cluster id; v3 throttle time; v4 allow_auto_topic_creation; v5 offline replicas (KIP-112);
+v7 leader epoch (KIP-320); v8 authorized operations (KIP-430); v9 flexible; v10 topic ids (KIP-516);
+v11 cluster operations move to DescribeCluster; v12 lookup by topic id; v13 top-level error.
+
+A topic that is to be created is created before the answer, so the answer already names its leader.
+"""
+
+from broker.core.partition import Log
+from broker.core.session import Session
+from broker.core.topics import INTERNAL_TOPICS, Topic
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.identifiers import NO_ID
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.lookup import topic_by_id, topic_by_name
+from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+
+_EMPTY_IS_ALL = 0  # in this version
+_LOOKUP_BY_ID_SINCE = 12
+
+
+async def handle(request: Request, session: Session) -> Response:
+    """Create what is to be created, then describe what was asked for."""
+    refused = {}
+    for name in _to_create(request, session):
+        try:
+            await session.broker.topics.get_or_create(name)
+        except RequestError as error:
+            refused[name] = error
+    topics = [_topic(request, session, wanted, refused) for wanted in _wanted(request, session)]
+    broker = session.broker
+    is_cluster_asked = request.body["include_cluster_authorized_operations"]
+    return {
+        "brokers": [broker_fields(session)],
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.node_id,
+        "topics": topics,
+        "cluster_authorized_operations": CLUSTER_OPERATIONS if is_cluster_asked else NOT_ASKED,
+    }
+
+
+def broker_fields(session: Session) -> Fields:
+    """This broker, under the address of the listener that the request came to."""
+    return {
+        "node_id": session.broker.node_id,
+        "host": session.listener_host,
+        "port": session.listener_port,
+        "rack": session.broker.config.get("broker.rack"),
+    }
+
+
+def _is_all(request: Request) -> bool:
+    topics = request.body["topics"]
+    return topics is None or (not topics and request.version == _EMPTY_IS_ALL)
+
+
+def _is_by_id(request: Request, wanted: Fields) -> bool:
+    return request.version >= _LOOKUP_BY_ID_SINCE and wanted["topic_id"] != NO_ID
+
+
+def _to_create(request: Request, session: Session) -> list[str]:
+    """The unknown names of the request, if asking for them creates them."""
+    is_allowed = session.broker.config.flag("auto.create.topics.enable")
+    if _is_all(request) or not (is_allowed and request.body["allow_auto_topic_creation"]):
+        return []
+    return [
+        wanted["name"]
+        for wanted in request.body["topics"]
+        if not _is_by_id(request, wanted)
+        and wanted["name"] is not None
+        and wanted["name"] not in INTERNAL_TOPICS
+        and session.broker.topics.get(wanted["name"]) is None
+    ]
+
+
+def _wanted(request: Request, session: Session) -> list[Fields]:
+    """What to answer for, each topic once, in the order asked."""
+    if _is_all(request):
+        return [{"name": topic.name, "topic_id": NO_ID} for topic in session.broker.topics]
+    return list({(each["name"], each["topic_id"]): each for each in request.body["topics"]}.values())
+
+
+def _topic(
+    request: Request, session: Session, wanted: Fields, refused: dict[str, RequestError]
+) -> Fields:
+    topics = session.broker.topics
+    try:
+        if wanted["name"] in refused:
+            raise refused[wanted["name"]]
+        if _is_by_id(request, wanted):
+            topic = topic_by_id(topics, wanted["topic_id"])
+        elif wanted["name"] is None:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        else:
+            topic = topic_by_name(topics, wanted["name"])
+    except RequestError as error:
+        is_nameless = request.version < _LOOKUP_BY_ID_SINCE and wanted["name"] is None
+        return {
+            "error_code": errors.number(error.code),
+            "name": "" if is_nameless else wanted["name"],
+            "topic_id": wanted["topic_id"],
+        }
+    return _known_topic(request, session, topic)
+
+
+def _known_topic(request: Request, session: Session, topic: Topic) -> Fields:
+    is_asked = request.body["include_topic_authorized_operations"]
+    return {
+        "error_code": 0,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [_partition(session.broker.node_id, log) for log in topic.logs],
+        "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
+    }
+
+
+def _partition(node_id: int, log: Log) -> Fields:
+    """Every partition has one replica, this broker; it does not lead what its disk has lost."""
+    code = ErrorCode.LEADER_NOT_AVAILABLE if log.is_offline else ErrorCode.NONE
+    return {
+        "error_code": errors.number(code),
+        "partition_index": log.partition,
+        "leader_id": -1 if log.is_offline else node_id,
+        "leader_epoch": log.leader_epoch,
+        "replica_nodes": [node_id],
+        "isr_nodes": [] if log.is_offline else [node_id],
+        "offline_replicas": [node_id] if log.is_offline else [],
+    }
+
+
+API = Api(3, "Metadata", range(14), handle)

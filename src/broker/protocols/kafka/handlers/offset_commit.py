@@ -1,0 +1,66 @@
+"""OffsetCommit, v0-10. v1 generation and member, commit timestamp; v2-4 retention time (ignored).
+
+v3 throttle time; v6 leader epoch (KIP-320); v7 static members (KIP-345); v8 flexible; v9 member
+epochs (KIP-848); v10 topic ids. v0 went to ZooKeeper once and is stored like every other here.
+"""
+
+from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from broker.core.session import Session
+from broker.core.topics import Topic
+from broker.model.errors import RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
+
+_TOPIC_IDS_SINCE = 10
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Commit what belongs to existing partitions; the others get their own error."""
+    body = request.body
+    answers: list[Fields] = []
+    offsets: list[OffsetToCommit] = []
+    committed: list[Fields] = []  # the answers to `offsets`
+    for topic in body["topics"]:
+        partitions = []
+        for wanted in topic["partitions"]:
+            answer = {"partition_index": wanted["partition_index"], "error_code": 0}
+            partitions.append(answer)
+            try:
+                offsets.append(_offset(_topic(request, session, topic), wanted))
+                committed.append(answer)
+            except RequestError as error:
+                answer["error_code"] = errors.number(error.code)
+        answers.append({**topic, "partitions": partitions})
+    if offsets:
+        command = CommitRequest(
+            group_id=body["group_id"],
+            member_id=body["member_id"],
+            instance_id=body["group_instance_id"],
+            generation=body["generation_id_or_member_epoch"],
+            offsets=tuple(offsets),
+        )
+        response = await session.broker.groups.commit(command)
+        for answer, code in zip(committed, response.errors, strict=True):
+            answer["error_code"] = errors.number(code)
+    return {"topics": answers}
+
+
+def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
+    if request.version >= _TOPIC_IDS_SINCE:
+        return topic_by_id(session.broker.topics, wanted["topic_id"])
+    return topic_by_name(session.broker.topics, wanted["name"])
+
+
+def _offset(topic: Topic, wanted: Fields) -> OffsetToCommit:
+    log_of(topic, wanted["partition_index"])
+    return OffsetToCommit(
+        topic.name,
+        wanted["partition_index"],
+        wanted["committed_offset"],
+        wanted["committed_leader_epoch"],
+        wanted["committed_metadata"] or "",
+    )
+
+
+API = Api(8, "OffsetCommit", range(11), handle)

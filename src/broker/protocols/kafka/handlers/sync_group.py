@@ -1,0 +1,36 @@
+"""SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol names."""
+
+from broker.core.groups.commands import SyncRequest
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+_PROTOCOL_NAMES_SINCE = 5
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Wait for the leader's assignment."""
+    body = request.body
+    names = (body["protocol_type"], body["protocol_name"])
+    if request.version >= _PROTOCOL_NAMES_SINCE and None in names:
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    command = SyncRequest(
+        group_id=body["group_id"],
+        member_id=body["member_id"],
+        instance_id=body["group_instance_id"],
+        generation=body["generation_id"],
+        assignments={each["member_id"]: each["assignment"] for each in body["assignments"]},
+        protocol_type=body["protocol_type"],
+        protocol=body["protocol_name"],
+    )
+    response = await session.broker.groups.sync(command)
+    return {
+        "error_code": errors.number(response.error),
+        "protocol_type": response.protocol_type,
+        "protocol_name": response.protocol,
+        "assignment": response.assignment,
+    }
+
+
+API = Api(14, "SyncGroup", range(6), handle)

@@ -1,0 +1,76 @@
+"""A partition's log in memory, for tests of what is built on one: durable when a test says so."""
+
+from collections.abc import Callable
+
+from broker._native.log import record_batch
+from broker.model.errors import StorageError
+
+
+class MemoryLog:
+    """What broker.core.coordinator.InternalLog asks for, with a disk that obeys."""
+
+    def __init__(self, *, syncs: bool = True) -> None:
+        """Begin empty; without `syncs` nothing is durable until `sync` is called."""
+        self.syncs = syncs
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.leader_epoch = 0
+        self.is_offline = False
+        self.batches: list[tuple[int, bytes]] = []
+        self._callbacks: list[tuple[int, Callable[[bool], None]]] = []
+
+    def append_internal(self, batch: bytes) -> int:
+        """Give the batch the next offsets and keep it."""
+        if self.is_offline:
+            raise StorageError("memory log is offline")
+        base_offset = self.log_end_offset
+        placed = base_offset.to_bytes(8, "big") + batch[8:]
+        self.batches.append((base_offset, placed))
+        self.log_end_offset += record_batch.header(placed)["last_offset_delta"] + 1
+        if self.syncs:
+            self.sync()
+        return base_offset
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        """Whole batches from an offset up to the high watermark, at least one."""
+        found = b""
+        for base_offset, batch in self.batches:
+            end = base_offset + record_batch.header(batch)["last_offset_delta"]
+            if end < offset or base_offset >= self.high_watermark:
+                continue
+            if found and len(found) + len(batch) > size_max:
+                break
+            found += batch
+        return found
+
+    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back at once, or when `sync` or `fail` decides."""
+        if self.is_offline or offset <= self.high_watermark:
+            callback(not self.is_offline)
+        else:
+            self._callbacks.append((offset, callback))
+
+    def sync(self) -> None:
+        """Everything appended so far is durable."""
+        self.high_watermark = self.log_end_offset
+        self._call_back(is_durable=True)
+
+    def fail(self) -> None:
+        """The disk is gone, and with it what was not durable."""
+        self.is_offline = True
+        self._call_back(is_durable=False)
+
+    def crash(self) -> None:
+        """Lose what was not durable, and everybody who waited for it."""
+        self.batches = [each for each in self.batches if each[0] < self.high_watermark]
+        self.log_end_offset = self.high_watermark
+        self._callbacks = []
+
+    def _call_back(self, *, is_durable: bool) -> None:
+        waiting, self._callbacks = self._callbacks, []
+        for offset, callback in waiting:
+            if is_durable and offset > self.high_watermark:
+                self._callbacks.append((offset, callback))
+            else:
+                callback(is_durable)

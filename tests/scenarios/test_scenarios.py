@@ -1,0 +1,333 @@
+"""Runs the conversations in `*.txt`: a command, `----`, and what must come of it (as etcd does).
+
+    join orders client=a
+    ----
+    record orders generation=1 protocol=range leader=a-1 members=a-1 assigned=no
+    a: NONE generation=1 protocol=range leader=a-1 member=a-1 members=a-1
+
+Each file is one shard of groups. A reply is printed when it is given, to whom it is given (`as=`
+names the one who asks, else its client or member id). `advance` lets time pass, `reload` loads a
+new shard from the log. To write the expected parts anew, read them, and only
+then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from broker.core.groups import records
+from broker.core.groups.commands import (
+    CommitRequest,
+    CommitResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    GroupDecision,
+    GroupDescription,
+    GroupProtocol,
+    GroupSettings,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeaveResponse,
+    LeavingMember,
+    OffsetToCommit,
+    Response,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.core.groups.shard import GroupShard
+from broker.core.machine import Moment
+from broker.model.errors import ErrorCode
+
+FOLDER = Path(__file__).parent
+START_MS = 1_000_000
+
+
+class Words:
+    """The words of a command: some in order, the rest `name=value`."""
+
+    def __init__(self, line: str) -> None:
+        words = line.split()
+        self.verb = words[0]
+        self.bare = [word for word in words[1:] if "=" not in word]
+        self.named = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.named.get(name, default)
+
+    def number(self, name: str, default: int) -> int:
+        return int(self.named.get(name, default))
+
+    def pairs(self, name: str, default: str = "") -> list[tuple[str, str]]:
+        """`a:x,b:y` as pairs."""
+        text = self.named.get(name, default)
+        return [
+            (pair.partition(":")[0], pair.partition(":")[2]) for pair in text.split(",") if pair
+        ]
+
+    @property
+    def group(self) -> str:
+        return self.bare[0] if self.bare else ""
+
+    @property
+    def token(self) -> str:
+        return self.text("as", self.text("client", self.text("member", self.verb)))
+
+
+class Conversation:
+    """One shard, its log, a clock, and what has been said since last asked."""
+
+    def __init__(self) -> None:
+        self.settings = GroupSettings()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.now_ms = START_MS
+        self.ids = 0
+        self.lines: list[str] = []
+        self.shard = GroupShard(self.settings, lambda: True)
+
+    def run(self, line: str) -> list[str]:
+        words = Words(line)
+        verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
+        verb(words)
+        said, self.lines = [line.rstrip() for line in self.lines], []
+        return said
+
+    def now(self) -> Moment:
+        return Moment(self.now_ms, self.now_ms)
+
+    def apply(self, decision: GroupDecision) -> None:
+        for record in decision.records:
+            key, value = records.encode(record)
+            self.log.append((key, value))
+            replayed = records.decode(key, value)
+            assert replayed == record
+            self.shard.replay(replayed)
+            self.lines.append(f"record {_record(record)}")
+        self.lines += [f"{token}: {_response(response)}" for token, response in decision.replies]
+
+    # ---- commands: as in commands.py -------------------------------------------------------------
+
+    def do_settings(self, words: Words) -> None:
+        self.settings = GroupSettings(
+            initial_rebalance_delay_ms=words.number("delay", 3_000),
+            members_max=words.number("members_max", 1_000),
+            metadata_bytes_max=words.number("metadata_bytes_max", 1 << 20),
+        )
+        self.shard = GroupShard(self.settings, lambda: words.text("room", "yes") == "yes")
+
+    def do_join(self, words: Words) -> None:
+        self.ids += 1
+        request = JoinRequest(
+            group_id=words.group,
+            member_id=words.text("member"),
+            instance_id=words.named.get("instance"),
+            client_id=words.text("client", "client"),
+            client_host="127.0.0.1",
+            session_timeout_ms=words.number("session", 10_000),
+            rebalance_timeout_ms=words.number("rebalance", 60_000),
+            protocol_type=words.text("type", "consumer"),
+            protocols=tuple(
+                GroupProtocol(name, metadata.encode())
+                for name, metadata in words.pairs("protocols", "range:")
+            ),
+            requires_member_id="v4" in words.bare,
+            supports_skip_assignment="v9" in words.bare,
+            fresh_id=str(self.ids),
+        )
+        self.apply(self.shard.join(request, words.token, self.now()))
+
+    def do_sync(self, words: Words) -> None:
+        request = SyncRequest(
+            group_id=words.group,
+            member_id=words.text("member"),
+            instance_id=words.named.get("instance"),
+            generation=words.number("generation", -1),
+            assignments={name: each.encode() for name, each in words.pairs("assign")},
+            protocol_type=words.named.get("type"),
+            protocol=words.named.get("protocol"),
+        )
+        self.apply(self.shard.sync(request, words.token, self.now()))
+
+    def do_heartbeat(self, words: Words) -> None:
+        request = HeartbeatRequest(
+            words.group,
+            words.text("member"),
+            words.named.get("instance"),
+            words.number("generation", -1),
+        )
+        self.apply(self.shard.heartbeat(request, words.token, self.now()))
+
+    def do_leave(self, words: Words) -> None:
+        members = [LeavingMember(each) for each, _ in words.pairs("member")]
+        members += [LeavingMember("", each) for each, _ in words.pairs("instance")]
+        request = LeaveRequest(words.group, tuple(members))
+        self.apply(self.shard.leave(request, words.text("as", "leave"), self.now()))
+
+    def do_commit(self, words: Words) -> None:
+        offsets = []
+        for place, offset in words.pairs("offsets"):
+            topic, _, partition = place.rpartition("-")
+            number, _, metadata = offset.partition("/")
+            offsets.append(OffsetToCommit(topic, int(partition), int(number), 7, metadata))
+        request = CommitRequest(
+            words.group,
+            words.text("member"),
+            words.named.get("instance"),
+            words.number("generation", -1),
+            tuple(offsets),
+        )
+        self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
+
+    def do_fetch(self, words: Words) -> None:
+        topics: dict[str, tuple[int, ...]] = {}
+        for place, _ in words.pairs("partitions"):
+            topic, _, partition = place.rpartition("-")
+            topics[topic] = (*topics.get(topic, ()), int(partition))
+        request = FetchOffsetsRequest(words.group, topics or None)
+        self.apply(self.shard.fetch_offsets(request, "fetch"))
+
+    def do_describe(self, words: Words) -> None:
+        self.apply(self.shard.describe(words.group, "describe"))
+
+    def do_delete_topic(self, words: Words) -> None:
+        for decision in self.shard.topic_deleted(words.bare[0]):
+            self.apply(decision)
+
+    def do_expire_offsets(self, _words: Words) -> None:
+        for decision in self.shard.expire_offsets(self.now()):
+            self.apply(decision)
+
+    # ---- time and the log ------------------------------------------------------------------------
+
+    def do_advance(self, words: Words) -> None:
+        """Let time pass, deadline by deadline, as the loop would."""
+        end_ms = self.now_ms + int(words.bare[0])
+        while True:
+            deadline_ms = self.shard.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            before = len(self.lines)
+            for decision in self.shard.tick(self.now()):
+                self.apply(decision)
+            if len(self.lines) > before:
+                self.lines.insert(before, f"+{self.now_ms - end_ms + int(words.bare[0])} ms")
+        self.now_ms = end_ms
+
+    def do_reload(self, _words: Words) -> None:
+        """Lose everything but the log."""
+        self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
+        self.shard = GroupShard(self.settings, lambda: True)
+        for key, value in self.log:
+            record = records.decode(key, value)
+            assert record is not None
+            self.shard.replay(record)
+        self.shard.resume(self.now())
+
+    def do_groups(self, _words: Words) -> None:
+        self.lines.append(" ".join(self.shard.groups) or "none")
+
+
+# ---- how things are shown ------------------------------------------------------------------------
+
+
+def _fields(**values: object) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items() if value not in ("", None))
+
+
+def _names(values: Iterable[str]) -> str:
+    return ",".join(values)
+
+
+def _record(record: records.Record) -> str:
+    if isinstance(record, records.OffsetRecord):
+        place = f"{record.group_id} {record.topic}-{record.partition}"
+        return f"{place} {'deleted' if record.committed is None else record.committed.offset}"
+    image = record.image
+    if image is None:
+        return f"{record.group_id} deleted"
+    members = _names(
+        f"{each.member_id}:{each.assignment.decode()}" if each.assignment else each.member_id
+        for each in image.members.values()
+    )
+    return f"{record.group_id} " + _fields(
+        generation=image.generation,
+        protocol=image.protocol,
+        leader=image.leader,
+        members=members,
+        assigned="no" if image.state_timestamp_ms is None else "yes",
+    )
+
+
+def _response(response: Response) -> str:
+    if isinstance(response, ErrorCode):
+        return response.value
+    if isinstance(response, JoinResponse):
+        return f"{response.error.value} " + _fields(
+            generation=response.generation if response.generation >= 0 else None,
+            protocol=response.protocol,
+            leader=response.leader,
+            member=response.member_id,
+            members=_names(
+                f"{each.member_id}:{each.metadata.decode()}" for each in response.members
+            ),
+            skip_assignment="yes" if response.skip_assignment else None,
+        )
+    if isinstance(response, SyncResponse):
+        return f"{response.error.value} {_fields(assignment=response.assignment.decode())}"
+    if isinstance(response, LeaveResponse):
+        return " ".join(each.value for each in (response.error, *response.members))
+    if isinstance(response, CommitResponse):
+        return " ".join(each.value for each in response.errors)
+    if isinstance(response, FetchOffsetsResponse):
+        return response.error.value + "".join(
+            f" {topic}-{partition}:{_committed(each)}"
+            for topic, partitions in response.topics.items()
+            for partition, each in partitions.items()
+        )
+    return _description(response)
+
+
+def _committed(committed: records.CommittedOffset | None) -> str:
+    if committed is None:
+        return "none"
+    return f"{committed.offset}/{committed.leader_epoch}/{committed.metadata}"
+
+
+def _description(group: GroupDescription) -> str:
+    members = _names(
+        f"{each.member_id}:{each.metadata.decode()}:{each.assignment.decode()}"
+        for each in group.members
+    )
+    return f"{group.state.value} " + _fields(
+        type=group.protocol_type, protocol=group.protocol, members=members
+    )
+
+
+# ---- the files -----------------------------------------------------------------------------------
+
+
+def _run_file(text: str) -> str:
+    """The file again, with what really came of each command."""
+    conversation = Conversation()
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        asked = block.partition("----")[0].rstrip("\n").split("\n")
+        commands = [line for line in asked if line and not line.startswith("#")]
+        said = [each for line in commands for each in conversation.run(line)]
+        blocks.append("\n".join([*asked, "----", *said] if commands else asked))
+    return "\n\n".join(blocks) + "\n"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+def test_conversation(path: Path) -> None:
+    expected = path.read_text()
+
+    actual = _run_file(expected)
+
+    if os.environ.get("REWRITE_SCENARIOS"):
+        path.write_text(actual)
+    assert actual == expected

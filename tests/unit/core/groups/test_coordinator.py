@@ -1,0 +1,390 @@
+"""The group coordinator over its log: what is answered when, and what survives."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from broker._native.log import record_batch
+from broker.core import coordinator as driver
+from broker.core.groups.commands import (
+    CommitRequest,
+    CommitResponse,
+    FetchOffsetsRequest,
+    GroupProtocol,
+    GroupSettings,
+    GroupState,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
+    OffsetToCommit,
+    SyncRequest,
+)
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode, RequestError
+from tests.memory_log import MemoryLog
+
+
+class World:
+    """A coordinator with one log, a clock that stands, and a loop that nobody runs."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog()
+        self.wakes: list[int] = []
+        self.opened = 0
+        self.loop = loop
+        self.coordinator = self.start()
+
+    def start(self) -> GroupCoordinator:
+        """A broker that finds the log as it is."""
+        return GroupCoordinator(
+            self.open,
+            self.loop.create_future,
+            self.clock,
+            self.wakes.append,
+            settings=GroupSettings(initial_rebalance_delay_ms=0),
+            fresh_id=iter("123456789").__next__,
+        )
+
+    def open(self, _partition: int) -> MemoryLog:
+        self.opened += 1
+        return self.log
+
+    def join(self, member_id: str = "", client_id: str = "c") -> asyncio.Future[JoinResponse]:
+        protocols = (GroupProtocol("range", b""),)
+        return self.coordinator.join(
+            JoinRequest("g", member_id, None, client_id, "", 10_000, 60_000, "consumer", protocols)
+        )
+
+    def commit(self, offset: int, generation: int = -1) -> asyncio.Future[CommitResponse]:
+        offsets = (OffsetToCommit("t", 0, offset),)
+        return self.coordinator.commit_offsets(CommitRequest("g", "", None, generation, offsets))
+
+    def heartbeat(self, member_id: str, generation: int) -> ErrorCode:
+        request = HeartbeatRequest("g", member_id, None, generation)
+        return self.coordinator.heartbeat(request).result()
+
+    def committed(self) -> int | None:
+        """The offset of the only partition, as it is answered at once."""
+        response = self.coordinator.fetch_offsets(FetchOffsetsRequest("g", {"t": (0,)})).result()
+        assert response.error is ErrorCode.NONE
+        found = response.topics["t"][0]
+        return None if found is None else found.offset
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    loop = asyncio.new_event_loop()
+    yield World(loop)
+    loop.close()
+
+
+# ---- where a group lives -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partition"),
+    [
+        ("", 0),
+        ("hello", 99162322 % 50),
+        ("my-group", 12),
+        ("polygenelubricants", 0),  # hashes to the smallest int, which has no absolute value
+        ("größe", 7),
+        ("🦜", 30),
+    ],
+)
+def test_a_group_lives_where_kafka_looks_for_it(
+    world: World, group_id: str, partition: int
+) -> None:
+    assert world.coordinator.partition_for(group_id) == partition
+
+
+# ---- durability ----------------------------------------------------------------------------------
+
+
+def test_a_commit_is_answered_when_it_is_durable(world: World) -> None:
+    world.log.syncs = False
+
+    answer = world.commit(5)
+
+    assert not answer.done()
+    world.log.sync()
+    assert answer.result().errors == (ErrorCode.NONE,)
+
+
+def test_a_read_waits_for_what_it_has_seen(world: World) -> None:
+    """Nobody is told of an offset that a power cut can take back."""
+    world.log.syncs = False
+    world.commit(5)
+
+    answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
+
+    assert not answer.done()
+    world.log.sync()
+    found = answer.result().topics["t"][0]
+    assert found is not None
+    assert found.offset == 5
+
+
+def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: World) -> None:
+    world.commit(5)
+    world.log.syncs = False
+    first = world.commit(6)
+    world.coordinator.topic_deleted("t")
+
+    answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
+    world.log.sync()
+
+    assert first.done()
+    assert answer.result().topics == {}
+
+
+def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(world: World) -> None:
+    world.log.syncs = False
+    order: list[str] = []
+    joining = world.join()
+    leaving = world.coordinator.leave(LeaveRequest("g", (LeavingMember("c-1"),)))
+    joining.add_done_callback(lambda _: order.append("join"))
+    leaving.add_done_callback(lambda _: order.append("leave"))
+
+    world.log.sync()
+    world.loop.run_until_complete(asyncio.sleep(0))
+
+    assert leaving.result().members == (ErrorCode.NONE,)
+    assert order == ["join", "leave"]
+
+
+def test_a_command_is_one_batch(world: World) -> None:
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
+
+    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+
+    (batch,) = [batch for _, batch in world.log.batches]
+    assert record_batch.header(batch)["record_count"] == 100
+
+
+def test_an_answer_for_somebody_who_has_gone_is_dropped(world: World) -> None:
+    world.log.syncs = False
+    world.commit(5).cancel()
+
+    world.log.sync()
+
+    assert world.committed() == 5
+
+
+# ---- failure -------------------------------------------------------------------------------------
+
+
+def test_a_log_that_goes_offline_refuses_who_waits_for_it(world: World) -> None:
+    world.log.syncs = False
+    waiting = world.commit(5)
+
+    world.log.fail()
+
+    assert waiting.result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+
+
+def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(world: World) -> None:
+    world.join().result()
+    parked = world.join(client_id="d")
+
+    world.log.fail()
+    world.coordinator.tick()
+
+    assert parked.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_nothing_is_served_over_an_offline_log(world: World) -> None:
+    world.join().result()
+
+    world.log.fail()
+
+    assert world.heartbeat("c-1", 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+
+
+def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+
+    def full(_batch: bytes) -> int:
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.log, "append_internal", full)
+        assert world.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+
+    world.clock.advance(1_000)
+    assert world.committed() == 5
+    assert world.opened == 2
+
+
+def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(world: World) -> None:
+    attempts = []
+
+    def refuse(partition: int) -> MemoryLog:
+        attempts.append(partition)
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    world.coordinator._open_partition = refuse  # noqa: SLF001 (a disk that is not there yet)
+
+    for _ in range(5):
+        assert world.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+    world.clock.advance(1_000)
+    world.commit(5)
+
+    assert len(attempts) == 2
+
+
+def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.commit(5)
+    world.log.append_internal(record_batch.build([(b"\x00\x01cut", b"", ())], 0))
+    world.coordinator = world.start()
+
+    answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+
+    assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "coordinator load failed partition=__consumer_offsets-" in caplog.text
+
+
+def test_after_close_members_look_for_another_coordinator(world: World) -> None:
+    world.join().result()
+    parked = world.join(client_id="d")
+
+    world.coordinator.close()
+
+    assert parked.result().error is ErrorCode.NOT_COORDINATOR
+    assert world.heartbeat("c-1", 1) is ErrorCode.NOT_COORDINATOR
+
+
+# ---- loading -------------------------------------------------------------------------------------
+
+
+def test_groups_and_offsets_survive_a_restart(world: World) -> None:
+    joined = world.join().result()
+    world.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b"mine"}))
+
+    world.coordinator = world.start()
+
+    description = world.coordinator.describe("g").result()
+    assert (joined.generation, description.state) == (1, GroupState.STABLE)
+    assert [member.assignment for member in description.members] == [b"mine"]
+    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
+
+
+def test_what_was_not_durable_is_gone_after_a_crash(world: World) -> None:
+    world.commit(5)
+    world.log.syncs = False
+    lost = world.commit(6)
+
+    world.log.crash()
+    world.coordinator = world.start()
+
+    assert not lost.done()
+    assert world.committed() == 5
+
+
+def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LOAD_STEP_BYTES", 1)  # one batch a step
+    world.commit(5)
+    world.commit(6)
+    world.coordinator = world.start()
+
+    world.coordinator.load([world.coordinator.partition_for("g")])
+
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
+    sync = world.coordinator.sync(SyncRequest("g", "c-1", None, 1)).result()
+    assert sync.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.join().result().error is loading
+    assert world.commit(7).result().errors == (loading,)
+    fetched = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    assert (fetched.error, fetched.topics) == (loading, {})
+    leaving = world.coordinator.leave(LeaveRequest("g", (LeavingMember("c-1"),))).result()
+    assert leaving.error is loading
+    assert world.coordinator.describe("g").result().error is loading
+    assert world.wakes[-1] == world.clock.monotonic_ms()
+    world.coordinator.tick()
+    assert world.committed() == 6
+
+
+def test_loading_waits_for_what_may_still_become_durable(world: World) -> None:
+    """A coordinator that loads too early would not know a commit that then comes true."""
+    world.commit(5)
+    world.log.syncs = False
+    world.commit(6)
+    world.coordinator = world.start()
+
+    early = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    world.coordinator.tick()
+    world.log.sync()
+    world.coordinator.tick()
+
+    assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.committed() == 6
+
+
+def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LOAD_STEP_BYTES", 1)
+    world.commit(5)
+    world.commit(6)
+    world.coordinator = world.start()
+    world.coordinator.load([world.coordinator.partition_for("g")])
+
+    world.coordinator.topic_deleted("t")
+    world.coordinator.tick()
+
+    assert world.committed() is None
+
+
+def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World) -> None:
+    world.commit(5)
+    world.log.append_internal(
+        record_batch.build(
+            [(b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())],
+            0,
+            is_control=True,
+            is_transactional=True,
+            producer_id=1,
+            producer_epoch=0,
+        )
+    )
+    world.log.append_internal(record_batch.build([(b"\x00\x03\x00\x01g", b"", ())], 0))
+    world.coordinator = world.start()
+
+    assert world.committed() == 5
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+
+def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(world: World) -> None:
+    world.join().result()
+    asked_ms = min(world.wakes)
+
+    world.clock.advance(asked_ms - world.clock.monotonic_ms())
+    next_ms = world.coordinator.tick()
+
+    assert asked_ms == 10_000
+    assert world.coordinator.describe("g").result().state is GroupState.EMPTY
+    assert next_ms == 600_000
+
+
+def test_offsets_expire_at_the_check_after_their_retention(world: World) -> None:
+    world.commit(5)
+    world.clock.advance(7 * 24 * 3_600_000)
+
+    world.coordinator.tick()
+
+    assert world.committed() is None

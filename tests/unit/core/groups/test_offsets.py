@@ -1,0 +1,47 @@
+"""Limits of committed offsets; their rules are in tests/scenarios/offsets.txt."""
+
+from broker.core.groups.commands import CommitRequest, GroupSettings, OffsetToCommit
+from broker.core.groups.offsets import CommittedOffsets
+from broker.model.errors import ErrorCode
+
+SETTINGS = GroupSettings(offsets_max=2, offset_metadata_bytes_max=4)
+
+
+def commit(offsets: CommittedOffsets, *committed: OffsetToCommit) -> list[str]:
+    records, errors = offsets.commit(CommitRequest("g", "", None, -1, committed), wall_ms=1)
+    for record in records:
+        offsets.replay(record)
+    assert len(records) == errors.count(ErrorCode.NONE)
+    return [error.value for error in errors]
+
+
+def test_metadata_of_the_limit_is_kept_and_more_is_refused_alone() -> None:
+    offsets = CommittedOffsets(SETTINGS)
+
+    errors = commit(
+        offsets,
+        OffsetToCommit("t", 0, 1, metadata="1234"),
+        OffsetToCommit("t", 1, 1, metadata="12345"),
+        OffsetToCommit("t", 2, 1, metadata="éé"),
+    )
+
+    assert errors == ["NONE", "OFFSET_METADATA_TOO_LARGE", "NONE"]
+    assert offsets.of_group("g")["t"][2].metadata == "éé"
+
+
+def test_the_limit_counts_bytes_of_metadata_not_characters() -> None:
+    offsets = CommittedOffsets(SETTINGS)
+
+    assert commit(offsets, OffsetToCommit("t", 0, 1, metadata="ééé")) == [
+        "OFFSET_METADATA_TOO_LARGE"
+    ]
+
+
+def test_a_group_that_holds_all_the_offsets_it_may_can_still_move_them() -> None:
+    offsets = CommittedOffsets(SETTINGS)
+    commit(offsets, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1))
+
+    errors = commit(offsets, OffsetToCommit("t", 2, 1), OffsetToCommit("t", 1, 2))
+
+    assert errors == ["INVALID_COMMIT_OFFSET_SIZE", "NONE"]
+    assert offsets.of_group("g")["t"][1].offset == 2

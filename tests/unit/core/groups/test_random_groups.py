@@ -1,0 +1,232 @@
+"""What holds for a group whatever its clients do, whenever the coordinator loads again.
+
+Clients join, sync, commit, leave, forget who they are and answer late. After every step:
+
+- a shard loaded from the log is in the same state as the one that wrote it;
+- no partition has two owners in one generation (reliability.md, failure 28);
+- a commit of another generation than the current one changed nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.core.groups import records
+from broker.core.groups.commands import (
+    CommitRequest,
+    CommitResponse,
+    GroupDecision,
+    GroupProtocol,
+    GroupSettings,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
+    OffsetToCommit,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.core.groups.records import CommittedOffset, GroupImage
+from broker.core.groups.shard import GroupShard
+from broker.core.machine import Moment
+from broker.model.errors import ErrorCode
+
+PARTITIONS = 6
+SUBSCRIPTIONS = (
+    (GroupProtocol("range", b"1"), GroupProtocol("sticky", b"1")),
+    (GroupProtocol("sticky", b"2"), GroupProtocol("range", b"2")),
+    (GroupProtocol("range", b"3"),),
+)
+DELAYS_MS = (1, 3_000, 6_000, 11_000)
+
+
+@dataclass
+class Client:
+    """What a client believes."""
+
+    name: str
+    instance_id: str | None
+    member_id: str = ""
+    generation: int = -1
+    leads: tuple[str, ...] = ()
+    past_generations: list[int] = field(default_factory=list)
+
+
+class Run:
+    """One group, its log, and four clients, the last of them a static member."""
+
+    def __init__(self, delay_ms: int) -> None:
+        self.settings = GroupSettings(initial_rebalance_delay_ms=delay_ms)
+        self.shard = GroupShard(self.settings, lambda: True)
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.clients = [Client("a", None), Client("b", None), Client("c", None), Client("d", "D")]
+        self.now_ms = 1_000_000
+        self.ids = 0
+        self.owners: dict[tuple[int, int], str] = {}
+
+    # ---- the driver ------------------------------------------------------------------------------
+
+    def now(self) -> Moment:
+        return Moment(self.now_ms, self.now_ms)
+
+    def apply(self, decision: GroupDecision) -> None:
+        for record in decision.records:
+            self.log.append(records.encode(record))
+            self.shard.replay(record)
+        for token, response in decision.replies:
+            client = next(client for client in self.clients if client.name == token)
+            if isinstance(response, JoinResponse):
+                self.joined(client, response)
+            elif isinstance(response, SyncResponse) and response.error is ErrorCode.NONE:
+                self.owned(client, response.assignment)
+
+    def joined(self, client: Client, response: JoinResponse) -> None:
+        if response.error is ErrorCode.MEMBER_ID_REQUIRED:
+            client.member_id = response.member_id
+        elif response.error is ErrorCode.NONE:
+            client.past_generations.append(client.generation)
+            client.member_id = response.member_id
+            client.generation = response.generation
+            is_leader = response.leader == response.member_id and not response.skip_assignment
+            client.leads = tuple(each.member_id for each in response.members if is_leader)
+        elif response.error is not ErrorCode.REBALANCE_IN_PROGRESS:
+            client.member_id = ""
+
+    def owned(self, client: Client, assignment: bytes) -> None:
+        for partition in assignment:
+            owner = self.owners.setdefault((client.generation, partition), client.name)
+            assert owner == client.name, f"two owners of {partition} in {client.generation}"
+
+    def loaded(self) -> GroupShard:
+        shard = GroupShard(self.settings, lambda: True)
+        for key, value in self.log:
+            record = records.decode(key, value)
+            assert record is not None
+            shard.replay(record)
+        return shard
+
+    # ---- what clients do -------------------------------------------------------------------------
+
+    def join(self, client: Client, choice: int) -> None:
+        self.ids += 1
+        request = JoinRequest(
+            "g",
+            client.member_id,
+            client.instance_id,
+            client.name,
+            "/host",
+            10_000,
+            5_000 + 10_000 * (choice % 2),
+            "consumer",
+            SUBSCRIPTIONS[choice % 3],
+            requires_member_id=choice % 4 > 0,
+            supports_skip_assignment=choice % 5 > 0,
+            fresh_id=str(self.ids),
+        )
+        self.apply(self.shard.join(request, client.name, self.now()))
+
+    def sync(self, client: Client, choice: int) -> None:
+        # A different split each time: only one of them may ever count in a generation.
+        shares: dict[str, bytes] = {member_id: b"" for member_id in client.leads}
+        for partition in range(PARTITIONS if client.leads else 0):
+            member_id = client.leads[(partition + choice) % len(client.leads)]
+            shares[member_id] += bytes([partition])
+        request = SyncRequest("g", client.member_id, client.instance_id, client.generation, shares)
+        self.apply(self.shard.sync(request, client.name, self.now()))
+
+    def heartbeat(self, client: Client, _choice: int) -> None:
+        request = HeartbeatRequest("g", client.member_id, client.instance_id, client.generation)
+        self.apply(self.shard.heartbeat(request, client.name, self.now()))
+
+    def leave(self, client: Client, _choice: int) -> None:
+        request = LeaveRequest("g", (LeavingMember(client.member_id, client.instance_id),))
+        self.apply(self.shard.leave(request, client.name, self.now()))
+
+    def forget(self, client: Client, _choice: int) -> None:
+        client.member_id = ""
+
+    def commit(self, client: Client, choice: int) -> None:
+        generations = [client.generation, *client.past_generations]
+        generation = generations[choice % len(generations)]
+        request = CommitRequest(
+            "g",
+            client.member_id,
+            client.instance_id,
+            generation,
+            (OffsetToCommit("t", choice % PARTITIONS, len(self.log)),),
+        )
+        decision = self.shard.commit(request, client.name, self.now())
+        group = self.shard.groups.get("g")
+        current = group.image.generation if group is not None else 0
+        (_, response), *_ = decision.replies
+        assert isinstance(response, CommitResponse)
+        if generation >= 0 and generation != current:
+            assert response.errors != (ErrorCode.NONE,)
+            assert not decision.records
+        self.apply(decision)
+
+    def advance(self, _client: Client, choice: int) -> None:
+        self.now_ms += DELAYS_MS[choice % len(DELAYS_MS)]
+        for decision in self.shard.tick(self.now()):
+            self.apply(decision)
+        deadline_ms = self.shard.next_deadline_ms()
+        assert deadline_ms is None or deadline_ms > self.now_ms
+
+    def reload(self, _client: Client, _choice: int) -> None:
+        self.shard = self.loaded()
+        self.shard.resume(self.now())
+
+    def agree(self, _client: Client, choice: int) -> None:
+        """All do as they should, in some order, so that the rest has a whole group to disturb."""
+        order = self.clients[choice % 4 :] + self.clients[: choice % 4]
+        for client in order + order:
+            self.join(client, choice)
+        self.now_ms += 6_000
+        for decision in self.shard.tick(self.now()):
+            self.apply(decision)
+        for client in order:
+            self.sync(client, choice)
+
+
+ACTIONS = (
+    *("join", "join", "sync", "sync", "agree", "agree", "heartbeat", "commit", "commit"),
+    *("leave", "forget", "advance", "advance", "reload"),
+)
+
+
+def state(
+    shard: GroupShard,
+) -> dict[str, tuple[GroupImage, list[str], dict[str, dict[int, CommittedOffset]]]]:
+    """What a shard knows that it must also know after a load."""
+    return {
+        name: (
+            group.image,
+            list(group.image.members),
+            {topic: dict(each) for topic, each in shard.offsets.of_group(name).items()},
+        )
+        for name, group in shard.groups.items()
+        if group.image.generation or shard.offsets.of_group(name)
+    }
+
+
+def play(steps: Iterable[tuple[str, int, int]], delay_ms: int) -> None:
+    run = Run(delay_ms)
+    for action, who, choice in steps:
+        getattr(run, action)(run.clients[who], choice)
+        assert state(run.shard) == state(run.loaded())
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3), st.integers(0, 59)), max_size=50
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=STEPS, delay_ms=st.sampled_from([0, 3_000]))
+def test_whatever_clients_do_a_load_gives_the_same_groups_and_no_partition_two_owners(
+    steps: list[tuple[str, int, int]], delay_ms: int
+) -> None:
+    play(steps, delay_ms)
