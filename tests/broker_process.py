@@ -94,7 +94,11 @@ class BrokerProcess:
     def start(self) -> None:
         """Start the process and wait for the address it prints."""
         self.launch()
-        wait_until(self._has_started, "broker prints its address", START_TIMEOUT_S)
+        try:
+            wait_until(self._has_started, "broker prints its address", START_TIMEOUT_S)
+        except AssertionError:
+            self.kill()
+            raise
         # A restart listens where clients already know it.
         self.address = self.listen = printed_address(self.stdout()) or ""
 

@@ -64,8 +64,8 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
         folder = tmp_path / f"broker-{len(brokers)}"
         folder.mkdir()
         broker = BrokerProcess(folder, settings=(*TEST_SETTINGS, *settings))
-        brokers.append(broker)
         broker.start()
+        brokers.append(broker)
         return broker
 
     yield start
