@@ -1,0 +1,53 @@
+/* The commands of the load generator and what they are told. */
+#ifndef BENCHMARK_LOAD_H
+#define BENCHMARK_LOAD_H
+
+#include "connection.h"
+
+enum { TOPIC_CONFIGS_MAX = 16 };
+
+struct options {
+    const char *host, *topic;
+    int port, partitions, connections, in_flight, acks, records;
+    size_t value_bytes, batch_bytes, fetch_bytes;
+    double seconds, warm_up_seconds, rate;
+    int64_t requests, bytes, since_ns;
+    bool verify;
+    const char *configs[TOPIC_CONFIGS_MAX]; /* NAME=VALUE */
+    int config_count;
+};
+
+/* Each prints one JSON object of facts and returns how many of them are wrong. */
+int64_t load_produce(const struct options *options);
+int64_t load_fetch(const struct options *options);
+int64_t load_latency(const struct options *options);
+int64_t load_create(const struct options *options);
+int64_t load_delete(const struct options *options);
+int64_t load_idle(const struct options *options);
+int64_t load_ready(const struct options *options);
+
+/* ---- what they share ------------------------------------------------------------------------ */
+
+/* The offset of every partition at a timestamp, TIMESTAMP_LATEST or TIMESTAMP_EARLIEST. */
+void ask_offsets(const struct options *options, int64_t timestamp, int64_t *offsets);
+
+/* A Produce request up to, not including, the batch that follows it. */
+void put_produce_head(struct buffer *request, const struct options *options, int partition,
+                      size_t batch_bytes);
+/* What the Produce response says of its one partition: an error, and the base offset. */
+int16_t take_produced(struct reader *response, int64_t *base_offset);
+
+/* A Fetch request for one partition; its offset and partition are changed in place. */
+void put_fetch(struct buffer *request, const struct options *options);
+void set_fetch(struct buffer *request, int32_t correlation_id, int partition, int64_t offset);
+/* The records of a Fetch response for one partition; an error code ends the program. */
+struct reader take_fetched(struct reader *response);
+
+/* Takes one whole batch from fetched records, or returns false; a cut one at the end is left. */
+struct batch_facts {
+    int64_t base_offset, last_offset;
+    size_t size;
+};
+bool take_batch(struct reader *records, bool verify, struct batch_facts *batch);
+
+#endif
