@@ -8,12 +8,22 @@
 #include "load.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "kernel/crc32c_hardware.h"
 #include "tools.h"
 
 enum { GIVE_UP_SECONDS = 120 }; /* a broker that stopped answering must not hang the benchmarks */
+
+static void give_up(int signal_number)
+{
+    (void)signal_number;
+    static const char message[] = "the broker did not answer in time\n";
+    if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+        _exit(3);
+    _exit(2);
+}
 
 static const struct {
     const char *name;
@@ -126,6 +136,7 @@ int main(int count, char **words)
         take_option(&options, name, optarg);
     check_options(&options);
     crc32c_init();
+    signal(SIGALRM, give_up);
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(words[1], commands[i].name) != 0)
             continue;

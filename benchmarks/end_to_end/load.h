@@ -4,7 +4,7 @@
 
 #include "connection.h"
 
-enum { TOPIC_CONFIGS_MAX = 16 };
+enum { TOPIC_CONFIGS_MAX = 16, RETRY_US = 1000 };
 
 struct options {
     const char *host, *topic;

@@ -1,5 +1,6 @@
 /* The requests of the load generator, and what it reads of their responses. */
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "kernel/crc32c_hardware.h"
 #include "load.h"
@@ -12,6 +13,38 @@ enum {
     FETCH_TAIL_BYTES = 4 + 2,          /* forgotten topics, rack id */
     FETCH_PARTITION_BYTES = 4 + 4 + 8 + 8 + 4,
 };
+
+enum {
+    ERROR_UNKNOWN_TOPIC_OR_PARTITION = 3,
+    ERROR_LEADER_NOT_AVAILABLE = 5,
+    ERROR_NOT_LEADER_OR_FOLLOWER = 6,
+};
+
+/* A partition just made may not be served yet; what else fails ends the program. */
+static bool is_retriable(int64_t error)
+{
+    return error == ERROR_UNKNOWN_TOPIC_OR_PARTITION || error == ERROR_LEADER_NOT_AVAILABLE
+        || error == ERROR_NOT_LEADER_OR_FOLLOWER;
+}
+
+static bool take_offsets(struct reader *response, const struct options *options, int64_t *offsets)
+{
+    take_int(response, 4); /* one topic */
+    take_string(response);
+    for (int64_t count = take_int(response, 4); count > 0; count--) {
+        int64_t partition = take_int(response, 4);
+        int64_t error = take_int(response, 2);
+        take_int(response, 8); /* timestamp */
+        int64_t offset = take_int(response, 8);
+        if (is_retriable(error))
+            return false;
+        if (error != 0 || partition < 0 || partition >= options->partitions)
+            die("ListOffsets of %s-%" PRId64 " failed: error %" PRId64, options->topic, partition,
+                error);
+        offsets[partition] = offset;
+    }
+    return true;
+}
 
 void ask_offsets(const struct options *options, int64_t timestamp, int64_t *offsets)
 {
@@ -28,16 +61,9 @@ void ask_offsets(const struct options *options, int64_t timestamp, int64_t *offs
         put_int(&request, timestamp, 8);
     }
     struct reader response = connection_ask(&connection, &request);
-    take_int(&response, 4); /* one topic */
-    take_string(&response);
-    for (int64_t count = take_int(&response, 4); count > 0; count--) {
-        int64_t partition = take_int(&response, 4);
-        int64_t error = take_int(&response, 2);
-        take_int(&response, 8); /* timestamp */
-        if (error != 0 || partition < 0 || partition >= options->partitions)
-            die("ListOffsets of %s-%" PRId64 " failed: error %" PRId64, options->topic, partition,
-                error);
-        offsets[partition] = take_int(&response, 8);
+    while (!take_offsets(&response, options, offsets)) {
+        usleep(RETRY_US);
+        response = connection_ask(&connection, &request);
     }
     free(request.bytes);
     connection_close(&connection);
