@@ -37,26 +37,43 @@ static void client_events(struct server *server, struct client *client, int oper
         die("epoll_ctl: %s", strerror(errno));
 }
 
-/* Sends out and then the span; false when the socket is full. A broken one shows on reading. */
-static bool client_send(struct client *client)
+/* Sends replies up to a position; false when the socket is full. */
+static bool client_send_out(struct client *client, size_t end, bool has_more)
 {
-    while (client->out_sent < client->out.size) {
+    while (client->out_sent < end) {
         ssize_t size = send(client->fd, client->out.bytes + client->out_sent,
-                            client->out.size - client->out_sent,
-                            MSG_NOSIGNAL | (client->span.size > 0 ? MSG_MORE : 0));
+                            end - client->out_sent, MSG_NOSIGNAL | (has_more ? MSG_MORE : 0));
         if (size < 0)
-            return errno != EAGAIN;
+            return false;
         client->out_sent += (size_t)size;
     }
-    client->out.size = client->out_sent = 0;
-    while (client->span.size > 0) {
-        off_t position = client->span.position;
-        ssize_t size = sendfile(client->fd, client->file, &position, client->span.size);
-        if (size < 0)
-            return errno != EAGAIN;
-        client->span.position += size;
-        client->span.size -= (size_t)size;
+    return true;
+}
+
+static bool client_send_piece(struct client *client, struct piece *piece)
+{
+    while (piece->span.size > 0) {
+        off_t position = piece->span.position;
+        ssize_t size = sendfile(client->fd, piece->file, &position, piece->span.size);
+        if (size <= 0)
+            return false;
+        piece->span.position += size;
+        piece->span.size -= (size_t)size;
     }
+    return true;
+}
+
+static bool client_send(struct client *client)
+{
+    for (; client->piece_first < client->piece_end; client->piece_first++) {
+        struct piece *piece = &client->pieces[client->piece_first];
+        if (!client_send_out(client, piece->out_end, true) || !client_send_piece(client, piece))
+            return false;
+    }
+    if (!client_send_out(client, client->out.size, false))
+        return false;
+    client->out.size = client->out_sent = 0;
+    client->piece_first = client->piece_end = 0;
     return true;
 }
 
@@ -94,18 +111,18 @@ static void client_close(struct server *server, struct client *client)
     free(client);
 }
 
-static void client_turn(struct server *server, struct client *client)
+static void client_turn(struct server *server, struct client *client, bool is_broken)
 {
     struct reader request;
-    if (client->waits_to_write && !client_flush(server, client))
+    if (client->waits_to_write && !is_broken && !client_flush(server, client))
         return;
-    if (inbox_receive(&client->inbox, client->fd) < 0) {
+    if (is_broken || inbox_receive(&client->inbox, client->fd) < 0) {
         client_close(server, client);
         return;
     }
     for (bool has_served = true; has_served;) {
         has_served = false;
-        while (client->span.size == 0 && client->parked_on == NULL
+        while (client->piece_end == 0 && client->parked_on == NULL
                && client->out.size < OUT_BYTES_MAX && inbox_next(&client->inbox, &request)) {
             serve(server, client, &request);
             has_served = true;
@@ -145,7 +162,8 @@ static _Noreturn void run(struct server *server)
             if (events[i].data.ptr == server)
                 client_open(server, listener);
             else
-                client_turn(server, events[i].data.ptr);
+                client_turn(server, events[i].data.ptr,
+                            (events[i].events & (EPOLLERR | EPOLLHUP)) != 0);
         }
         if (ready == 0)
             release_parked(server, NULL, NULL, 0);

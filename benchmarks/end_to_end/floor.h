@@ -45,13 +45,21 @@ struct span partition_slice(const struct partition *partition, int64_t offset, s
 
 /* ---- requests (floor_requests.c) ------------------------------------------------------------ */
 
+enum { PIECES_MAX = 64 }; /* partitions with records in one response */
+
+struct piece { /* of a file, to be sent when out has been up to out_end */
+    size_t out_end;
+    int file;
+    struct span span;
+};
+
 struct client {
     int fd;
     struct inbox inbox;
     struct buffer out;
     size_t out_sent;
-    int file; /* whose span follows out */
-    struct span span;
+    struct piece pieces[PIECES_MAX];
+    size_t piece_first, piece_end;
     bool waits_to_write;
     struct partition *parked_on; /* a fetch that waits for records, with all below, or NULL */
     int32_t parked_id;
@@ -66,7 +74,7 @@ struct server {
     struct client *parked;
 };
 
-/* Serves one request: appends to client->out, sets client->span, or parks the client. */
+/* Serves one request: appends to client->out and pieces, or parks the client. */
 void serve(struct server *server, struct client *client, struct reader *request);
 /* Answers fetches that wait: those whose time is over and, with a batch, those it is news to. */
 void release_parked(struct server *server, const struct partition *partition,

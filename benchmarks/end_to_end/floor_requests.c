@@ -11,29 +11,24 @@ enum {
     NODE_ID = 1,
 };
 
-/* The one topic and partition that a request names; the program ends when there is none. */
-struct named {
-    struct text name;
-    int64_t index;
-    struct topic *topic;
-    struct partition *partition;
-};
-
-static struct named take_partition(struct reader *request)
+/* The one topic of a request; the program ends when there is none or more. */
+static struct topic *take_topic(struct reader *request)
 {
-    struct named named = {0};
     if (take_int(request, 4) != 1)
         die("floor: one topic per request");
-    named.name = take_string(request);
-    if (take_int(request, 4) != 1)
-        die("floor: one partition per request");
-    named.index = take_int(request, 4);
-    named.topic = topic_find(named.name);
-    if (named.topic == NULL || named.index < 0 || named.index >= named.topic->partition_count)
-        die("floor: no partition %.*s-%" PRId64, (int)named.name.size, named.name.bytes,
-            named.index);
-    named.partition = &named.topic->partitions[named.index];
-    return named;
+    struct text name = take_string(request);
+    struct topic *topic = topic_find(name);
+    if (topic == NULL)
+        die("floor: no topic %.*s", (int)name.size, name.bytes);
+    return topic;
+}
+
+static int64_t take_index(struct reader *request, const struct topic *topic)
+{
+    int64_t index = take_int(request, 4);
+    if (index < 0 || index >= topic->partition_count)
+        die("floor: no partition %s-%" PRId64, topic->name, index);
+    return index;
 }
 
 static void put_text(struct buffer *out, struct text text)
@@ -49,18 +44,22 @@ static void serve_produce(struct server *server, struct client *client, int32_t 
 {
     take_string(request); /* transactional id */
     take_bytes(request, 2 + 4);
-    struct named named = take_partition(request);
+    struct topic *topic = take_topic(request);
+    if (take_int(request, 4) != 1)
+        die("floor: one partition per Produce");
+    int64_t index = take_index(request, topic);
+    struct partition *partition = &topic->partitions[index];
     size_t size = (size_t)take_int(request, 4);
     uint8_t *batch = (uint8_t *)(uintptr_t)take_bytes(request, size);
     if (size < BATCH_HEAD_BYTES)
         die("floor: a batch of %zu bytes", size);
-    int64_t base_offset = partition_append(&server->log, named.partition, batch, size);
+    int64_t base_offset = partition_append(&server->log, partition, batch, size);
     struct buffer *out = &client->out;
     size_t start = response_begin(out, id);
     put_int(out, 1, 4);
-    put_text(out, named.name);
+    put_string(out, topic->name);
     put_int(out, 1, 4);
-    put_int(out, named.index, 4);
+    put_int(out, index, 4);
     put_int(out, base_offset < 0 ? ERROR_CORRUPT_MESSAGE : 0, 2);
     put_int(out, base_offset, 8);
     put_int(out, -1, 8); /* log append time */
@@ -68,21 +67,29 @@ static void serve_produce(struct server *server, struct client *client, int32_t 
     put_int(out, 0, 4);  /* throttle time */
     frame_end(out, start, 0);
     if (server->parked != NULL && base_offset >= 0)
-        release_parked(server, named.partition, batch, size);
+        release_parked(server, partition, batch, size);
 }
 
-static void put_fetched(struct client *client, int32_t id, const struct topic *topic,
-                        int64_t index, size_t bytes)
+/* Starts a Fetch response of so many partitions, of which each is put behind. */
+static size_t fetched_begin(struct client *client, int32_t id, const struct topic *topic,
+                            int64_t count)
 {
     struct buffer *out = &client->out;
-    int64_t end = topic->partitions[index].next_offset;
     size_t start = response_begin(out, id);
     put_int(out, 0, 4); /* throttle time */
     put_int(out, 0, 2);
     put_int(out, 0, 4); /* session id */
     put_int(out, 1, 4);
     put_string(out, topic->name);
-    put_int(out, 1, 4);
+    put_int(out, count, 4);
+    return start;
+}
+
+static void put_fetched(struct client *client, const struct topic *topic, int64_t index,
+                        size_t bytes)
+{
+    struct buffer *out = &client->out;
+    int64_t end = topic->partitions[index].next_offset;
     put_int(out, index, 4);
     put_int(out, 0, 2);
     put_int(out, end, 8); /* high watermark */
@@ -91,7 +98,19 @@ static void put_fetched(struct client *client, int32_t id, const struct topic *t
     put_int(out, -1, 4);  /* no aborted transactions */
     put_int(out, -1, 4);  /* no preferred replica */
     put_int(out, (int64_t)bytes, 4);
-    frame_end(out, start, bytes);
+}
+
+/* Parks the request when it is for one partition that has nothing new: a consumer of the tail. */
+static void fetch_park(struct server *server, struct client *client, int32_t id,
+                       const struct topic *topic, int64_t index, int64_t wait_ms)
+{
+    client->parked_on = &topic->partitions[index];
+    client->parked_id = id;
+    client->parked_topic = topic;
+    client->parked_index = index;
+    client->parked_until_ns = now_ns() + wait_ms * 1000000;
+    client->parked_next = server->parked;
+    server->parked = client;
 }
 
 static void serve_fetch(struct server *server, struct client *client, int32_t id,
@@ -100,24 +119,30 @@ static void serve_fetch(struct server *server, struct client *client, int32_t id
     take_int(request, 4); /* replica id */
     int64_t wait_ms = take_int(request, 4);
     take_bytes(request, 4 + 4 + 1 + 4 + 4); /* min and max bytes, isolation, session */
-    struct named named = take_partition(request);
-    take_int(request, 4); /* current leader epoch */
-    int64_t offset = take_int(request, 8);
-    take_int(request, 8); /* log start offset */
-    size_t bytes_max = (size_t)take_int(request, 4);
-    client->span = partition_slice(named.partition, offset, bytes_max);
-    client->file = named.partition->fd;
-    if (client->span.size > 0 || wait_ms == 0) {
-        put_fetched(client, id, named.topic, named.index, client->span.size);
-        return;
+    const struct topic *topic = take_topic(request);
+    int64_t count = take_int(request, 4);
+    if (count > PIECES_MAX)
+        die("floor: at most %d partitions per Fetch", PIECES_MAX);
+    size_t bytes = 0, start = fetched_begin(client, id, topic, count);
+    int64_t index = 0;
+    for (int64_t nth = 0; nth < count; nth++) {
+        index = take_index(request, topic);
+        take_int(request, 4); /* current leader epoch */
+        int64_t offset = take_int(request, 8);
+        take_int(request, 8); /* log start offset */
+        const struct partition *partition = &topic->partitions[index];
+        struct span span = partition_slice(partition, offset, (size_t)take_int(request, 4));
+        put_fetched(client, topic, index, span.size);
+        client->pieces[client->piece_end++] =
+            (struct piece){client->out.size, partition->fd, span};
+        bytes += span.size;
     }
-    client->parked_on = named.partition;
-    client->parked_id = id;
-    client->parked_topic = named.topic;
-    client->parked_index = named.index;
-    client->parked_until_ns = now_ns() + wait_ms * 1000000;
-    client->parked_next = server->parked;
-    server->parked = client;
+    frame_end(&client->out, start, bytes);
+    if (bytes > 0 || count != 1 || wait_ms == 0)
+        return;
+    client->out.size = start;
+    client->piece_end = 0;
+    fetch_park(server, client, id, topic, index, wait_ms);
 }
 
 void release_parked(struct server *server, const struct partition *partition,
@@ -133,10 +158,11 @@ void release_parked(struct server *server, const struct partition *partition,
         }
         *link = client->parked_next;
         client->parked_on = NULL;
-        put_fetched(client, client->parked_id, client->parked_topic, client->parked_index,
-                    is_news ? size : 0);
+        size_t start = fetched_begin(client, client->parked_id, client->parked_topic, 1);
+        put_fetched(client, client->parked_topic, client->parked_index, is_news ? size : 0);
         if (is_news)
             put_bytes(&client->out, batch, size); /* from memory: nothing is read back */
+        frame_end(&client->out, start, 0);
         client_flush(server, client);
     }
 }

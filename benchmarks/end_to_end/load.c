@@ -61,6 +61,7 @@ static const struct option names[] = {
     {"since-ns", required_argument, NULL, 'S'},
     {"config", required_argument, NULL, 'C'},
     {"verify", no_argument, NULL, 'V'},
+    {"spin", no_argument, NULL, 'x'},
     {NULL, 0, NULL, 0},
 };
 
@@ -105,6 +106,7 @@ static void take_option(struct options *options, int name, const char *value)
     case 'B': options->bytes = (int64_t)number(value); break;
     case 'S': options->since_ns = strtoll(value, NULL, 10); break; /* more digits than a double */
     case 'V': options->verify = true; break;
+    case 'x': options->spin = true; break;
     case 'C':
         if (options->config_count == TOPIC_CONFIGS_MAX)
             die("at most %d topic configs", TOPIC_CONFIGS_MAX);

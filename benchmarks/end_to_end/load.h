@@ -12,7 +12,7 @@ struct options {
     size_t value_bytes, batch_bytes, fetch_bytes;
     double seconds, warm_up_seconds, rate;
     int64_t requests, bytes, since_ns;
-    bool verify;
+    bool verify, spin;
     const char *configs[TOPIC_CONFIGS_MAX]; /* NAME=VALUE */
     int config_count;
 };
@@ -37,11 +37,15 @@ void put_produce_head(struct buffer *request, const struct options *options, int
 /* What the Produce response says of its one partition: an error, and the base offset. */
 int16_t take_produced(struct reader *response, int64_t *base_offset);
 
-/* A Fetch request for one partition; its offset and partition are changed in place. */
-void put_fetch(struct buffer *request, const struct options *options);
-void set_fetch(struct buffer *request, int32_t correlation_id, int partition, int64_t offset);
-/* The records of a Fetch response for one partition; an error code ends the program. */
-struct reader take_fetched(struct reader *response);
+/* A Fetch request for a partition and every step-th behind it. Offsets are set in place: that of
+ * the nth one before each sending. */
+void put_fetch(struct buffer *request, const struct options *options, int first, int step);
+void set_fetch_id(struct buffer *request, int32_t correlation_id);
+void set_fetch_offset(struct buffer *request, int count, int nth, int64_t offset);
+/* The number of partitions that a Fetch response has, and then the records of each. An error
+ * code ends the program. */
+int64_t take_fetched_count(struct reader *response);
+struct reader take_fetched(struct reader *response, int64_t *partition);
 
 /* Takes one whole batch from fetched records, or returns false; a cut one at the end is left. */
 struct batch_facts {

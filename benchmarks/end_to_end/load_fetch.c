@@ -1,7 +1,7 @@
 /* fetch: connections that read partitions from their start to their end and over again.
  *
- * A request asks for one partition, so that its limit is the size of a response. Offsets of
- * successive batches must follow each other without a gap.
+ * The partitions are dealt out to the connections; a request asks for all that a connection has,
+ * as a consumer does. Offsets of successive batches must follow each other without a gap.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@ struct place { /* of one partition; one connection reads it */
 struct consumer {
     struct connection connection; /* first: epoll hands its address back */
     struct buffer request;
-    int index, partition;
+    int index, partition_count;
     int32_t correlation_id;
 };
 
@@ -32,50 +32,73 @@ struct run {
 
 static void consumer_ask(struct run *run, struct consumer *consumer)
 {
-    struct place *place = &run->places[consumer->partition];
-    if (place->next >= place->end)
-        place->next = place->start;
-    set_fetch(&consumer->request, ++consumer->correlation_id, consumer->partition, place->next);
+    set_fetch_id(&consumer->request, ++consumer->correlation_id);
+    for (int nth = 0; nth < consumer->partition_count; nth++) {
+        struct place *place = &run->places[consumer->index + nth * run->options->connections];
+        if (place->next >= place->end)
+            place->next = place->start;
+        set_fetch_offset(&consumer->request, consumer->partition_count, nth, place->next);
+    }
     connection_queue(&consumer->connection, consumer->request.bytes, consumer->request.size);
     connection_flush(&consumer->connection);
 }
 
-static void consumer_take(struct run *run, struct consumer *consumer, struct reader *response)
+/* Counts whole batches only: a broker may cut the last one at its limit. */
+static int64_t place_take(struct run *run, struct place *place, struct reader records)
 {
-    struct place *place = &run->places[consumer->partition];
     struct batch_facts batch;
-    if (take_int(response, 4) != consumer->correlation_id)
-        die("responses are out of order");
-    struct reader records = take_fetched(response);
-    run->bytes += records.end - records.next;
-    run->requests++;
     int64_t before = place->next;
     while (take_batch(&records, run->options->verify, &batch)) {
         if (batch.base_offset != place->next)
             run->gaps++;
         place->next = batch.last_offset + 1;
+        run->bytes += (int64_t)batch.size;
     }
-    run->records += place->next - before;
-    if (place->next == before)
+    return place->next - before;
+}
+
+static void consumer_take(struct run *run, struct consumer *consumer, struct reader *response)
+{
+    int64_t records = 0, partition;
+    if (take_int(response, 4) != consumer->correlation_id)
+        die("responses are out of order");
+    for (int64_t count = take_fetched_count(response); count > 0; count--) {
+        struct reader batches = take_fetched(response, &partition);
+        if (partition < 0 || partition >= run->options->partitions)
+            die("a response has partition %" PRId64, partition);
+        records += place_take(run, &run->places[partition], batches);
+    }
+    run->requests++;
+    run->records += records;
+    if (records == 0)
         run->empty++;
 }
 
 static void consumer_turn(struct run *run, struct consumer *consumer)
 {
-    const struct options *options = run->options;
     struct reader response;
     connection_receive(&consumer->connection);
     while (inbox_next(&consumer->connection.inbox, &response)) {
         consumer_take(run, consumer, &response);
-        if (now_ns() >= run->deadline_ns || run->bytes >= run->bytes_max) {
+        if (now_ns() >= run->deadline_ns || run->bytes >= run->bytes_max)
             run->active--;
-            continue;
-        }
-        consumer->partition += options->connections;
-        if (consumer->partition >= options->partitions)
-            consumer->partition = consumer->index;
-        consumer_ask(run, consumer);
+        else
+            consumer_ask(run, consumer);
     }
+}
+
+static struct consumer *consumers_open(const struct options *options, int epoll)
+{
+    struct consumer *consumers = allocate((size_t)options->connections, sizeof *consumers);
+    for (int i = 0; i < options->connections; i++) {
+        connection_open(&consumers[i].connection, options->host, options->port);
+        connection_watch(&consumers[i].connection, epoll);
+        put_fetch(&consumers[i].request, options, i, options->connections);
+        consumers[i].index = i;
+        consumers[i].partition_count =
+            (options->partitions - i + options->connections - 1) / options->connections;
+    }
+    return consumers;
 }
 
 static void run_prepare(struct run *run)
@@ -103,13 +126,7 @@ int64_t load_fetch(const struct options *options)
     if (options->connections > options->partitions)
         die("fetch needs a partition for each connection");
     run_prepare(&run);
-    struct consumer *consumers = allocate((size_t)options->connections, sizeof *consumers);
-    for (int i = 0; i < options->connections; i++) {
-        connection_open(&consumers[i].connection, options->host, options->port);
-        connection_watch(&consumers[i].connection, epoll);
-        put_fetch(&consumers[i].request, options);
-        consumers[i].index = consumers[i].partition = i;
-    }
+    struct consumer *consumers = consumers_open(options, epoll);
     int64_t start_ns = now_ns(), start_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     run.deadline_ns = options->seconds > 0 ? start_ns + (int64_t)(options->seconds * 1e9)
                                            : INT64_MAX;

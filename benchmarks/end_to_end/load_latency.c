@@ -2,7 +2,8 @@
  *
  * Open loop: record number n is due at start + n / rate whatever happened to those before it, and
  * its latency counts from then (no coordinated omission). Its number is its offset's distance from
- * the end of the partition at the start.
+ * the end of the partition at the start. With --spin the generator never sleeps, so that its own
+ * wake-ups are no part of a latency.
  */
 #include <inttypes.h>
 #include <sys/epoll.h>
@@ -77,7 +78,8 @@ static void producer_turn(struct run *run)
 
 static void consumer_ask(struct run *run)
 {
-    set_fetch(&run->fetch, ++run->fetch_correlation_id, 0, run->next_offset);
+    set_fetch_id(&run->fetch, ++run->fetch_correlation_id);
+    set_fetch_offset(&run->fetch, 1, 0, run->next_offset);
     connection_queue(&run->consumer, run->fetch.bytes, run->fetch.size);
     connection_flush(&run->consumer);
 }
@@ -92,7 +94,10 @@ static void consumer_turn(struct run *run)
     int64_t now = now_ns();
     if (take_int(&response, 4) != run->fetch_correlation_id)
         die("responses are out of order");
-    struct reader records = take_fetched(&response);
+    int64_t partition, count = take_fetched_count(&response);
+    struct reader records = {NULL, NULL};
+    if (count > 0)
+        records = take_fetched(&response, &partition);
     while (take_batch(&records, run->options->verify, &batch)) {
         if (batch.base_offset != run->next_offset)
             run->misplaced++;
@@ -131,7 +136,7 @@ static int run_prepare(struct run *run)
     run->heads = allocate(IN_FLIGHT_MAX, run->head.size);
     for (size_t i = 0; i < IN_FLIGHT_MAX; i++)
         memcpy(run->heads + i * run->head.size, run->head.bytes, run->head.size);
-    put_fetch(&run->fetch, options);
+    put_fetch(&run->fetch, options, 0, 1);
     connection_open(&run->producer, options->host, options->port);
     connection_open(&run->consumer, options->host, options->port);
     connection_watch(&run->producer, epoll);
@@ -156,7 +161,7 @@ int64_t load_latency(const struct options *options)
     timer_set(run);
     while (run->answered < run->records
            || run->next_offset < run->first_offset + run->records) {
-        int ready = epoll_wait(epoll, events, EVENTS_MAX, -1);
+        int ready = epoll_wait(epoll, events, EVENTS_MAX, options->spin ? 0 : -1);
         for (int i = 0; i < ready; i++) {
             if (events[i].data.ptr == &run->consumer)
                 consumer_turn(run);

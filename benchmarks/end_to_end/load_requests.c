@@ -95,7 +95,7 @@ int16_t take_produced(struct reader *response, int64_t *base_offset)
     return (int16_t)error;
 }
 
-void put_fetch(struct buffer *request, const struct options *options)
+void put_fetch(struct buffer *request, const struct options *options, int first, int step)
 {
     request_begin(request, API_FETCH);
     put_int(request, -1, 4); /* replica id: a consumer */
@@ -107,26 +107,31 @@ void put_fetch(struct buffer *request, const struct options *options)
     put_int(request, -1, 4); /* session epoch: no session */
     put_int(request, 1, 4);
     put_string(request, options->topic);
-    put_int(request, 1, 4);
-    put_int(request, 0, 4);  /* partition, see set_fetch */
-    put_int(request, -1, 4); /* current leader epoch: unknown */
-    put_int(request, 0, 8);  /* fetch offset, see set_fetch */
-    put_int(request, -1, 8); /* log start offset: a consumer's */
-    put_int(request, (int64_t)options->fetch_bytes, 4);
+    put_int(request, (options->partitions - first + step - 1) / step, 4);
+    for (int partition = first; partition < options->partitions; partition += step) {
+        put_int(request, partition, 4);
+        put_int(request, -1, 4); /* current leader epoch: unknown */
+        put_int(request, 0, 8);  /* fetch offset, see set_fetch_offset */
+        put_int(request, -1, 8); /* log start offset: a consumer's */
+        put_int(request, (int64_t)options->fetch_bytes, 4);
+    }
     put_int(request, 0, 4);
     put_string(request, "");
     frame_end(request, 0, 0);
 }
 
-void set_fetch(struct buffer *request, int32_t correlation_id, int partition, int64_t offset)
+void set_fetch_id(struct buffer *request, int32_t correlation_id)
 {
-    uint8_t *at = request->bytes + request->size - FETCH_TAIL_BYTES - FETCH_PARTITION_BYTES;
     set_int(request->bytes + CORRELATION_POSITION, correlation_id, 4);
-    set_int(at, partition, 4);
-    set_int(at + 8, offset, 8);
 }
 
-struct reader take_fetched(struct reader *response)
+void set_fetch_offset(struct buffer *request, int count, int nth, int64_t offset)
+{
+    size_t behind = FETCH_TAIL_BYTES + (size_t)(count - nth) * FETCH_PARTITION_BYTES;
+    set_int(request->bytes + request->size - behind + 8, offset, 8);
+}
+
+int64_t take_fetched_count(struct reader *response)
 {
     take_int(response, 4); /* throttle time */
     int64_t error = take_int(response, 2);
@@ -134,13 +139,17 @@ struct reader take_fetched(struct reader *response)
     if (error != 0)
         die("Fetch failed: error %" PRId64, error);
     if (take_int(response, 4) == 0)
-        return (struct reader){response->next, response->next}; /* nothing new */
+        return 0; /* no topic: nothing new */
     take_string(response);
-    take_int(response, 4);
-    int64_t partition = take_int(response, 4);
-    error = take_int(response, 2);
+    return take_int(response, 4);
+}
+
+struct reader take_fetched(struct reader *response, int64_t *partition)
+{
+    *partition = take_int(response, 4);
+    int64_t error = take_int(response, 2);
     if (error != 0)
-        die("Fetch of partition %" PRId64 " failed: error %" PRId64, partition, error);
+        die("Fetch of partition %" PRId64 " failed: error %" PRId64, *partition, error);
     take_bytes(response, 8 + 8 + 8); /* high watermark, last stable and log start offset */
     int64_t aborted = take_int(response, 4);
     if (aborted > 0)

@@ -124,7 +124,7 @@ def _latency_rows() -> list[Row]:
         Row(
             f"latency-{rate}",
             "latency",
-            {"rate": rate, "seconds": 4, "warm-up-seconds": 0.5},
+            {"rate": rate, "seconds": 4, "warm-up-seconds": 0.5, "spin": True},
             (
                 Figure("end_to_end_p50_us", "p50 us", goal),
                 Figure("end_to_end_p99_us", "p99 us", goal),

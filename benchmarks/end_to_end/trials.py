@@ -30,6 +30,9 @@ def run_load(programs: Programs, port: int, command: str, options: Options) -> F
     """Run the load generator once and return its facts, flattened; `wrong` counts bad ones."""
     words = [str(programs.load), command, "--host", HOST, "--port", str(port)]
     for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+            continue
         values = value if isinstance(value, tuple) else (value,)
         for single in values:
             words += [f"--{name}", _text(single)]
