@@ -10,6 +10,7 @@ import argparse
 import datetime as dt
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -197,6 +198,8 @@ def run_lifecycle(settings: Settings, folder: Path, results: Results) -> None:
             continue
         rounds, measure = measures[row.name]
         try:
+            if row is START:
+                measure()  # the files of the program are read once: the goal is for a warm cache
             for number in range(rounds):
                 facts = measure()
                 results.add(row.name, report.OURS, facts)
@@ -231,6 +234,7 @@ def about(settings: Settings) -> dict[str, object]:
 
 def main(words: Sequence[str]) -> int:
     """Measure, print the table, write the file; 1 when something was wrong or failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that all is removed
     settings = parse(words)
     results = Results()
     facts = about(settings)

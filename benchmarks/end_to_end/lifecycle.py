@@ -83,6 +83,9 @@ def _time_to_ready(programs: Programs, data: Path, topic: Options) -> Facts:
     broker = Target("polylog", process, port, log)
     try:
         return run_load(programs, port, "ready", {"since-ns": since, **topic})
+    except BenchmarkError:
+        broker.check()
+        raise
     finally:
         broker.stop()
         shutil.rmtree(data, ignore_errors=True)

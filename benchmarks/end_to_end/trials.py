@@ -103,6 +103,7 @@ class Workload:
         """Make and fill the topic that all rounds read."""
         if self.row.keeps_topic:
             self._create(target, self.row.name)
+            self._verify(target, self.row.name)
 
     def finish(self, target: Target) -> None:
         """Remove what prepare made."""
@@ -130,6 +131,17 @@ class Workload:
         if row.prepare:
             scale = self._scale if row.keeps_topic else 1.0
             self._load(target, "produce", {**on_topic, **scaled(row.prepare, scale)})
+
+    def _verify(self, target: Target, topic: str) -> None:
+        """Read everything once and check every CRC."""
+        options: Options = {
+            **scaled(self.row.prepare, self._scale),
+            "topic": topic,
+            "partitions": self.row.partitions,
+            "verify": True,
+        }
+        if self._load(target, "fetch", options)["wrong"]:
+            raise BenchmarkError(f"{target.name} has gaps in what it stored of {topic}")
 
     def _delete(self, target: Target, topic: str) -> None:
         self._load(target, "delete", {"topic": topic})
