@@ -283,14 +283,14 @@ cdef class PartitionLog:
 
     cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept:
         cdef ProducerBatch batch
-        if info.producer_id < 0 or info.record_count <= 0:
-            return
+        if info.producer_id < 0 or info.base_sequence < 0 or info.record_count <= 0:
+            return  # also of a transaction's marker: it has a producer, and no sequence
         batch.first_sequence = info.base_sequence
         batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
         batch.base_offset = base_offset
         batch.last_offset_delta = info.last_offset_delta
         batch.timestamp = info.max_timestamp
-        # A table without room was refused by check_sequence; during recovery the newest win.
+        # There is room: check_sequence has seen to it. During recovery those found first have it.
         producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                          self.turn.now_ms)
 
