@@ -317,7 +317,7 @@ cdef class PartitionLog:
         """Write what is staged; then advance, or have the commit thread sync."""
         cdef int status
         self.is_dirty = False
-        if self.is_offline:
+        if self.is_offline or self.is_deleted:
             return
         status = self.write_staged()
         if self.staged_capacity > STAGED_MIN:
@@ -386,10 +386,10 @@ cdef class PartitionLog:
         cdef Segment sealed
         self.job_is_running = False
         self.close_folders()
+        if self.is_offline or self.is_deleted:
+            return
         if self.job.result < 0:
             self.fail(self.job.result)
-            return
-        if self.is_offline:
             return
         self.is_new = False
         if self.job.truncate_to >= 0:
@@ -426,8 +426,12 @@ cdef class PartitionLog:
         for offset, callback in waiting:
             if is_durable and offset > self.high_watermark:
                 self.callbacks.append((offset, callback))
-            else:
+                continue
+            try:
                 callback(is_durable)
+            except Exception:  # one waiter's failure is not the others'
+                logger.exception("callback of a log failed topic=%s partition=%d", self.topic,
+                                 self.partition)
 
     cdef void fail(self, int error) noexcept:
         """Take the log offline for good and tell everyone who waits for it."""
@@ -462,8 +466,9 @@ cdef class PartitionLog:
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Hand the waiter back through Turn.finished once its offset is visible."""
         waiter.next = NULL
-        if self.is_offline or waiter.offset <= self.high_watermark:
-            self.turn.finish(waiter, LOG_OFFLINE if self.is_offline else LOG_OK)
+        cdef bint is_lost = self.is_offline or self.is_deleted
+        if is_lost or waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
             return
         # Offsets are handed out in order, but a repeated batch waits for an older one.
         cdef AckWaiter* before
@@ -692,15 +697,16 @@ cdef class PartitionLog:
         copy = bytearray(batch)
         cursor.next = <const uint8_t*><char*>copy
         cursor.left = len(copy)
-        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0:
-            raise ValueError("append_internal takes exactly one batch of version 2")
+        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0 or (
+                info.last_offset_delta < 0):
+            raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
             raise StorageError(f"{self!r} is offline")
         return base_offset
 
     def when_durable(self, int64_t offset, callback):
         """Call back with True once the high watermark is at an offset, with False if it cannot."""
-        if self.is_offline:
+        if self.is_offline or self.is_deleted:
             callback(False)
         elif offset <= self.high_watermark:
             callback(True)
