@@ -154,9 +154,7 @@ class Topics:
         """Check that a topic may be created; RequestError says why not."""
         check_name(new.name)
         if new.name in self._by_name:
-            raise RequestError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists"
-            )
+            raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists")
         collision = self._colliding.get(_metric_name(new.name))
         if collision is not None:
             raise RequestError(

@@ -28,8 +28,8 @@ from dataclasses import replace
 
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
-    GroupDecision,
     DescribedMember,
+    GroupDecision,
     GroupDescription,
     GroupProtocol,
     GroupSettings,

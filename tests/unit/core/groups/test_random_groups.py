@@ -130,7 +130,7 @@ class Run:
 
     def sync(self, client: Client, choice: int) -> None:
         # A different split each time: only one of them may ever count in a generation.
-        shares: dict[str, bytes] = {member_id: b"" for member_id in client.leads}
+        shares: dict[str, bytes] = dict.fromkeys(client.leads, b"")
         for partition in range(PARTITIONS if client.leads else 0):
             member_id = client.leads[(partition + choice) % len(client.leads)]
             shares[member_id] += bytes([partition])

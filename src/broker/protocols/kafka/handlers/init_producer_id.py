@@ -16,9 +16,7 @@ async def handle(request: Request, session: Session) -> Fields:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     if body["transactional_id"] is not None:
         is_empty = not body["transactional_id"]
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST if is_empty else ErrorCode.UNSUPPORTED_VERSION
-        )
+        raise RequestError(ErrorCode.INVALID_REQUEST if is_empty else ErrorCode.UNSUPPORTED_VERSION)
     broker = session.broker
     try:
         producer_id = await broker.io_thread.run(broker.producer_ids.next_id)

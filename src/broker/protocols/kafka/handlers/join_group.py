@@ -33,7 +33,9 @@ def _command(request: Request, session: Session) -> JoinRequest:
         session_timeout_ms=body["session_timeout_ms"],
         rebalance_timeout_ms=body["rebalance_timeout_ms" if has_timeout else "session_timeout_ms"],
         protocol_type=body["protocol_type"],
-        protocols=tuple(GroupProtocol(each["name"], each["metadata"]) for each in body["protocols"]),
+        protocols=tuple(
+            GroupProtocol(each["name"], each["metadata"]) for each in body["protocols"]
+        ),
         requires_member_id=request.version >= _MEMBER_ID_REQUIRED_SINCE,
         supports_skip_assignment=request.version >= _SKIP_ASSIGNMENT_SINCE,
     )

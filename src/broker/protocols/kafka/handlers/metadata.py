@@ -80,7 +80,9 @@ def _wanted(request: Request, session: Session) -> list[Fields]:
     """What to answer for, each topic once, in the order asked."""
     if _is_all(request):
         return [{"name": topic.name, "topic_id": NO_ID} for topic in session.broker.topics]
-    return list({(each["name"], each["topic_id"]): each for each in request.body["topics"]}.values())
+    return list(
+        {(each["name"], each["topic_id"]): each for each in request.body["topics"]}.values()
+    )
 
 
 def _topic(

@@ -1,4 +1,4 @@
-"""SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol names."""
+"""SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol name."""
 
 from broker.core.groups.commands import SyncRequest
 from broker.core.session import Session
