@@ -34,6 +34,16 @@ $(VENV)/.check: $(VENV)/.test
 test: $(VENV)/.test
 	$(BIN)/python -m pytest tests
 
+# The programs that drive a real broker process, built apart so that nobody else waits for them.
+# BENCH='--help' says what it takes.
+bench: build
+	$(BIN)/cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DBROKER_BENCHMARKS=ON \
+		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+		-DCMAKE_MODULE_PATH=$(wildcard $(CURDIR)/$(VENV)/lib/python*/site-packages/cython_cmake/cmake) \
+		>build/bench.log
+	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
+	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
+
 clean:
 	rm -rf build dist $(VENV)
 	find src -name '*.so' -delete

@@ -51,9 +51,9 @@ class MemoryLog:
         else:
             self._callbacks.append((offset, callback))
 
-    def sync(self) -> None:
-        """Everything appended so far is durable."""
-        self.high_watermark = self.log_end_offset
+    def sync(self, end_offset: int | None = None) -> None:
+        """Everything appended so far is durable, or what stands below an offset."""
+        self.high_watermark = self.log_end_offset if end_offset is None else end_offset
         self._call_back(is_durable=True)
 
     def fail(self) -> None:

@@ -115,6 +115,7 @@ class Conversation:
             initial_rebalance_delay_ms=words.number("delay", 3_000),
             members_max=words.number("members_max", 1_000),
             metadata_bytes_max=words.number("metadata_bytes_max", 1 << 20),
+            offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
         self.shard = GroupShard(self.settings, lambda: words.text("room", "yes") == "yes")
 

@@ -57,9 +57,11 @@ cdef class Turn:
     cdef WatchOwner* woken_tail
     cdef public list events               # (kind, PartitionLog), drained by core/broker.py
     cdef public object schedule           # asks the loop for one more turn
+    cdef public object decompress         # (codec, payload) → records: bounded, may raise PeerError
     cdef bint is_running                  # a turn is going on: its end will see to everything
     cdef bint is_requested
 
+    cdef void forget(self, WatchOwner* owner) noexcept
     cdef bint has_work(self)
     cpdef request_end(self)
 
@@ -141,4 +143,4 @@ cdef class PartitionLog:
     cdef void call_back(self, bint is_durable)
     cdef Segment segment_of(self, int64_t offset)
     cdef Segment segment_after(self, Segment segment)
-    cdef object find_in_segment(self, Segment segment, int64_t timestamp, decompress)
+    cdef object find_in_segment(self, Segment segment, int64_t timestamp)

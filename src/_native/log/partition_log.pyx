@@ -61,7 +61,7 @@ import logging
 import os
 
 from broker._native.log import record_batch
-from broker.model.errors import StorageError
+from broker.model.errors import PeerError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +115,23 @@ cdef class Turn:
         else:
             self.finished_tail.next = waiter
         self.finished_tail = waiter
+
+    cdef void forget(self, WatchOwner* owner) noexcept:
+        """Take an owner that is about to end off the list of the woken."""
+        cdef WatchOwner* before = NULL
+        cdef WatchOwner* other = self.woken
+        if not owner.is_woken:
+            return
+        while other != owner:
+            before = other
+            other = other.woken_next
+        if before == NULL:
+            self.woken = owner.woken_next
+        else:
+            before.woken_next = owner.woken_next
+        if self.woken_tail == owner:
+            self.woken_tail = before
+        owner.is_woken = False
 
     cdef bint has_work(self):
         return self.dirty or self.finished != NULL or self.woken != NULL
@@ -714,19 +731,22 @@ cdef class PartitionLog:
         """How many producers the log remembers."""
         return self.producers.count
 
-    def find_timestamp(self, int64_t timestamp, decompress=None):
-        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79)."""
+    def find_timestamp(self, int64_t timestamp):
+        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79).
+
+        A batch whose records cannot be unpacked is answered with its first offset.
+        """
         cdef Segment segment
         for segment in self.segments:
             if segment.max_timestamp < timestamp or (
                     segment.base_offset >= self.high_watermark):
                 continue
-            found = self.find_in_segment(segment, timestamp, decompress)
+            found = self.find_in_segment(segment, timestamp)
             if found is not None:
                 return found
         return None
 
-    cdef object find_in_segment(self, Segment segment, int64_t timestamp, decompress):
+    cdef object find_in_segment(self, Segment segment, int64_t timestamp):
         cdef char path[PATH_SIZE]
         cdef int64_t offset
         segment.path(path, b".timeindex")
@@ -738,14 +758,17 @@ cdef class PartitionLog:
                 return None
             header = record_batch.header(batch)
             if header["max_timestamp"] >= timestamp:
-                for record in record_batch.iterate(batch, decompress):
-                    if record[1] >= timestamp and record[0] >= self.log_start_offset:
-                        return record[0], record[1]
+                try:
+                    for record in record_batch.iterate(batch, self.turn.decompress):
+                        if record[1] >= timestamp and record[0] >= self.log_start_offset:
+                            return record[0], record[1]
+                except PeerError:
+                    return header["base_offset"], header["base_timestamp"]
             offset = header["base_offset"] + header["last_offset_delta"] + 1
         return None
 
-    def find_max_timestamp(self, decompress=None):
+    def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
         cdef Segment segment
         newest = max((segment.max_timestamp for segment in self.segments), default=-1)
-        return self.find_timestamp(newest, decompress) if newest >= 0 else None
+        return self.find_timestamp(newest) if newest >= 0 else None

@@ -346,6 +346,7 @@ cdef class FetchSession:
 
     cdef void unpark(self) noexcept:
         self.owner.is_parked = False
+        self.turn.forget(&self.owner)
 
     cdef bint has_enough(self) noexcept:
         """Whether there is enough to answer before the deadline (KIP-74, min bytes)."""

@@ -13,6 +13,8 @@ of the wire look (Kafka's protocol guide and KIP-482):
                     size, value; unknown tags are skipped, values equal to the default not written
 """
 
+from cython cimport final
+
 from sys import intern
 
 cdef dict KINDS = {
@@ -23,6 +25,7 @@ cdef dict KINDS = {
 cdef int[9] FIXED_SIZE = [1, 2, 2, 4, 4, 8, 8, 16, 1]    # of INT8 to BOOL
 
 
+@final
 cdef class Field:
     """One field of one version: how its value is written, and what stands for a missing one."""
 
@@ -51,6 +54,7 @@ cdef class Field:
         return FIXED_SIZE[self.kind]
 
 
+@final
 cdef class Struct:
     """The fields of a struct, or of a whole message, in one version."""
 
@@ -77,6 +81,7 @@ cdef int _depth_below(Field field):
     return 0 if struct is None else struct.depth
 
 
+@final
 cdef class Program:
     """One version of one message; the title is what errors call it."""
 

@@ -91,9 +91,6 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
     cdef size_t left_after
     cdef Field field
     cdef uint32_t count
-    if decoder.cursor.left > 0 and decoder.cursor.next[0] == 0:
-        cursor_take(&decoder.cursor, 1)    # nearly always
-        return 0
     path_at(&decoder.path, NULL)
     count = take_varint(decoder, "a count of tagged fields")
     while count > 0:

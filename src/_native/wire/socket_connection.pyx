@@ -587,16 +587,19 @@ cdef class Poller:
                 return
             self.tell_time()
             self.turn.is_running = True
-            for i in range(count):
-                if events[i].data.fd == self.timer_fd:
-                    self.timer_armed_ms = -1
-                elif events[i].data.fd == self.turn.commit.event_fd:
-                    self.turn.take_synced()
-                else:
-                    connection = <Connection>self.connections.get(events[i].data.fd)
-                    if connection is not None:
-                        connection.on_event(events[i].events)
-            self.end_turn()
+            try:
+                for i in range(count):
+                    if events[i].data.fd == self.timer_fd:
+                        self.timer_armed_ms = -1
+                    elif events[i].data.fd == self.turn.commit.event_fd:
+                        self.turn.take_synced()
+                    else:
+                        connection = <Connection>self.connections.get(events[i].data.fd)
+                        if connection is not None:
+                            connection.on_event(events[i].events)
+                self.end_turn()
+            finally:
+                self.turn.is_running = False   # whatever went wrong, the next turn must come
 
     def tell_time(self):
         """Read the clocks: a turn is one moment."""
@@ -606,14 +609,17 @@ cdef class Poller:
     def end(self):
         """Flush, finish and send what was changed outside of the connections' own turn."""
         self.tell_time()
-        self.end_turn()
+        self.turn.is_running = True
+        try:
+            self.end_turn()
+        finally:
+            self.turn.is_running = False
 
     cdef void end_turn(self):
         cdef list touched
         cdef list slow
         cdef Connection connection
         cdef int rounds = 0
-        self.turn.is_running = True
         self.expire()
         # Serving a kept frame or a slow request can make new work; what is left after a few rounds
         # goes to the next turn.
@@ -661,17 +667,14 @@ cdef class Poller:
     cdef void wake_fetches(self):
         # Parked fetches whose logs have changed.
         cdef WatchOwner* owner = self.turn.woken
-        cdef WatchOwner* next_owner
         cdef Connection connection
-        self.turn.woken = self.turn.woken_tail = NULL
         while owner != NULL:
-            next_owner = owner.woken_next
-            owner.is_woken = False
+            self.turn.forget(owner)
             if owner.is_parked:
                 connection = <Connection>owner.object
                 if connection.parked.has_enough():
                     connection.answer_fetch()
-            owner = next_owner
+            owner = self.turn.woken
 
     cdef void expire(self):
         # Parked fetches that have waited long enough get what there is.

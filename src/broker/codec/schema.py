@@ -56,17 +56,6 @@ class Definition(NamedTuple):
 class Message:
     """One request, response, header or record in all its versions."""
 
-    __slots__ = (
-        "_definitions",
-        "_programs",
-        "_text",
-        "api_key",
-        "flexible",
-        "kind",
-        "name",
-        "versions",
-    )
-
     def __init__(self, kind: str, name: str, api_key: int | None, versions: str, text: str) -> None:
         """Keep the text of the fields; `versions` is the rest of the block's first line."""
         valid, _, flexible = versions.partition(" flex ")

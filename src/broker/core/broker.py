@@ -1,42 +1,29 @@
 """What the protocols and the server see of core: the parts, side by side, without logic."""
 
-from broker.core.coordinator import Coordinator
+from typing import NamedTuple
+
+from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.topics import Topics
+from broker.model.clock import Clock
 from broker.model.config import Config
 
 
-class Broker:
-    """The parts of a running broker."""
+class Broker(NamedTuple):
+    """The parts of a running broker, which the server has made, wired and loaded."""
 
-    __slots__ = (
-        "cluster_id",
-        "config",
-        "groups",
-        "growth",
-        "io_thread",
-        "node_id",
-        "producer_ids",
-        "topics",
-    )
+    config: Config
+    clock: Clock
+    cluster_id: str
+    io_thread: IoThread
+    topics: Topics
+    growth: Growth
+    groups: GroupCoordinator
+    producer_ids: ProducerIds
 
-    def __init__(
-        self,
-        config: Config,
-        cluster_id: str,
-        io_thread: IoThread,
-        topics: Topics,
-        groups: Coordinator,
-        producer_ids: ProducerIds,
-    ) -> None:
-        """Take the parts, which the server has made and loaded."""
-        self.config = config
-        self.node_id = config.integer("node.id")
-        self.cluster_id = cluster_id
-        self.io_thread = io_thread
-        self.topics = topics
-        self.groups = groups
-        self.producer_ids = producer_ids
-        self.growth = Growth()
+    @property
+    def node_id(self) -> int:
+        """The id under which clients know this broker."""
+        return self.config.integer("node.id")

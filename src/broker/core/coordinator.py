@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 # How much of a log one step of loading reads; between two steps the loop serves others.
 LOAD_STEP_BYTES = 1 << 20
-_CONTROL_BATCH = 1 << 5  # the bit in a batch's attributes
 
 RecordT = TypeVar("RecordT")
 ResponseT = TypeVar("ResponseT")
@@ -176,7 +175,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._load_is_waiting = True
             self._log.when_durable(self._load_end, self._load_on)
             return
-        for batch, next_offset in _data_batches(data):
+        for batch, next_offset in _batches(data):
             for _, _, key, value, _ in record_batch.iterate(batch):
                 record = None if key is None else self._format.decode(key, value)
                 if record is not None:
@@ -269,13 +268,11 @@ def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:
         _waiter(token).refuse(error)
 
 
-def _data_batches(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Each batch with the offset after it; of control batches and emptied ones only the offset."""
+def _batches(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Each batch with the offset after it; compaction leaves gaps, and batches without records."""
     position = 0
     while position < len(data):
         header = record_batch.header(data, position)
         end = position + header["size"]
-        is_control = bool(header["attributes"] & _CONTROL_BATCH)
-        next_offset = header["base_offset"] + header["last_offset_delta"] + 1
-        yield b"" if is_control else data[position:end], next_offset
+        yield data[position:end], header["base_offset"] + header["last_offset_delta"] + 1
         position = end

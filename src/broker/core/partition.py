@@ -1,11 +1,32 @@
-"""A partition's log as core uses it, and waiting for one: until durable, or until it grows."""
+"""What is decided about a partition: what it accepts, and who waits for it to grow.
+
+The bytes and the hot state are the native log's. Of a batch's header (Kafka's record batch v2)
+three fields are looked at here:
+
+    16 magic (int8)   17 CRC-32C of all that follows   21 attributes (int16)
+    27 base timestamp (int64)   35 max timestamp (int64)   61 end of the header
+"""
 
 from asyncio import Future, get_running_loop
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from struct import Struct
+from typing import NamedTuple, Protocol
 
+from broker._native.kernel.crc32c import crc32c
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.topic_config import TopicConfig
+
+MAGIC = 2
+MAGIC_POSITION = 16
+ATTRIBUTES_POSITION = 21
+BATCH_HEADER_BYTES = 61
+_CRC_POSITION = 17
+_TIMESTAMPS_POSITION = 27
+_LOG_APPEND_TIME = 0x08
+_CRC = Struct(">I")
+_TIMESTAMPS = Struct(">qq")
+_MAX_TIMESTAMP = Struct(">q")
 
 
 class Log(Protocol):
@@ -39,11 +60,11 @@ class Log(Protocol):
     def is_offline(self) -> bool:
         """Whether the disk failed under this log; it stays offline for good."""
 
-    def append(self, records: bytes) -> tuple[int, int, int]:
-        """Append a client's batch: Kafka's error number, base offset, append time or -1."""
+    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
+        """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
 
-    def read(self, offset: int, max_bytes: int, committed: bool) -> bytes:  # noqa: FBT001
-        """Whole batches from the one that holds `offset`; at least one if any is readable."""
+    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
+        """Whole batches from the one that holds `offset` on, up to the high watermark."""
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         """Call back once the high watermark is at `offset`: True; False if the log failed."""
@@ -56,6 +77,76 @@ class Log(Protocol):
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to the given one, and where it ended; (-1, -1) for none."""
+
+
+class Appended(NamedTuple):
+    """Where a batch stands."""
+
+    base_offset: int
+    end_offset: int  # exclusive; acknowledged once the high watermark is here
+    append_time_ms: int  # -1: the records keep their producer's time
+
+
+# What the native append found wrong: BatchStatus, SequenceStatus and LogStatus by kind and number.
+_REFUSALS = {
+    ("batch", 1): ErrorCode.INVALID_RECORD,  # empty
+    ("batch", 2): ErrorCode.CORRUPT_MESSAGE,  # truncated
+    ("batch", 3): ErrorCode.INVALID_RECORD,  # a second batch follows
+    ("batch", 4): ErrorCode.INVALID_RECORD,  # magic is not 2
+    ("batch", 5): ErrorCode.CORRUPT_MESSAGE,  # checksum
+    ("batch", 6): ErrorCode.INVALID_RECORD,  # counts
+    ("batch", 7): ErrorCode.INVALID_RECORD,  # unknown codec, or a client's control batch
+    ("sequence", 2): ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
+    ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # no room for one more producer
+    ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Appended:
+    """Append a client's batch as its topic is configured; RequestError says why it is refused."""
+    append_time_ms = -1
+    if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
+        if len(records) > config.integer("segment.bytes"):
+            raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)
+        if config.text("message.timestamp.type") == "LogAppendTime":
+            append_time_ms = now_ms
+            records = _stamp(records, now_ms)
+        else:
+            _check_timestamps(config, records, now_ms)
+    status, base_offset = log.append(records)
+    match status:
+        case 0:
+            return Appended(base_offset, log.log_end_offset, append_time_ms)
+        case ("duplicate", int(end_offset)):
+            return Appended(base_offset, end_offset, append_time_ms)
+        case ("size", int(size_max)):
+            message = f"the batch has {len(records)} bytes, max.message.bytes is {size_max}"
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, message)
+        case (str(kind), int(number)):
+            raise RequestError(_REFUSALS[kind, number])
+    raise AssertionError(f"{log!r}: append returned {status!r}")
+
+
+def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:
+    """Compare the batch's bounds, which its producer wrote, with what the topic accepts."""
+    base, latest = _TIMESTAMPS.unpack_from(records, _TIMESTAMPS_POSITION)
+    before = config.integer("message.timestamp.before.max.ms")
+    after = config.integer("message.timestamp.after.max.ms")
+    if base != -1 and (now_ms - base > before or latest - now_ms > after):
+        raise RequestError(ErrorCode.INVALID_TIMESTAMP)
+
+
+def _stamp(records: bytes, now_ms: int) -> bytes:
+    """Give every record of a sound batch the time of its append: the only change under the CRC."""
+    (crc,) = _CRC.unpack_from(records, _CRC_POSITION)
+    if crc32c(records[ATTRIBUTES_POSITION:]) != crc:
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE)
+    stamped = bytearray(records)
+    stamped[ATTRIBUTES_POSITION + 1] |= _LOG_APPEND_TIME
+    _MAX_TIMESTAMP.pack_into(stamped, _TIMESTAMPS_POSITION + 8, now_ms)
+    _CRC.pack_into(stamped, _CRC_POSITION, crc32c(bytes(stamped[ATTRIBUTES_POSITION:])))
+    return bytes(stamped)
 
 
 def check_leader_epoch(log: Log, current_leader_epoch: int) -> None:
@@ -85,7 +176,7 @@ async def wait_durable(log: Log, offset: int) -> bool:
         return True
     durable: Future[bool] = get_running_loop().create_future()
 
-    def finish(is_durable: bool) -> None:  # noqa: FBT001 - the log's callback
+    def finish(is_durable: bool) -> None:
         if not durable.done():  # a closed connection has cancelled it
             durable.set_result(is_durable)
 
@@ -128,7 +219,7 @@ class Growth:
             log.when_durable(log.high_watermark + 1, partial(self._grew, log))
         return waiters
 
-    def _grew(self, log: Log, _is_durable: bool) -> None:  # noqa: FBT001 - the log's callback
+    def _grew(self, log: Log, _is_durable: bool) -> None:
         for woken in self._waiting.pop(log, ()):
             _wake(woken)
 

@@ -14,7 +14,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
 from broker.core.io_thread import IoThread
 from broker.core.partition import Log
@@ -33,7 +33,14 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
 
-_T = TypeVar("_T")
+# As Kafka creates it, and in one more respect as its readers expect: what a group was told is
+# still true after a power cut.
+_OFFSETS_CONFIG = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(100 << 20),
+    "polylog.durability": "group-commit",
+}
 
 DEFAULT = -1  # Kafka's "as the broker is configured", for partitions and replication factor
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
@@ -120,8 +127,9 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
         self._partition_count = 0
+        self._on_delete: list[Callable[[str], None]] = []
         self._changes = asyncio.Lock()  # one create or delete at a time
-        self._running: set[asyncio.Future[Topic] | asyncio.Future[None]] = set()
+        self._running: set[asyncio.Task[Topic]] = set()
 
     def __iter__(self) -> Iterator[Topic]:
         """Every topic, by name."""
@@ -134,6 +142,10 @@ class Topics:
     def by_id(self, topic_id: bytes) -> Topic | None:
         """The topic with that id."""
         return self._by_id.get(topic_id)
+
+    def when_deleted(self, callback: Callable[[str], None]) -> None:
+        """Call back with the name of each topic that has been deleted."""
+        self._on_delete.append(callback)
 
     async def load(self) -> None:
         """Open the logs of every topic that the store knows."""
@@ -174,10 +186,20 @@ class Topics:
 
     async def get_or_create(self, name: str) -> Topic:
         """The topic of that name, created with the broker's defaults if it does not exist."""
+        return await self._get_or_create(NewTopic(name))
+
+    async def offsets_topic(self) -> Topic:
+        """The topic that groups live in, with Kafka's own settings; acks wait for the disk."""
+        partitions = self._config.integer("offsets.topic.num.partitions")
+        return await self._get_or_create(
+            NewTopic(OFFSETS_TOPIC, partitions, config=_OFFSETS_CONFIG)
+        )
+
+    async def _get_or_create(self, new: NewTopic) -> Topic:
         try:
-            return self._by_name.get(name) or await self.create(NewTopic(name))
+            return self._by_name.get(new.name) or await self.create(new)
         except RequestError as error:
-            existing = self._by_name.get(name)  # somebody else was faster
+            existing = self._by_name.get(new.name)  # somebody else was faster
             if existing is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             return existing
@@ -186,9 +208,9 @@ class Topics:
         """Delete a topic, its configuration and its records."""
         await self._to_its_end(self._delete(topic))
 
-    async def _to_its_end(self, change: Coroutine[None, None, _T]) -> _T:
+    async def _to_its_end(self, change: Coroutine[None, None, Topic]) -> Topic:
         """A change that has begun ends, even when the connection that asked for it is gone."""
-        task = asyncio.ensure_future(change)
+        task = asyncio.create_task(change)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
@@ -208,7 +230,7 @@ class Topics:
                 raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             return self._publish(plan, topic_id, logs)
 
-    async def _delete(self, topic: Topic) -> None:
+    async def _delete(self, topic: Topic) -> Topic:
         async with self._changes:
             if self._by_id.get(topic.topic_id) is not topic:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -216,6 +238,9 @@ class Topics:
             self._withdraw(topic)
             for log in topic.logs:
                 self._delete_log(log)
+            for callback in self._on_delete:
+                callback(topic.name)
+            return topic
 
     def _partitions_of(self, new: NewTopic) -> int:
         if new.assignments:
@@ -353,7 +378,10 @@ def _parse_topic(entry: metadata.KeyValue) -> tuple[bytes, int]:
 def _parse_config(value: bytes | None) -> dict[str, str]:
     if value is None:
         return {}
-    match json.loads(value):
-        case {"version": 1, "config": dict(own)}:
-            return {str(name): str(text) for name, text in own.items()}
+    try:
+        match json.loads(value):
+            case {"version": 1, "config": dict(own)}:
+                return {str(name): str(text) for name, text in own.items()}
+    except ValueError:
+        pass  # the same message as for a wrong shape
     raise StorageError(f"the metadata store holds a damaged topic configuration: {value!r}")

@@ -16,7 +16,7 @@ from broker._native.log.partition_log import OFFLINE, ROLLED, PartitionLog, Turn
 from broker._native.log.topic_table import TopicTable
 from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.socket_connection import Poller
-from broker.codec import schema
+from broker.codec import compression, schema
 from broker.core.broker import Broker
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
@@ -78,6 +78,10 @@ class _Process:
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
+        self._turn.decompress = partial(
+            compression.decompress,
+            size_max=limits.decompressed_bytes_max(config.integer("message.max.bytes")),
+        )
         self._table = TopicTable()
         self._poller = self._make_poller()
         self._partitions = Partitions(
@@ -231,6 +235,7 @@ class _Process:
                 offset, content = log.producer_snapshot()
                 await self._on_disk(partial(self._partitions.write_snapshot, log, offset, content))
             elif kind == OFFLINE:
+                self._tick_groups()  # who waits in a group of this log is told now
                 await self._on_disk(self._log_dir.probe)
 
     async def _write_checkpoint(self) -> None:

@@ -1,5 +1,7 @@
 from collections.abc import Iterable
+from typing import final
 
+@final
 class Field:
     def __init__(
         self,
@@ -13,6 +15,7 @@ class Field:
         struct: Struct | None = None,
     ) -> None: ...
 
+@final
 class Struct:
     def __init__(
         self,
@@ -23,5 +26,6 @@ class Struct:
         is_flexible: bool,
     ) -> None: ...
 
+@final
 class Program:
     def __init__(self, title: str, root: Struct) -> None: ...

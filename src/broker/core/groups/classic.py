@@ -185,7 +185,7 @@ class ClassicGroup:
             return True
         expected = self.image.protocol_type if self._room is None else self._room.protocol_type
         return request.protocol_type == expected and any(
-            all(other.supports(name) for other in others) for name in names
+            all(name in other.names for other in others) for name in names
         )
 
     def _is_full_for(self, request: JoinRequest) -> bool:

@@ -27,7 +27,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 class Presence:
     """What is known of a living member beside its record."""
 
-    __slots__ = ("is_new", "metadata_bytes", "protocols", "session_deadline_ms")
+    __slots__ = ("is_new", "metadata_bytes", "names", "protocols", "session_deadline_ms")
 
     def __init__(
         self,
@@ -44,11 +44,8 @@ class Presence:
     def offer(self, protocols: tuple[GroupProtocol, ...]) -> None:
         """Keep what the member can take part in, and what that weighs against the limit."""
         self.protocols = protocols
+        self.names = frozenset(protocol.name for protocol in protocols)
         self.metadata_bytes = sum(len(protocol.metadata) for protocol in protocols)
-
-    def supports(self, name: str) -> bool:
-        """Whether the member can take part in this protocol."""
-        return any(protocol.name == name for protocol in self.protocols)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """What one Kafka API is: a key, a name, versions, and one function."""
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.core.session import Session
 from broker.model.errors import RequestError
@@ -10,6 +11,9 @@ from broker.protocols.kafka import errors
 # A decoded message: Kafka's field names in snake_case, as the schema tables have them. What the
 # values are is the tables' fact, not Python's. A response may hold fields that its version lacks.
 Fields: TypeAlias = dict[str, Any]
+
+
+_T = TypeVar("_T")
 
 
 class Request(NamedTuple):
@@ -25,12 +29,28 @@ Response: TypeAlias = Fields | None
 Handler: TypeAlias = Callable[[Request, Session], Response | Awaitable[Response]]
 
 
-def refuse(_request: Request, error: RequestError) -> Fields:
-    """The response of an API whose error stands at the top level."""
-    return {
-        "error_code": errors.number(error.code),
-        "error_message": error.message or errors.message(error.code),
-    }
+def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Awaitable[Fields]:
+    """The response that a result becomes: at once where core has already answered."""
+    return fields(future.result()) if future.done() else _later(future, fields)
+
+
+async def _later(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields:
+    return fields(await future)
+
+
+def refuse(error: RequestError) -> Fields:
+    """The response of an API whose error stands at the top level, without a text."""
+    return {"error_code": errors.number(error.code)}
+
+
+def refuse_with_message(error: RequestError) -> Fields:
+    """The response of an API that has room for a text."""
+    return {"error_code": errors.number(error.code), "error_message": message(error)}
+
+
+def message(error: RequestError) -> str | None:
+    """What was said about an error, else what is always said."""
+    return error.message or errors.message(error.code)
 
 
 class Api(NamedTuple):
@@ -41,4 +61,4 @@ class Api(NamedTuple):
     versions: range  # advertised; exclusive at the end, like every range of Python
     handle: Handler
     # What a RequestError that escapes the handler is answered with.
-    refuse: Callable[[Request, RequestError], Fields] = refuse
+    refuse: Callable[[RequestError], Fields] = refuse

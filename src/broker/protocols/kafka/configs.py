@@ -23,9 +23,15 @@ def entry_fields(entry: ConfigEntry, *, is_read_only: bool) -> Fields:
         "name": entry.name,
         "value": entry.text,
         "read_only": is_read_only,
-        "is_default": entry.source is Source.DEFAULT,
         "config_source": _SOURCES[entry.source],
         "is_sensitive": False,
+    }
+
+
+def description_fields(entry: ConfigEntry) -> Fields:
+    """What DescribeConfigs tells beside that."""
+    return {
+        "is_default": entry.source is Source.DEFAULT,
         "config_type": _TYPES[entry.kind],
     }
 

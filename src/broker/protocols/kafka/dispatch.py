@@ -53,7 +53,7 @@ def _encode(api: Api, version: int, response: Response) -> Answer:
 def _failure(api: Api, request: Request, error: Exception) -> Fields:
     """The response to an error that has one; every other error closes the connection."""
     if isinstance(error, RequestError):
-        return api.refuse(request, error)
+        return api.refuse(error)
     if isinstance(error, PeerError):
         raise error
     _log.error("request_failed api=%s version=%d", api.name, request.version, exc_info=error)

@@ -154,6 +154,9 @@ _ERRORS: dict[ErrorCode, tuple[int, bool, str]] = {
     _E.CONTROLLER_ID_NOT_REGISTERED: (136, False, "no controller is registered with this id"),
 }
 
+# Said with UNSUPPORTED_VERSION, which makes every client give up at once and say why.
+NO_TRANSACTIONS = "this broker does not support transactions yet"
+
 
 def number(code: ErrorCode) -> int:
     """The number that a response carries."""

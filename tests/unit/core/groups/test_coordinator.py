@@ -130,16 +130,29 @@ def test_a_read_waits_for_what_it_has_seen(world: World) -> None:
     assert found.offset == 5
 
 
+def test_only_what_is_durable_is_answered(world: World) -> None:
+    world.log.syncs = False
+    first, second = world.commit(5), world.commit(6)
+
+    world.log.sync(1)
+
+    assert first.done()
+    assert not second.done()
+    world.log.sync(2)
+    assert second.done()
+
+
 def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: World) -> None:
-    world.commit(5)
     world.log.syncs = False
     first = world.commit(6)
     world.coordinator.topic_deleted("t")
-
     answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
-    world.log.sync()
 
+    world.log.sync(1)
     assert first.done()
+    assert not answer.done()
+    world.log.sync(2)
+
     assert answer.result().topics == {}
 
 

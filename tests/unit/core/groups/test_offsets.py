@@ -45,3 +45,11 @@ def test_a_group_that_holds_all_the_offsets_it_may_can_still_move_them() -> None
 
     assert errors == ["INVALID_COMMIT_OFFSET_SIZE", "NONE"]
     assert offsets.of_group("g")["t"][1].offset == 2
+
+
+def test_the_limit_holds_within_one_commit() -> None:
+    offsets = CommittedOffsets(SETTINGS)
+
+    errors = commit(offsets, *(OffsetToCommit("t", partition, 1) for partition in range(3)))
+
+    assert errors == ["NONE", "NONE", "INVALID_COMMIT_OFFSET_SIZE"]

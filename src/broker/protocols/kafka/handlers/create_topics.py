@@ -11,7 +11,7 @@ from broker.core.topics import NewTopic, Plan
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.configs import entry_fields
 
 
@@ -21,17 +21,17 @@ async def handle(request: Request, session: Session) -> Fields:
     count = Counter(each["name"] for each in wanted)
     by_name = {each["name"]: each for each in wanted}
     results = []
-    for each in by_name.values():
+    for name, each in by_name.items():
         try:
-            if count[each["name"]] > 1:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            results.append(await _create(request, session, each))
+            results.append(await _create(request, session, each, is_twice=count[name] > 1))
         except RequestError as error:
-            results.append(_refused(each["name"], error))
+            results.append(_refused(name, error))
     return {"topics": results}
 
 
-async def _create(request: Request, session: Session, wanted: Fields) -> Fields:
+async def _create(request: Request, session: Session, wanted: Fields, *, is_twice: bool) -> Fields:
+    if is_twice:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     topics = session.broker.topics
     new = NewTopic(
         wanted["name"],
@@ -49,8 +49,8 @@ async def _create(request: Request, session: Session, wanted: Fields) -> Fields:
 def _assignments(wanted: list[Fields]) -> dict[int, list[int]]:
     assignments = {each["partition_index"]: each["broker_ids"] for each in wanted}
     if len(assignments) < len(wanted):
-        message = "the assignment names a partition twice"
-        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        text = "the assignment names a partition twice"
+        raise RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return assignments
 
 
@@ -59,6 +59,7 @@ def _created(plan: Plan, topic_id: bytes) -> Fields:
         "name": plan.name,
         "topic_id": topic_id,
         "error_code": 0,
+        "error_message": None,
         "num_partitions": plan.partitions,
         "replication_factor": 1,
         "configs": [entry_fields(entry, is_read_only=False) for entry in plan.config.describe()],
@@ -70,7 +71,7 @@ def _refused(name: str, error: RequestError) -> Fields:
         "name": name,
         "topic_id": NO_ID,
         "error_code": errors.number(error.code),
-        "error_message": error.message or errors.message(error.code),
+        "error_message": message(error),
         "configs": None,
     }
 

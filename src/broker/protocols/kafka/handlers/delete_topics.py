@@ -11,7 +11,7 @@ from broker.core.topics import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.lookup import topic_by_id, topic_by_name
 
 _DISABLED_SINCE = 3
@@ -28,9 +28,8 @@ async def handle(request: Request, session: Session) -> Fields:
     responses = []
     for (name, topic_id), times in count.items():
         try:
-            if times > 1:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            topic = _deletable(request, session, name, topic_id)
+            _check_request(request, session, times)
+            topic = _find(session, name, topic_id)
             await session.broker.topics.delete(topic)
             responses.append({"name": topic.name, "topic_id": topic.topic_id, "error_code": 0})
         except RequestError as error:
@@ -38,12 +37,17 @@ async def handle(request: Request, session: Session) -> Fields:
     return {"responses": responses}
 
 
-def _deletable(request: Request, session: Session, name: str | None, topic_id: bytes) -> Topic:
+def _check_request(request: Request, session: Session, times: int) -> None:
+    if times > 1:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     if not session.broker.config.flag("delete.topic.enable"):
         is_known = request.version >= _DISABLED_SINCE
         raise RequestError(
             ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         )
+
+
+def _find(session: Session, name: str | None, topic_id: bytes) -> Topic:
     topics = session.broker.topics
     if name is None:
         topic = topic_by_id(topics, topic_id)
@@ -61,7 +65,7 @@ def _refused(name: str | None, topic_id: bytes, error: RequestError) -> Fields:
         "name": name,
         "topic_id": topic_id,
         "error_code": errors.number(error.code),
-        "error_message": error.message or errors.message(error.code),
+        "error_message": message(error),
     }
 
 

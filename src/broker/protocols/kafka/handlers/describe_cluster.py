@@ -2,7 +2,7 @@
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED
 
 _BROKERS = 1
@@ -19,6 +19,8 @@ def handle(request: Request, session: Session) -> Fields:
         raise RequestError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
     is_asked = request.body["include_cluster_authorized_operations"]
     return {
+        "error_code": 0,
+        "error_message": None,
         "endpoint_type": endpoint_type,
         "cluster_id": broker.cluster_id,
         "controller_id": broker.node_id,
@@ -35,4 +37,4 @@ def handle(request: Request, session: Session) -> Fields:
     }
 
 
-API = Api(60, "DescribeCluster", range(3), handle)
+API = Api(60, "DescribeCluster", range(3), handle, refuse_with_message)

@@ -10,8 +10,8 @@ from broker.core.session import Session
 from broker.model.config import ConfigEntry
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.configs import entry_fields, synonym_fields
+from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.configs import description_fields, entry_fields, synonym_fields
 from broker.protocols.kafka.lookup import topic_by_name
 
 
@@ -31,6 +31,7 @@ def handle(request: Request, session: Session) -> Fields:
 def _result(request: Request, session: Session, wanted: Fields) -> Fields:
     answer: Fields = {
         "error_code": 0,
+        "error_message": None,
         "resource_type": wanted["resource_type"],
         "resource_name": wanted["resource_name"],
         "configs": [],
@@ -39,7 +40,7 @@ def _result(request: Request, session: Session, wanted: Fields) -> Fields:
         entries = _entries(session, wanted["resource_type"], wanted["resource_name"])
     except RequestError as error:
         answer["error_code"] = errors.number(error.code)
-        answer["error_message"] = error.message or errors.message(error.code)
+        answer["error_message"] = message(error)
         return answer
     keys = wanted["configuration_keys"]
     is_read_only = wanted["resource_type"] == _Resource.BROKER
@@ -56,18 +57,18 @@ def _entries(session: Session, resource_type: int, name: str) -> list[ConfigEntr
     if resource_type == _Resource.TOPIC:
         return topic_by_name(broker.topics, name).config.describe()
     if resource_type != _Resource.BROKER:
-        message = f"resource type {resource_type} has no configuration here"
-        raise RequestError(ErrorCode.INVALID_REQUEST, message)
+        text = f"resource type {resource_type} has no configuration here"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
     if not name:
         return []  # the cluster's dynamic defaults, of which there are none
     if name != str(broker.node_id):
-        message = f"this is broker {broker.node_id}, not {name}"
-        raise RequestError(ErrorCode.INVALID_REQUEST, message)
+        text = f"this is broker {broker.node_id}, not {name}"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
     return broker.config.describe()
 
 
 def _config(request: Request, entry: ConfigEntry, *, is_read_only: bool) -> Fields:
-    fields = entry_fields(entry, is_read_only=is_read_only)
+    fields = {**entry_fields(entry, is_read_only=is_read_only), **description_fields(entry)}
     if request.body["include_synonyms"]:
         fields["synonyms"] = synonym_fields(entry)
     if request.body["include_documentation"]:

@@ -1,12 +1,14 @@
 """Heartbeat, v0-4. v1 throttle time; v3 static members (KIP-345); v4 flexible."""
 
+from collections.abc import Awaitable
+
 from broker.core.groups.commands import HeartbeatRequest
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, then
 
 
-async def handle(request: Request, session: Session) -> Fields:
+def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     """Keep a member's session alive."""
     body = request.body
     command = HeartbeatRequest(
@@ -15,7 +17,9 @@ async def handle(request: Request, session: Session) -> Fields:
         instance_id=body["group_instance_id"],
         generation=body["generation_id"],
     )
-    return {"error_code": errors.number(await session.broker.groups.heartbeat(command))}
+    return then(
+        session.broker.groups.heartbeat(command), lambda code: {"error_code": errors.number(code)}
+    )
 
 
 API = Api(12, "Heartbeat", range(5), handle)

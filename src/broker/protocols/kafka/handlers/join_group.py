@@ -4,10 +4,12 @@ v5 static members (KIP-345); v6 flexible; v7 protocol type in the answer; v8 rea
 v9 skip_assignment (KIP-814).
 """
 
+from collections.abc import Awaitable
+
 from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, then
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBER_ID_REQUIRED_SINCE = 4
@@ -15,10 +17,10 @@ _NULL_PROTOCOL_SINCE = 7
 _SKIP_ASSIGNMENT_SINCE = 9
 
 
-async def handle(request: Request, session: Session) -> Fields:
+def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     """Wait with the other members for the next generation."""
-    response = await session.broker.groups.join(_command(request, session))
-    return _fields(request.version, response)
+    joined = session.broker.groups.join(_command(request, session))
+    return then(joined, lambda response: _fields(request.version, response))
 
 
 def _command(request: Request, session: Session) -> JoinRequest:

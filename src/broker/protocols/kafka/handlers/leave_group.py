@@ -3,16 +3,18 @@
 v4 flexible; v5 reason (KIP-800). Below v3 the one member's error is the request's.
 """
 
-from broker.core.groups.commands import LeaveRequest, LeavingMember
+from collections.abc import Awaitable
+
+from broker.core.groups.commands import LeaveRequest, LeaveResponse, LeavingMember
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, then
 
 _BATCHED_SINCE = 3
 
 
-async def handle(request: Request, session: Session) -> Fields:
+def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     """Take members out of their group."""
     body = request.body
     is_batched = request.version >= _BATCHED_SINCE
@@ -21,7 +23,13 @@ async def handle(request: Request, session: Session) -> Fields:
         LeavingMember(each["member_id"], each["group_instance_id"] if is_batched else None)
         for each in members
     )
-    response = await session.broker.groups.leave(LeaveRequest(body["group_id"], leaving))
+    left = session.broker.groups.leave(LeaveRequest(body["group_id"], leaving))
+    return then(left, lambda response: _fields(response, leaving, is_batched=is_batched))
+
+
+def _fields(
+    response: LeaveResponse, leaving: tuple[LeavingMember, ...], *, is_batched: bool
+) -> Fields:
     if response.error is not ErrorCode.NONE:
         return {"error_code": errors.number(response.error)}
     if not is_batched:

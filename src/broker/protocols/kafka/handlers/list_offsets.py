@@ -74,14 +74,19 @@ def _answer(
 ) -> Fields:
     index = wanted["partition_index"]
     try:
-        if is_twice:
-            raise RequestError(ErrorCode.INVALID_REQUEST)
-        log = log_of(topic_by_name(session.broker.topics, name), index)
-        check_leader_epoch(log, wanted["current_leader_epoch"])
+        log = _log(session, name, wanted, is_twice=is_twice)
         found = _find(request, log, wanted["timestamp"])
     except RequestError as error:
         return {"partition_index": index, "error_code": errors.number(error.code)}
     return {"partition_index": index, "error_code": 0, **found._asdict()}
+
+
+def _log(session: Session, name: str, wanted: Fields, *, is_twice: bool) -> Log:
+    if is_twice:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
+    log = log_of(topic_by_name(session.broker.topics, name), wanted["partition_index"])
+    check_leader_epoch(log, wanted["current_leader_epoch"])
+    return log
 
 
 def _find(request: Request, log: Log, timestamp: int) -> _Found:

@@ -34,7 +34,7 @@ async def handle(request: Request, session: Session) -> Response:
     broker = session.broker
     is_cluster_asked = request.body["include_cluster_authorized_operations"]
     return {
-        "brokers": [broker_fields(session)],
+        "brokers": [_broker(session)],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.node_id,
         "topics": topics,
@@ -42,8 +42,8 @@ async def handle(request: Request, session: Session) -> Response:
     }
 
 
-def broker_fields(session: Session) -> Fields:
-    """This broker, under the address of the listener that the request came to."""
+def _broker(session: Session) -> Fields:
+    """The address is that of the listener that the request came to."""
     return {
         "node_id": session.broker.node_id,
         "host": session.listener_host,
@@ -88,24 +88,29 @@ def _wanted(request: Request, session: Session) -> list[Fields]:
 def _topic(
     request: Request, session: Session, wanted: Fields, refused: dict[str, RequestError]
 ) -> Fields:
-    topics = session.broker.topics
     try:
-        if wanted["name"] in refused:
-            raise refused[wanted["name"]]
-        if _is_by_id(request, wanted):
-            topic = topic_by_id(topics, wanted["topic_id"])
-        elif wanted["name"] is None:
-            raise RequestError(ErrorCode.INVALID_REQUEST)
-        else:
-            topic = topic_by_name(topics, wanted["name"])
+        topic = _find(request, session, wanted, refused)
     except RequestError as error:
-        is_nameless = request.version < _LOOKUP_BY_ID_SINCE and wanted["name"] is None
+        has_null = request.version >= _LOOKUP_BY_ID_SINCE
         return {
             "error_code": errors.number(error.code),
-            "name": "" if is_nameless else wanted["name"],
+            "name": wanted["name"] if has_null else wanted["name"] or "",
             "topic_id": wanted["topic_id"],
         }
     return _known_topic(request, session, topic)
+
+
+def _find(
+    request: Request, session: Session, wanted: Fields, refused: dict[str, RequestError]
+) -> Topic:
+    topics = session.broker.topics
+    if _is_by_id(request, wanted):
+        return topic_by_id(topics, wanted["topic_id"])
+    if wanted["name"] is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
+    if wanted["name"] in refused:
+        raise refused[wanted["name"]]
+    return topic_by_name(topics, wanted["name"])
 
 
 def _known_topic(request: Request, session: Session, topic: Topic) -> Fields:

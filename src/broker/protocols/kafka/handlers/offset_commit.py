@@ -4,18 +4,20 @@ v3 throttle time; v6 leader epoch (KIP-320); v7 static members (KIP-345); v8 fle
 epochs (KIP-848); v10 topic ids. v0 went to ZooKeeper once and is stored like every other here.
 """
 
-from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from collections.abc import Awaitable
+
+from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.session import Session
 from broker.core.topics import Topic
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, then
 from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
 
 _TOPIC_IDS_SINCE = 10
 
 
-async def handle(request: Request, session: Session) -> Fields:
+def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     """Commit what belongs to existing partitions; the others get their own error."""
     body = request.body
     answers: list[Fields] = []
@@ -31,19 +33,26 @@ async def handle(request: Request, session: Session) -> Fields:
                 committed.append(answer)
             except RequestError as error:
                 answer["error_code"] = errors.number(error.code)
-        answers.append({**topic, "partitions": partitions})
-    if offsets:
-        command = CommitRequest(
-            group_id=body["group_id"],
-            member_id=body["member_id"],
-            instance_id=body["group_instance_id"],
-            generation=body["generation_id_or_member_epoch"],
-            offsets=tuple(offsets),
+        answers.append(
+            {"name": topic["name"], "topic_id": topic["topic_id"], "partitions": partitions}
         )
-        response = await session.broker.groups.commit(command)
-        for answer, code in zip(committed, response.errors, strict=True):
+    response = {"topics": answers}
+    if not offsets:
+        return response
+    command = CommitRequest(
+        group_id=body["group_id"],
+        member_id=body["member_id"],
+        instance_id=body["group_instance_id"],
+        generation=body["generation_id_or_member_epoch"],
+        offsets=tuple(offsets),
+    )
+
+    def finish(result: CommitResponse) -> Fields:
+        for answer, code in zip(committed, result.errors, strict=True):
             answer["error_code"] = errors.number(code)
-    return {"topics": answers}
+        return response
+
+    return then(session.broker.groups.commit_offsets(command), finish)
 
 
 def _topic(request: Request, session: Session, wanted: Fields) -> Topic:

@@ -5,11 +5,14 @@ v9 member epoch (KIP-848); v10 topic ids. An unknown group, topic or partition h
 error: librdkafka depends on it.
 """
 
+from typing import NamedTuple
+
 from broker.core.groups.commands import FetchOffsetsRequest, FetchOffsetsResponse
 from broker.core.groups.records import CommittedOffset
 from broker.core.session import Session
 from broker.core.topics import Topics
 from broker.model.errors import ErrorCode
+from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 
@@ -17,52 +20,73 @@ _BATCHED_SINCE = 8
 _TOPIC_IDS_SINCE = 10
 
 
+class _Asked(NamedTuple):
+    """A topic whose offsets are asked for."""
+
+    name: str | None  # None: an id that no topic has
+    topic_id: bytes
+    partitions: list[int]
+
+
 async def handle(request: Request, session: Session) -> Fields:
     """Answer for one group, or for each of several."""
     if request.version < _BATCHED_SINCE:
         return await _group(request, session, request.body)
-    return {"groups": [await _group(request, session, each) for each in request.body["groups"]]}
+    groups = [
+        {"group_id": each["group_id"], **await _group(request, session, each)}
+        for each in request.body["groups"]
+    ]
+    return {"groups": groups}
 
 
 async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
-    topics = session.broker.topics
-    asked = wanted["topics"]
-    if asked is not None and request.version >= _TOPIC_IDS_SINCE:
-        asked = [{**each, "name": _name_of(topics, each["topic_id"])} for each in asked]
+    asked = _asked(request, session.broker.topics, wanted["topics"])
     response = await session.broker.groups.fetch_offsets(
         FetchOffsetsRequest(wanted["group_id"], None if asked is None else _partitions(asked))
     )
     if asked is None:
         asked = [
-            {"name": name, "topic_id": _id_of(topics, name), "partition_indexes": list(offsets)}
+            _Asked(name, _id_of(session.broker.topics, name), list(offsets))
             for name, offsets in response.topics.items()
         ]
+    has_ids = request.version >= _BATCHED_SINCE
     return {
-        "group_id": wanted["group_id"],
         "error_code": errors.number(response.error),
-        "topics": [_topic(each, response) for each in asked],
+        "topics": [_topic(each, response, has_ids=has_ids) for each in asked],
     }
 
 
-def _partitions(asked: list[Fields]) -> dict[str, tuple[int, ...]]:
+def _asked(request: Request, topics: Topics, wanted: list[Fields] | None) -> list[_Asked] | None:
+    if wanted is None:
+        return None
+    if request.version < _TOPIC_IDS_SINCE:
+        return [_Asked(each["name"], NO_ID, each["partition_indexes"]) for each in wanted]
+    return [
+        _Asked(_name_of(topics, each["topic_id"]), each["topic_id"], each["partition_indexes"])
+        for each in wanted
+    ]
+
+
+def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
     """What the coordinator knows about: names, each once."""
     wanted: dict[str, list[int]] = {}
     for topic in asked:
-        if topic["name"] is not None:
-            wanted.setdefault(topic["name"], []).extend(topic["partition_indexes"])
+        if topic.name is not None:
+            wanted.setdefault(topic.name, []).extend(topic.partitions)
     return {name: tuple(partitions) for name, partitions in wanted.items()}
 
 
-def _topic(asked: Fields, response: FetchOffsetsResponse) -> Fields:
+def _topic(asked: _Asked, response: FetchOffsetsResponse, *, has_ids: bool) -> Fields:
     code = response.error
-    if code is ErrorCode.NONE and asked["name"] is None:
+    if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
-    committed = response.topics.get(asked["name"], {})
+    name = asked.name or ""
+    committed = response.topics.get(name, {})
     partitions = [
-        _partition(partition, committed.get(partition), code)
-        for partition in asked["partition_indexes"]
+        _partition(partition, committed.get(partition), code) for partition in asked.partitions
     ]
-    return {**asked, "partitions": partitions}
+    topic_id = {"topic_id": asked.topic_id} if has_ids else {}
+    return {"name": name, **topic_id, "partitions": partitions}
 
 
 def _partition(partition: int, committed: CommittedOffset | None, code: ErrorCode) -> Fields:
@@ -82,7 +106,7 @@ def _name_of(topics: Topics, topic_id: bytes) -> str | None:
 
 def _id_of(topics: Topics, name: str) -> bytes:
     topic = topics.get(name)
-    return bytes(16) if topic is None else topic.topic_id
+    return NO_ID if topic is None else topic.topic_id
 
 
 API = Api(9, "OffsetFetch", range(11), handle)

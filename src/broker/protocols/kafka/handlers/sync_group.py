@@ -1,15 +1,17 @@
-"""SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol name."""
+"""SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol."""
 
-from broker.core.groups.commands import SyncRequest
+from collections.abc import Awaitable
+
+from broker.core.groups.commands import SyncRequest, SyncResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, then
 
 _PROTOCOL_NAMES_SINCE = 5
 
 
-async def handle(request: Request, session: Session) -> Fields:
+def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     """Wait for the leader's assignment."""
     body = request.body
     names = (body["protocol_type"], body["protocol_name"])
@@ -24,7 +26,10 @@ async def handle(request: Request, session: Session) -> Fields:
         protocol_type=body["protocol_type"],
         protocol=body["protocol_name"],
     )
-    response = await session.broker.groups.sync(command)
+    return then(session.broker.groups.sync(command), _fields)
+
+
+def _fields(response: SyncResponse) -> Fields:
     return {
         "error_code": errors.number(response.error),
         "protocol_type": response.protocol_type,

@@ -1,0 +1,150 @@
+/* A Kafka load generator for benchmarks: one thread, epoll, frames encoded beforehand.
+ *
+ *     load COMMAND --port PORT --topic TOPIC [OPTION]...
+ *
+ * Prints one JSON object of what it did and found, and exits 1 when offsets are missing, doubled
+ * or out of place or requests failed, 2 when it could not go on at all. It costs little more
+ * than the system calls, so that a broker on the same machine keeps the rest. */
+#include "load.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "kernel/crc32c_hardware.h"
+#include "tools.h"
+
+enum { GIVE_UP_SECONDS = 120 }; /* a broker that stopped answering must not hang the benchmarks */
+
+static void give_up(int signal_number)
+{
+    (void)signal_number;
+    static const char message[] = "the broker did not answer in time\n";
+    if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+        _exit(3);
+    _exit(2);
+}
+
+static const struct {
+    const char *name;
+    int64_t (*run)(const struct options *);
+    const char *about;
+} commands[] = {
+    {"produce", load_produce, "batches, pipelined or not; latency of acknowledgements"},
+    {"fetch", load_fetch, "partitions from start to end, over and over"},
+    {"latency", load_latency, "record by record at a rate, end to end through a consumer"},
+    {"create", load_create, "a topic, and wait until it is ready"},
+    {"delete", load_delete, "a topic"},
+    {"idle", load_idle, "connections that say nothing until standard input ends"},
+    {"ready", load_ready, "seconds from --since to the first reply and accepted produce"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct option names[] = {
+    {"host", required_argument, NULL, 'h'},
+    {"port", required_argument, NULL, 'p'},
+    {"topic", required_argument, NULL, 't'},
+    {"partitions", required_argument, NULL, 'P'},
+    {"connections", required_argument, NULL, 'c'},
+    {"in-flight", required_argument, NULL, 'i'},
+    {"acks", required_argument, NULL, 'a'},
+    {"records", required_argument, NULL, 'r'},
+    {"value-bytes", required_argument, NULL, 'v'},
+    {"batch-bytes", required_argument, NULL, 'b'},
+    {"fetch-bytes", required_argument, NULL, 'f'},
+    {"seconds", required_argument, NULL, 's'},
+    {"warm-up-seconds", required_argument, NULL, 'w'},
+    {"rate", required_argument, NULL, 'R'},
+    {"requests", required_argument, NULL, 'n'},
+    {"bytes", required_argument, NULL, 'B'},
+    {"since-ns", required_argument, NULL, 'S'},
+    {"config", required_argument, NULL, 'C'},
+    {"verify", no_argument, NULL, 'V'},
+    {"spin", no_argument, NULL, 'x'},
+    {NULL, 0, NULL, 0},
+};
+
+static _Noreturn void usage(void)
+{
+    fputs("load COMMAND [OPTION VALUE]...\ncommands:\n", stderr);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(stderr, "  %-8s %s\n", commands[i].name, commands[i].about);
+    fputs("options:\n", stderr);
+    for (const struct option *option = names; option->name != NULL; option++)
+        fprintf(stderr, "  --%s\n", option->name);
+    exit(2);
+}
+
+static double number(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0')
+        die("%s is not a number", text);
+    return value;
+}
+
+static void take_option(struct options *options, int name, const char *value)
+{
+    switch (name) {
+    case 'h': options->host = value; break;
+    case 'p': options->port = (int)number(value); break;
+    case 't': options->topic = value; break;
+    case 'P': options->partitions = (int)number(value); break;
+    case 'c': options->connections = (int)number(value); break;
+    case 'i': options->in_flight = (int)number(value); break;
+    case 'a': options->acks = (int)number(value); break;
+    case 'r': options->records = (int)number(value); break;
+    case 'v': options->value_bytes = (size_t)number(value); break;
+    case 'b': options->batch_bytes = (size_t)number(value); break;
+    case 'f': options->fetch_bytes = (size_t)number(value); break;
+    case 's': options->seconds = number(value); break;
+    case 'w': options->warm_up_seconds = number(value); break;
+    case 'R': options->rate = number(value); break;
+    case 'n': options->requests = (int64_t)number(value); break;
+    case 'B': options->bytes = (int64_t)number(value); break;
+    case 'S': options->since_ns = strtoll(value, NULL, 10); break; /* more digits than a double */
+    case 'V': options->verify = true; break;
+    case 'x': options->spin = true; break;
+    case 'C':
+        if (options->config_count == TOPIC_CONFIGS_MAX)
+            die("at most %d topic configs", TOPIC_CONFIGS_MAX);
+        options->configs[options->config_count++] = value;
+        break;
+    default: usage();
+    }
+}
+
+static void check_options(const struct options *options)
+{
+    if (options->port <= 0 || options->port > 65535)
+        die("--port is missing or out of range");
+    if (options->partitions < 1 || options->connections < 1 || options->acks == 0)
+        die("--partitions and --connections are at least 1, --acks is 1 or -1");
+    if (options->in_flight < 1 || options->in_flight > QUEUE_PIECES_MAX / 2)
+        die("--in-flight is 1 to %d", QUEUE_PIECES_MAX / 2);
+}
+
+int main(int count, char **words)
+{
+    struct options options = {
+        .host = "127.0.0.1", .partitions = 1, .connections = 1, .in_flight = 1, .acks = -1,
+        .value_bytes = 100, .batch_bytes = 16 << 10, .fetch_bytes = 1 << 20,
+    };
+    if (count < 2)
+        usage();
+    for (int name; (name = getopt_long(count - 1, words + 1, "", names, NULL)) != -1;)
+        take_option(&options, name, optarg);
+    check_options(&options);
+    crc32c_init();
+    signal(SIGALRM, give_up);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(words[1], commands[i].name) != 0)
+            continue;
+        if (commands[i].run != load_idle)
+            alarm(GIVE_UP_SECONDS);
+        return commands[i].run(&options) != 0;
+    }
+    usage();
+}

@@ -1,0 +1,201 @@
+"""The workloads, what is read off each, and what it should reach."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+GB = 1_000_000_000
+
+Option = int | float | str | tuple[str, ...]
+Options = Mapping[str, Option]  # of the load generator
+
+
+class Floor(Enum):
+    """What a workload is compared with."""
+
+    SERVER = "the floor program under the same load"
+    SYNC_LOOP = "a bare loop of write and fdatasync"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A limit for our figure, or for its ratio to another one of the same run."""
+
+    limit: float
+    over_target: str | None = None  # divided by that target's figure, round by round
+    over_row: str | None = None  # divided by our own figure on that row
+    at_least: bool = False
+    when_target: str | None = None  # a goal only where that target runs
+    unless_target: str | None = None  # a goal only where it does not
+
+    @property
+    def text(self) -> str:
+        """The goal as the table shows it."""
+        sign = ">=" if self.at_least else "<="
+        other = self.over_target or self.over_row
+        return f"{sign} {self.limit:g}" + (f"x {other}" if other else "")
+
+    def is_met(self, value: float) -> bool:
+        """Compare a figure, or a ratio where the goal has a divisor."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of a workload: the name of a fact, its unit, its goals."""
+
+    fact: str
+    unit: str
+    goals: tuple[Goal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload: a command of the load generator on a topic of its own."""
+
+    name: str
+    command: str
+    options: Options
+    figures: tuple[Figure, ...]
+    partitions: int = 8
+    topic_config: tuple[str, ...] = ()
+    pinned: bool = True  # broker and generator on a core each, to count costs
+    floor: Floor = Floor.SERVER
+    prepare: Options = field(default_factory=dict)  # a produce before the first round
+    keeps_topic: bool = False  # reads only: all rounds use the topic that `prepare` filled
+
+
+def _per_gb(*goals: Goal) -> tuple[Figure, ...]:
+    return (Figure("cpu_s_per_gb", "CPU-s/GB", goals),)
+
+
+def _per_request(limit: float) -> tuple[Figure, ...]:
+    return (Figure("cpu_us_per_request", "CPU-us/req", (Goal(limit),)),)
+
+
+PIPELINED = {"connections": 4, "in-flight": 5}
+
+
+def _produce_rows() -> list[Row]:
+    batches = [
+        Row(
+            f"produce-{kilobytes}k",
+            "produce",
+            {**PIPELINED, "batch-bytes": kilobytes << 10, "bytes": 0.6 * GB},
+            _per_gb(Goal(1.2, over_target="floor")),
+        )
+        for kilobytes in (16, 64, 256)
+    ]
+    single = Row(
+        "produce-1rec", "produce", {**PIPELINED, "records": 1, "requests": 300_000}, _per_request(4)
+    )
+    unpipelined = [
+        Row(
+            f"unpipelined-{connections}",
+            "produce",
+            {"connections": connections, "in-flight": 1, "records": 1, "requests": 60_000},
+            _per_request(limit),
+        )
+        for connections, limit in ((10, 8), (100, 8), (1000, 10))
+    ]
+    return [*batches, single, *unpipelined]
+
+
+def _fetch_rows() -> list[Row]:
+    return [
+        Row(
+            f"fetch-{name}",
+            "fetch",
+            {"connections": 4, "fetch-bytes": fetch_bytes, "bytes": 2 * GB},
+            _per_gb(
+                Goal(1.1, over_target="kafka", when_target="kafka"),
+                Goal(limit, unless_target="kafka"),
+            ),
+            prepare={**PIPELINED, "batch-bytes": 16 << 10, "bytes": GB},
+            keeps_topic=True,
+        )
+        for name, fetch_bytes, limit in (("1m", 1 << 20, 0.30), ("64k", 64 << 10, 0.55))
+    ]
+
+
+def _latency_rows() -> list[Row]:
+    goal = (Goal(1.4, over_target="floor"),)
+    return [
+        Row(
+            f"latency-{rate}",
+            "latency",
+            {"rate": rate, "seconds": 4, "warm-up-seconds": 0.5, "spin": True},
+            (
+                Figure("end_to_end_p50_us", "p50 us", goal),
+                Figure("end_to_end_p99_us", "p99 us", goal),
+                Figure("end_to_end_p99.9_us", "p99.9 us"),
+            ),
+            partitions=1,
+            pinned=False,
+        )
+        for rate in (1_000, 10_000)
+    ]
+
+
+def _durable_row(name: str, producers: int, partitions: int, *goals: Goal) -> Row:
+    acknowledged = (Figure(f"acknowledged_{share}_us", f"{share} us") for share in SHARES)
+    return Row(
+        name,
+        "produce",
+        {"connections": producers, "in-flight": 1, "records": 1, "seconds": 2},
+        (Figure("requests_per_s", "acked/s", goals), *acknowledged),
+        partitions=partitions,
+        topic_config=("flush.messages=1",),
+        pinned=False,
+        floor=Floor.SYNC_LOOP,
+        # The first batch of a partition makes its files: a cost of a topic, not of a batch.
+        prepare={"connections": 16, "in-flight": 1, "records": 1, "requests": 4 * partitions},
+    )
+
+
+SHARES = ("p50", "p99", "p99.9")
+
+
+def _durable_rows() -> list[Row]:
+    return [
+        _durable_row("durable-1", 1, 8, Goal(0.9, over_target="floor", at_least=True)),
+        _durable_row("durable-8", 8, 8),
+        _durable_row("durable-64", 64, 8, Goal(15, over_row="durable-1", at_least=True)),
+        _durable_row("durable-64-on-16", 64, 16),
+        _durable_row(
+            "durable-64-on-1000",
+            64,
+            1000,
+            Goal(0.5, over_row="durable-64-on-16", at_least=True),
+        ),
+    ]
+
+
+ROWS = (*_produce_rows(), *_fetch_rows(), *_latency_rows(), *_durable_rows())
+
+
+@dataclass(frozen=True)
+class LifecycleRow:
+    """What is measured of a broker process of its own, see lifecycle.py."""
+
+    name: str
+    figures: tuple[Figure, ...]
+
+
+START = LifecycleRow("start", (Figure("first_reply_s", "s", (Goal(0.15),)),))
+IDLE = LifecycleRow(
+    "idle",
+    (
+        Figure("rss_anon_mb", "MB RssAnon", (Goal(30),)),
+        Figure("pss_mb", "MB PSS"),
+        Figure("rss_anon_kb_per_connection", "KB/conn", (Goal(8),)),
+    ),
+)
+RECOVERY = LifecycleRow(
+    "recovery",
+    (
+        Figure("first_accepted_s", "s to first", (Goal(1.0),)),
+        Figure("all_accepted_s", "s to all 8"),
+    ),
+)
+LIFECYCLE_ROWS = (START, IDLE, RECOVERY)

@@ -1,0 +1,167 @@
+"""Brokers to put load on: ours as a real process, the floor program, Apache Kafka from its jars."""
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"
+FIRST_PORT, LAST_PORT = 20000, 32000  # below the ephemeral range, where a connect may meet itself
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 20.0
+POLL_SECONDS = 0.005
+
+ADDRESS = re.compile(r"\b127\.0\.0\.1:(\d+)\b")
+KAFKA_STARTED = re.compile(r"Kafka Server started")
+
+KAFKA_MEMORY = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+KAFKA_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+log.dirs={folder}/data
+num.network.threads=1
+num.io.threads=2
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.segment.delete.delay.ms=100
+file.delete.delay.ms=100
+"""
+
+
+class BenchmarkError(Exception):
+    """A program did not do what a measurement needs; the message says which and how."""
+
+
+@dataclass
+class Target:
+    """A running broker."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        """The process whose costs count."""
+        return self.process.pid
+
+    def check(self) -> None:
+        """Raise when the broker has ended by itself."""
+        if self.process.poll() is not None:
+            raise BenchmarkError(f"{self.name} ended: {log_tail(self.log)}")
+
+    def stop(self) -> None:
+        """End it as an operator would."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it as a power cut of the process would (SIGKILL)."""
+        self.process.kill()
+        self.process.wait()
+
+
+def log_tail(log: Path) -> str:
+    """Return the last words of a program."""
+    lines = log.read_text(errors="replace").splitlines()
+    return " / ".join(lines[-5:]) or "it said nothing"
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on now."""
+    for port in range(FIRST_PORT, LAST_PORT):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise BenchmarkError(f"no free port between {FIRST_PORT} and {LAST_PORT}")
+
+
+def launch(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a program whose output goes to a file."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+
+
+def wait_for_line(process: subprocess.Popen[bytes], log: Path, pattern: re.Pattern[str]) -> str:
+    """Return the first match in what a program prints (its first group, where it has one)."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        found = pattern.search(log.read_text(errors="replace"))
+        if found:
+            return found.group(found.lastindex or 0)
+        if process.poll() is not None:
+            break
+        time.sleep(POLL_SECONDS)
+    process.kill()
+    process.wait()
+    raise BenchmarkError(f"{process.args!r} did not start: {log_tail(log)}")
+
+
+def polylog_command(folder: Path, port: int) -> list[str]:
+    """Return how our broker is started; durability os is what the floor program does."""
+    return [
+        *(sys.executable, "-m", "broker", "start"),
+        *("--data-dir", str(folder), "--listen", f"{HOST}:{port}"),
+        *("--set", "polylog.durability=os"),
+    ]
+
+
+def start_polylog(folder: Path, port: int = 0) -> Target:
+    """Start our broker and wait for the address that its banner names."""
+    log = folder.with_suffix(".log")
+    process = launch(polylog_command(folder, port), log)
+    return Target("polylog", process, int(wait_for_line(process, log, ADDRESS)), log)
+
+
+def start_floor(program: Path, folder: Path, *, recycled: bool) -> Target:
+    """Start the floor program and wait for the address that it prints."""
+    folder.mkdir()
+    log = folder.with_suffix(".log")
+    process = launch([str(program), str(folder), *(["--recycle"] if recycled else [])], log)
+    return Target("floor", process, int(wait_for_line(process, log, ADDRESS)), log)
+
+
+def _java(jars: Path, *words: str) -> list[str]:
+    return ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-cp", f"{jars}/*", *words]
+
+
+def start_kafka(jars: Path, folder: Path) -> Target:
+    """Format a KRaft node in an empty folder and start it."""
+    folder.mkdir()
+    properties, log = folder / "server.properties", folder.with_suffix(".log")
+    port = free_port()
+    properties.write_text(
+        KAFKA_PROPERTIES.format(port=port, controller_port=port + 1, folder=folder)
+    )
+    storage_tool = "kafka.tools.StorageTool"
+    cluster = subprocess.run(
+        _java(jars, storage_tool, "random-uuid"), check=True, capture_output=True, text=True
+    ).stdout.split()[-1]
+    subprocess.run(
+        _java(jars, storage_tool, "format", "--standalone", "-t", cluster, "-c", str(properties)),
+        check=True,
+        capture_output=True,
+    )
+    command = _java(jars, "kafka.Kafka", str(properties))
+    process = launch([command[0], *KAFKA_MEMORY, *command[1:]], log)
+    wait_for_line(process, log, KAFKA_STARTED)
+    return Target("kafka", process, port, log)

@@ -1,0 +1,187 @@
+"""One run of a workload against one target: the load, and what it cost whom."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.end_to_end import machine
+from benchmarks.end_to_end.rows import GB, Floor, Options, Row
+from benchmarks.end_to_end.targets import HOST, BenchmarkError, Target
+
+TRIAL_SECONDS_MAX = 150.0
+WRONG_EXIT = 1  # of the load generator: it ran, and found offsets missing, doubled or misplaced
+AMOUNTS = ("bytes", "requests", "seconds")  # options that a quick run makes smaller
+
+Facts = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The compiled programs of this folder."""
+
+    load: Path
+    floor: Path
+
+
+def run_load(programs: Programs, port: int, command: str, options: Options) -> Facts:
+    """Run the load generator once and return its facts, flattened; `wrong` counts bad ones."""
+    words = [str(programs.load), command, "--host", HOST, "--port", str(port)]
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        for single in values:
+            words += [f"--{name}", _text(single)]
+    return run_program(words)
+
+
+def run_program(words: list[str]) -> Facts:
+    """Run a program that prints one JSON object of facts."""
+    try:
+        done = subprocess.run(
+            words, check=False, capture_output=True, text=True, timeout=TRIAL_SECONDS_MAX
+        )
+    except subprocess.TimeoutExpired as timeout:
+        raise BenchmarkError(f"no end after {timeout.timeout:.0f} s: {' '.join(words)}") from None
+    if done.returncode not in (0, WRONG_EXIT) or not done.stdout:
+        ending = done.stderr.strip() or f"exit {done.returncode}"
+        raise BenchmarkError(f"{' '.join(words)}: {ending}")
+    facts = dict(_flat("", json.loads(done.stdout)))
+    facts["wrong"] = float(done.returncode == WRONG_EXIT)
+    return facts
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _flat(prefix: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield numbers: {"end_to_end_us": {"p50": 1}} as end_to_end_p50_us."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(name.removesuffix("_us"), {f"{key}_us": n for key, n in value.items()})
+        elif isinstance(value, int | float):
+            yield (f"{prefix}_{name}" if prefix else name), float(value)
+
+
+def scaled(options: Options, scale: float) -> Options:
+    """Return options with their amounts of work scaled."""
+    return {
+        name: value * scale if name in AMOUNTS and isinstance(value, int | float) else value
+        for name, value in options.items()
+    }
+
+
+def _costs(facts: Facts, seconds: Mapping[str, float]) -> Facts:
+    """Return what processor seconds mean per GB and per request."""
+    costs: Facts = {}
+    for who, value in seconds.items():
+        costs[f"{who}_s"] = value
+        if facts.get("bytes"):
+            costs[f"{who}_s_per_gb"] = value / facts["bytes"] * GB
+        if facts.get("requests"):
+            costs[f"{who}_us_per_request"] = value / facts["requests"] * 1e6
+    return costs
+
+
+class Workload:
+    """A row on its way through the rounds."""
+
+    def __init__(self, row: Row, programs: Programs, folder: Path, scale: float) -> None:
+        """Take the programs, a folder for the bare loop's file, and how much work to do."""
+        self.row = row
+        self._programs = programs
+        self._folder = folder
+        self._scale = scale
+        self._round = 0
+
+    def prepare(self, target: Target) -> None:
+        """Make and fill the topic that all rounds read."""
+        if self.row.keeps_topic:
+            self._create(target, self.row.name)
+            self._verify(target, self.row.name)
+
+    def finish(self, target: Target) -> None:
+        """Remove what prepare made."""
+        if self.row.keeps_topic:
+            self._delete(target, self.row.name)
+
+    def run(self, target: Target) -> Facts:
+        """Run once; facts of the load, costs of the broker, the machine and the generator."""
+        if target.name == "floor" and self.row.floor is Floor.SYNC_LOOP:
+            return self._sync_loop()
+        if self.row.keeps_topic:
+            return self._measure(target, self.row.name)
+        self._round += 1
+        topic = f"{self.row.name}-{self._round}"
+        self._create(target, topic)
+        try:
+            return self._measure(target, topic)
+        finally:
+            self._delete(target, topic)
+
+    def _create(self, target: Target, topic: str) -> None:
+        row = self.row
+        on_topic: Options = {"topic": topic, "partitions": row.partitions}
+        self._load(target, "create", {**on_topic, "config": row.topic_config})
+        if row.prepare:
+            scale = self._scale if row.keeps_topic else 1.0
+            self._load(target, "produce", {**on_topic, **scaled(row.prepare, scale)})
+
+    def _verify(self, target: Target, topic: str) -> None:
+        """Read everything once and check every CRC."""
+        options: Options = {
+            **scaled(self.row.prepare, self._scale),
+            "topic": topic,
+            "partitions": self.row.partitions,
+            "verify": True,
+        }
+        if self._load(target, "fetch", options)["wrong"]:
+            raise BenchmarkError(f"{target.name} has gaps in what it stored of {topic}")
+
+    def _delete(self, target: Target, topic: str) -> None:
+        self._load(target, "delete", {"topic": topic})
+
+    def _load(self, target: Target, command: str, options: Options) -> Facts:
+        return run_load(self._programs, target.port, command, options)
+
+    def _measure(self, target: Target, topic: str) -> Facts:
+        row = self.row
+        options = {
+            **scaled(row.options, self._scale),
+            "topic": topic,
+            "partitions": row.partitions,
+        }
+        machine.drain()
+        with machine.separate_cores(target.pid, pinned=row.pinned):
+            machine_before, before = machine.machine_time(), machine.process_seconds(target.pid)
+            facts = self._load(target, row.command, options)
+            used = machine.process_seconds(target.pid) - before
+            held = machine.memory(target.pid)
+        machine.drain()
+        machine_after = machine.machine_time()
+        facts |= _costs(
+            facts,
+            {
+                "cpu": used,
+                "machine_cpu": machine_after.busy - machine_before.busy,
+                "generator_cpu": facts["generator_cpu_s"],
+            },
+        )
+        facts["stolen_s"] = machine_after.stolen - machine_before.stolen
+        facts["requests_per_s"] = facts["requests"] / facts["seconds"]
+        facts["mb_per_s"] = facts["bytes"] / facts["seconds"] / 1e6
+        facts["rss_anon_mb"], facts["pss_mb"] = held.rss_anon / 1e6, held.pss / 1e6
+        return facts
+
+    def _sync_loop(self) -> Facts:
+        seconds = scaled(self.row.options, self._scale)["seconds"]
+        facts = run_program(
+            [str(self._programs.floor), str(self._folder), "--sync-loop", str(seconds)]
+        )
+        facts["requests_per_s"] = facts["requests"] / facts["seconds"]
+        return facts

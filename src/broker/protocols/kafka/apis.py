@@ -1,0 +1,77 @@
+"""Every Kafka API that is served, in the order of the keys.
+
+The answer to ApiVersions, the check that every advertised version has a schema, and the names in
+logs and metrics all come from this table.
+"""
+
+from typing import Final
+
+from broker.codec import schema
+from broker.protocols.kafka.api import Api, Fields
+from broker.protocols.kafka.handlers import (
+    api_versions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+    sync_group,
+)
+
+
+def advertised() -> list[Fields]:
+    """What ApiVersions shows."""
+    return [
+        {
+            "api_key": api.key,
+            "min_version": api.versions.start,
+            "max_version": api.versions.stop - 1,
+        }
+        for api in APIS.values()
+    ]
+
+
+APIS: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (
+        produce.API,
+        fetch.API,
+        list_offsets.API,
+        metadata.API,
+        offset_commit.API,
+        offset_fetch.API,
+        find_coordinator.API,
+        join_group.API,
+        heartbeat.API,
+        leave_group.API,
+        sync_group.API,
+        api_versions.build(advertised),
+        create_topics.API,
+        delete_topics.API,
+        init_producer_id.API,
+        describe_configs.API,
+        describe_cluster.API,
+    )
+}
+
+
+def check() -> None:
+    """Refuse to start with an API that advertises what the schema tables do not have."""
+    for api in APIS.values():
+        for message in (schema.request(api.key), schema.response(api.key)):
+            for version in (api.versions.start, api.versions.stop - 1):
+                if version not in message.versions:
+                    raise ValueError(f"{api.name} v{version} is advertised without a schema")
+
+
+check()

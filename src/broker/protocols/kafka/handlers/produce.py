@@ -1,0 +1,158 @@
+"""Produce, v0-13: append one batch per partition.
+
+v1 throttle time; v2 append time; v3 batches of magic 2, transactional id; v5 log start offset;
+v7 zstd (KIP-110); v8 record errors, error message (KIP-467); v9 flexible; v10 current leader
+(KIP-951); v11 TRANSACTION_ABORTABLE, v12 implicit partitions (KIP-890); v13 topic ids.
+
+v0-2 are advertised because librdkafka derives its compression types from it, and refused per
+partition, as Kafka 4 does. The native path serves the usual request; this one serves every request
+and says what is right. Appending happens at once, in the order of the connection's requests; only
+the answer waits, until all it acknowledges is durable. With acks=0 nothing is answered, and an
+error can only be told by closing the connection.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+from broker.core.partition import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER_BYTES,
+    Appended,
+    Log,
+    append,
+    wait_durable,
+)
+from broker.core.session import Session
+from broker.core.topics import Topic
+from broker.model.errors import ErrorCode, PeerError, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
+
+_MAGIC_2_SINCE = 3
+_ZSTD_SINCE = 7
+_TOPIC_IDS_SINCE = 13
+_ACKS = (-1, 0, 1)
+_CODEC = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+_ADMIN_CLIENT = "__admin_client"  # Kafka's own, which alone may write to internal topics
+
+
+class _Written(NamedTuple):
+    """A partition's batch in its log."""
+
+    log: Log
+    appended: Appended
+
+
+_Outcome = _Written | RequestError
+
+
+def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
+    """Append everything that can be appended, then answer when it is durable."""
+    topics = request.body["topic_data"]
+    count = Counter(
+        (each["name"], each["topic_id"], partition["index"])
+        for each in topics
+        for partition in each["partition_data"]
+    )
+    outcomes: dict[tuple[str, bytes, int], _Outcome] = {}
+    for each in topics:
+        for partition in each["partition_data"]:
+            key = (each["name"], each["topic_id"], partition["index"])
+            if count[key] > 1:
+                text = "the request names this partition twice"
+                outcomes[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
+            else:
+                outcomes[key] = _append(request, session, each, partition)
+    if request.body["acks"] == 0:
+        _close_if_refused(outcomes)
+        return None
+    return _answer(outcomes)
+
+
+def _append(request: Request, session: Session, topic: Fields, partition: Fields) -> _Outcome:
+    try:
+        _check_request(request)
+        found = _topic(request, session, topic)
+        log = log_of(found, partition["index"])
+        records = partition["records"] or b""
+        _check_batch(request, records)
+        now_ms = session.broker.clock.wall_ms()
+        return _Written(log, append(log, found.config, records, now_ms))
+    except RequestError as error:
+        return error
+
+
+def _check_request(request: Request) -> None:
+    if request.version < _MAGIC_2_SINCE:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+    if request.body["acks"] not in _ACKS:
+        raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.body["transactional_id"] is not None:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
+
+
+def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
+    topics = session.broker.topics
+    if request.version >= _TOPIC_IDS_SINCE:
+        topic = topic_by_id(topics, wanted["topic_id"])
+    else:
+        topic = topic_by_name(topics, wanted["name"])
+    if topic.is_internal and request.client_id != _ADMIN_CLIENT:
+        text = f"'{topic.name}' belongs to the broker"
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    return topic
+
+
+def _check_batch(request: Request, records: bytes) -> None:
+    """What the version of the request decides about a batch; the rest is the log's."""
+    if len(records) < BATCH_HEADER_BYTES:
+        return
+    attributes = int.from_bytes(records[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2])
+    if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
+        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if attributes & _TRANSACTIONAL:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
+
+
+def _close_if_refused(outcomes: dict[tuple[str, bytes, int], _Outcome]) -> None:
+    for (name, _, index), outcome in outcomes.items():
+        if isinstance(outcome, RequestError):
+            raise PeerError(f"Produce with acks=0 to {name!r}-{index} refused: {outcome}")
+
+
+async def _answer(outcomes: dict[tuple[str, bytes, int], _Outcome]) -> Fields:
+    topics: dict[tuple[str, bytes], list[Fields]] = {}
+    for (name, topic_id, index), outcome in outcomes.items():
+        partitions = topics.setdefault((name, topic_id), [])
+        partitions.append({"index": index, **await _partition(outcome)})
+    return {
+        "responses": [
+            {"name": name, "topic_id": topic_id, "partition_responses": partitions}
+            for (name, topic_id), partitions in topics.items()
+        ]
+    }
+
+
+async def _partition(outcome: _Outcome) -> Fields:
+    if isinstance(outcome, _Written):
+        log, appended = outcome
+        if await wait_durable(log, appended.end_offset):
+            return {
+                "error_code": 0,
+                "base_offset": appended.base_offset,
+                "log_append_time_ms": appended.append_time_ms,
+                "log_start_offset": log.log_start_offset,
+            }
+        outcome = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+    return {
+        "error_code": errors.number(outcome.code),
+        "base_offset": -1,
+        "error_message": outcome.message or None,
+    }
+
+
+API = Api(0, "Produce", range(14), handle)

@@ -1,0 +1,201 @@
+"""A real broker in a process of its own, as a user starts it.
+
+The tests see what a user sees: the command line, what the process prints, its port, its exit code
+and the files it leaves. Nothing here imports the package under test.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
+POLL_INTERVAL_S = 0.005
+
+ADDRESS = re.compile(r"\b127\.0\.0\.1:(\d+)\b")
+COMPLAINT = re.compile(r"\b(?:ERROR|CRITICAL)\b|Traceback \(most recent call last\)")
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
+    """Poll until `condition` holds; the time limit is a failure, never a way to wait."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {timeout_s} s")
+        time.sleep(POLL_INTERVAL_S)
+
+
+def printed_address(output: str) -> str | None:
+    """Return the first loopback address of the banner (design section 4), if it is there yet."""
+    found = ADDRESS.search(output)
+    return found.group(0) if found else None
+
+
+class ExternalBroker:
+    """Another broker that runs already: proves the tests, cannot be killed or looked into."""
+
+    is_ours = False
+
+    def __init__(self, address: str) -> None:
+        """Keep the address; nothing is started."""
+        self.address = address
+
+    def log_lines(self) -> list[str]:
+        """Nothing: its log is not ours to read."""
+        return []
+
+    def check(self) -> None:
+        """Nothing to check: its log is not ours to read."""
+
+
+class BrokerProcess:
+    """`broker start` as a child process on a free loopback port."""
+
+    is_ours = True
+
+    def __init__(
+        self, folder: Path, *, settings: Sequence[str] = (), listen: str = "127.0.0.1:0"
+    ) -> None:
+        """Prepare a broker with its data and what it prints under `folder`; `start` starts it."""
+        self.data_dir = folder / "data"
+        self.settings = tuple(settings)
+        self.listen = listen
+        self.address = ""
+        self.expected_complaints: list[str] = []
+        self._stdout = folder / "stdout.txt"
+        self._stderr = folder / "stderr.txt"
+        self._lines_checked = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        options = ["--data-dir", str(self.data_dir), "--listen", self.listen]
+        for setting in self.settings:
+            options += ["--set", setting]
+        return [sys.executable, "-m", "broker", "start", *options]
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything."""
+        self._stdout.write_bytes(b"")
+        with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env={k: v for k, v in os.environ.items() if not k.startswith("BROKER_")},
+            )
+
+    def start(self) -> None:
+        """Start the process and wait for the address it prints."""
+        self.launch()
+        try:
+            wait_until(self._has_started, "broker prints its address", START_TIMEOUT_S)
+        except AssertionError:
+            self.kill()
+            raise
+        # A restart listens where clients already know it.
+        self.address = self.listen = printed_address(self.stdout()) or ""
+
+    def _has_started(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"broker exited with {self.process.returncode}: {self.stderr()}")
+        return printed_address(self.stdout()) is not None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running (or last) process."""
+        assert self._process is not None, "not started"
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """True until the process has ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait(self) -> int:
+        """Wait for the process to end by itself and return its exit code."""
+        return self.process.wait(STOP_TIMEOUT_S)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill -9: the process gets no chance to write anything more."""
+        self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+
+    def stop(self) -> int:
+        """Stop it as an init system does and return the exit code."""
+        if self.is_running:
+            self.signal(signal.SIGTERM)
+        try:
+            return self.wait()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError("broker did not stop on SIGTERM") from None
+
+    def restart(self) -> None:
+        """Start again on the same data directory and port."""
+        if self.is_running:
+            self.stop()
+        self.start()
+
+    def stdout(self) -> str:
+        """Return what the last start printed."""
+        return self._stdout.read_text(errors="replace")
+
+    def stderr(self) -> str:
+        """Return what every start so far logged."""
+        return self._stderr.read_text(errors="replace") if self._stderr.exists() else ""
+
+    def log_lines(self) -> list[str]:
+        """Return the log, a line each, warnings and worse or not."""
+        return self.stderr().splitlines()
+
+    def check(self) -> None:
+        """Fail if it died or logged an error that no test said it expected."""
+        lines = self.log_lines()
+        new, self._lines_checked = lines[self._lines_checked :], len(lines)
+        complaints = [
+            line
+            for line in new
+            if COMPLAINT.search(line)
+            and not any(expected in line for expected in self.expected_complaints)
+        ]
+        assert not complaints, "broker logged:\n" + "\n".join(new)
+
+    def private_memory(self) -> int:
+        """Return the bytes of anonymous memory that are resident."""
+        return self._memory("RssAnon")
+
+    def resident_memory(self) -> int:
+        """Return the bytes that are resident, mapped files included."""
+        return self._memory("VmRSS")
+
+    def peak_memory(self) -> int:
+        """Return the most that was resident since `forget_peak_memory`."""
+        return self._memory("VmHWM")
+
+    def forget_peak_memory(self) -> None:
+        """Let the peak begin at what is resident now (proc_pid_clear_refs(5))."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def _memory(self, name: str) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(rf"{name}:\s+(\d+) kB", status)
+        assert found is not None, status
+        return int(found.group(1)) * 1024
+
+    def open_files(self) -> int:
+        """Return how many descriptors the process holds."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+
+Broker = BrokerProcess | ExternalBroker

@@ -1,0 +1,64 @@
+"""Fixtures of the client tests; everything in this folder is marked `client`."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import Broker, BrokerProcess, wait_until
+from tests.compatibility.group_member import GroupMember
+from tests.wire_client import WireClient
+
+HERE = Path(__file__).parent
+GROWTH_BYTES_MAX = 24 << 20  # Private memory that bad input may leave behind.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lives in this folder, so that `-m "not client"` leaves it out."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.client)
+
+
+@pytest.fixture
+def doomed_member(tmp_path: Path) -> Iterator[Callable[[str, str, str, str], GroupMember]]:
+    """Start group members that are certainly dead after the test."""
+    members: list[GroupMember] = []
+
+    def start(name: str, address: str, group: str, topic: str) -> GroupMember:
+        members.append(GroupMember(tmp_path, name, address, group, topic))
+        return members[-1]
+
+    yield start
+    for member in members:
+        member.kill()
+
+
+@pytest.fixture
+def wire(broker: Broker) -> Iterator[WireClient]:
+    """Connect, to misuse it."""
+    with WireClient(broker.address) as client:
+        yield client
+
+
+@pytest.fixture
+def still_well(broker: Broker) -> Iterator[None]:
+    """Look after the test whether the broker serves others and its memory is what it was."""
+    before = broker.private_memory() if isinstance(broker, BrokerProcess) else 0
+    yield
+    wire_requests.assert_serves(broker.address)
+    if isinstance(broker, BrokerProcess):
+        limit = before + GROWTH_BYTES_MAX
+        wait_until(lambda: broker.private_memory() < limit, "memory is given back")
+
+
+@pytest.fixture
+def logs_one_line(broker: Broker) -> Iterator[None]:
+    """Look after the test whether the broker has logged one line, no more."""
+    before = len(broker.log_lines())
+    yield
+    if broker.is_ours:
+        wait_until(lambda: len(broker.log_lines()) > before, "a line is logged")
+        wire_requests.assert_serves(broker.address)
+        assert len(broker.log_lines()) == before + 1, broker.log_lines()[before:]

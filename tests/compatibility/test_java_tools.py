@@ -1,0 +1,181 @@
+"""Apache Kafka's command line tools (Java clients of the newest release) against our broker."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import Broker, BrokerProcess
+from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.wire_client import WireClient
+from tests.wire_records import Batch
+
+# The first run may fetch the jars.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+RECORDS = 20_000
+
+
+@pytest.fixture(scope="module")
+def java() -> JavaTools:
+    """Kafka's tools, or a skip that says what is missing."""
+    try:
+        return find()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+def at(broker: Broker) -> tuple[str, str]:
+    """Return the option that names the broker."""
+    return "--bootstrap-server", broker.address
+
+
+def test_a_topic_is_created_described_and_deleted(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
+    command = "org.apache.kafka.tools.TopicCommand"
+
+    java.run(command, *at(broker), "--create", "--topic", topic, "--partitions", "3")
+    described = java.run(command, *at(broker), "--describe", "--topic", topic)
+    listed = java.run(command, *at(broker), "--list")
+    java.run(command, *at(broker), "--delete", "--topic", topic)
+    listed_after = java.run(command, *at(broker), "--list")
+
+    assert re.search(rf"Topic: {topic}\s.*PartitionCount: 3", described)
+    assert len(re.findall(rf"Topic: {topic}\s+Partition: \d\s+Leader: \d+", described)) == 3
+    assert topic in listed.split()
+    assert topic not in listed_after.split()
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_producer_and_consumer_performance_count_the_same_records(
+    java: JavaTools, broker: Broker, topic: str, compression: str
+) -> None:
+    create(broker, topic, partitions=2)
+
+    produced = java.run(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", topic, "--num-records", str(RECORDS), "--record-size", "100"),
+        *("--throughput", "-1", *at(broker)),
+        *("--command-property", "acks=all", f"compression.type={compression}"),
+    )
+    consumed = java.run(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--topic", topic, "--num-records", str(RECORDS), "--timeout", "20000", *at(broker)),
+    )
+
+    assert f"{RECORDS} records sent" in produced
+    fields = [field.strip() for field in consumed.splitlines()[-1].split(",")]
+    assert fields[4] == str(RECORDS)
+
+
+def test_the_console_consumer_prints_what_the_console_producer_read(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
+    create(broker, topic)
+    lines = [f"key-{i}:value-{i}" for i in range(100)]
+
+    java.run(
+        "org.apache.kafka.tools.ConsoleProducer",
+        *("--topic", topic, *at(broker)),
+        *("--reader-property", "parse.key=true", "--reader-property", "key.separator=:"),
+        stdin="\n".join(lines) + "\n",
+    )
+    printed = java.run(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--topic", topic, "--from-beginning", "--max-messages", "100", *at(broker)),
+        *("--formatter-property", "print.key=true", "--formatter-property", "key.separator=:"),
+    )
+
+    assert [line for line in printed.splitlines() if line.startswith("key-")] == lines
+
+
+def test_the_verifiable_producer_gets_every_ack(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
+    create(broker, topic)
+
+    said = java.run(
+        "org.apache.kafka.tools.VerifiableProducer",
+        *("--topic", topic, "--max-messages", "500", "--acks", "-1", *at(broker)),
+    )
+
+    assert '"sent":500' in said
+    assert '"acked":500' in said
+
+
+def test_get_offsets_sees_the_ends(java: JavaTools, broker: Broker, topic: str) -> None:
+    create(broker, topic)
+    with WireClient(broker.address) as client:
+        wire_requests.produce(client, topic, Batch([b"a", b"b", b"c"]).encode())
+
+    ends = java.run("org.apache.kafka.tools.GetOffsetShell", *at(broker), "--topic", topic)
+    starts = java.run(
+        "org.apache.kafka.tools.GetOffsetShell", *at(broker), "--topic", topic, "--time", "-2"
+    )
+
+    assert f"{topic}:0:3" in ends
+    assert f"{topic}:0:0" in starts
+
+
+@pytest.mark.parametrize("durability", ["os", "group-commit"])
+def test_dump_log_segments_reads_a_log_that_we_wrote(
+    java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, durability: str
+) -> None:
+    broker = start_broker(f"polylog.durability={durability}", "log.segment.bytes=1048576")
+    create(broker, topic)
+    java.run(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", topic, "--num-records", str(RECORDS), "--record-size", "100"),
+        *("--throughput", "-1", *at(broker), "--command-property", "compression.type=none"),
+    )
+    assert broker.stop() == 0
+    segments = sorted((broker.data_dir / f"{topic}-0").glob("*.log"))
+    assert len(segments) > 1
+
+    dump = java.run(
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--deep-iteration", "--files", ",".join(map(str, segments))),
+        heap="512m",
+    )
+
+    offsets = [int(offset) for offset in re.findall(r"^\|? *offset: (\d+)", dump, re.MULTILINE)]
+    assert offsets == list(range(RECORDS))
+    assert "isvalid: false" not in dump
+    for complaint in ("Mismatches", "invalid bytes", "Corrupt", "Exception"):
+        assert complaint not in dump, dump[-2_000:]
+
+
+def test_dump_log_segments_finds_our_indexes_true(
+    java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = start_broker("polylog.durability=os")
+    create(broker, topic)
+    with WireClient(broker.address) as client:
+        for place in range(200):
+            batch = Batch([b"x" * 1_000], timestamp=1_700_000_000_000 + place)
+            wire_requests.produce(client, topic, batch.encode())
+    assert broker.stop() == 0
+    folder = broker.data_dir / f"{topic}-0"
+    indexes = [*folder.glob("*.index"), *folder.glob("*.timeindex")]
+    assert len(indexes) == 2
+
+    dump = java.run(
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--index-sanity-check", "--files", ",".join(map(str, indexes))),
+    )
+    entries = java.run(
+        "org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, indexes))
+    )
+
+    assert dump.count("passed sanity check") == 2, dump
+    assert len(re.findall(r"^offset: \d+ position: \d+", entries, re.MULTILINE)) > 10
+    for complaint in ("Mismatches", "out of order", "not found", "Exception"):
+        assert complaint not in entries, entries
+
+
+def create(broker: Broker, topic: str, partitions: int = 1) -> None:
+    """Create a topic without starting a JVM for it."""
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, topic, partitions)

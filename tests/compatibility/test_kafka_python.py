@@ -1,0 +1,22 @@
+"""The checks of every client, driven by kafka-python."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker_process import Broker
+from tests.compatibility.client import Client
+from tests.compatibility.client_checks import ClientChecks
+from tests.compatibility.kafka_python_client import connect
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    """Connect to the shared broker."""
+    client = connect(broker.address)
+    yield client
+    client.close()
+
+
+class TestKafkaPython(ClientChecks):
+    """kafka-python against the running broker."""

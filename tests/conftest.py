@@ -1,0 +1,81 @@
+"""Fixtures around a real broker process.
+
+`POLYLOG_TEST_BOOTSTRAP=host:port pytest tests/compatibility` runs the client tests against another
+broker that already runs there (an Apache Kafka, say): the way to prove the tests themselves. Tests
+that must kill, restart or look into the process are skipped then.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import Broker, BrokerProcess, ExternalBroker
+
+pytest.register_assert_rewrite("tests.compatibility.client_checks")
+
+# What makes groups quick enough for tests; everything else is as a user gets it.
+TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a long run of the kill -9 loop be asked for."""
+    parser.addoption(
+        "--kill-cycles", type=int, default=20, help="kill -9 cycles per durability word"
+    )
+
+
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all tests that leave it as they found it."""
+    address = os.environ.get("POLYLOG_TEST_BOOTSTRAP")
+    if address:
+        yield ExternalBroker(address)
+        return
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings=TEST_SETTINGS)
+    broker.start()
+    yield broker
+    assert broker.stop() == 0
+    broker.check()
+
+
+@pytest.fixture
+def broker(shared_broker: Broker) -> Iterator[Broker]:
+    """Lend the shared broker and look it over after the test."""
+    if isinstance(shared_broker, BrokerProcess) and not shared_broker.is_running:
+        shared_broker.restart()
+    yield shared_broker
+    if isinstance(shared_broker, BrokerProcess):
+        assert shared_broker.is_running, f"broker died: {shared_broker.stderr()}"
+    shared_broker.check()
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """Start brokers of the test's own; each is stopped and looked over at the end."""
+    if os.environ.get("POLYLOG_TEST_BOOTSTRAP"):
+        pytest.skip("needs a broker process of its own")
+    brokers: list[BrokerProcess] = []
+
+    def start(*settings: str) -> BrokerProcess:
+        folder = tmp_path / f"broker-{len(brokers)}"
+        folder.mkdir()
+        broker = BrokerProcess(folder, settings=(*TEST_SETTINGS, *settings))
+        broker.start()
+        brokers.append(broker)
+        return broker
+
+    yield start
+    for broker in brokers:
+        broker.stop()
+        broker.check()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """Return a topic name that no other test has."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")
+    return f"{name[:80]}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,325 @@
+"""Stand-ins for what is native or durable: a log in memory, a store in memory, canned groups."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from broker._native.kernel.crc32c import crc32c
+from broker.codec import schema
+from broker.core.broker import Broker
+from broker.core.groups import commands
+from broker.core.io_thread import IoThread
+from broker.core.partition import Growth
+from broker.core.session import Session
+from broker.core.topics import NewTopic, Topics
+from broker.model.clock import ManualClock
+from broker.model.config import Config, load
+from broker.model.errors import ErrorCode, StorageError
+from broker.model.topic_config import TopicConfig
+from broker.protocols.kafka import PROTOCOL
+from broker.storage import metadata
+
+NOW_MS = 1_700_000_000_000
+_HEADER = struct.Struct(">qiibIhiqqqhii")  # record batch v2 up to the record count
+
+
+def batch(
+    count: int = 1,
+    *,
+    timestamp: int = NOW_MS,
+    attributes: int = 0,
+    magic: int = 2,
+    body: bytes = b"records",
+) -> bytes:
+    """A record batch v2; the records themselves are nothing that these tests look into."""
+    header = _HEADER.pack(
+        0, 49 + len(body), -1, magic, 0, attributes, count - 1, timestamp, timestamp, -1, -1, -1,
+        count,
+    )  # fmt: skip
+    data = bytearray(header + body)
+    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    return bytes(data)
+
+
+class FakeLog:
+    """A partition's log in memory; `is_held` keeps what is appended from becoming durable."""
+
+    def __init__(self, topic: str, topic_id: bytes, partition: int, config: TopicConfig) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.config = config
+        self.batches: list[tuple[int, int, bytes]] = []  # base offset, last offset, bytes
+        self.log_start_offset = 0
+        self.high_watermark = 0
+        self.leader_epoch = 0
+        self.epochs: list[tuple[int, int]] = []  # older epochs and their ends
+        self.is_offline = False
+        self.is_deleted = False
+        self.is_held = False
+        self.timestamps: list[int] = []  # of every offset
+        self._waiting: list[tuple[int, Callable[[bool], None]]] = []
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.batches[-1][1] + 1 if self.batches else self.log_start_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark
+
+    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
+        if not records:
+            return ("batch", 1), -1
+        length, _, magic, crc = struct.unpack_from(">iibI", records, 8)
+        if length + 12 != len(records):
+            return ("batch", 3 if length + 12 < len(records) else 2), -1
+        if magic != 2:
+            return ("batch", 4), -1
+        if crc32c(records[21:]) != crc:
+            return ("batch", 5), -1
+        if len(records) > self.config.integer("max.message.bytes"):
+            return ("size", self.config.integer("max.message.bytes")), -1
+        base_offset = self.log_end_offset
+        last_delta, _, latest = struct.unpack_from(">iqq", records, 23)
+        stored = struct.pack(">q", base_offset) + records[8:]
+        self.batches.append((base_offset, base_offset + last_delta, stored))
+        self.timestamps += [latest] * (last_delta + 1)
+        if not self.is_held:
+            self.sync()
+        return 0, base_offset
+
+    def sync(self) -> None:
+        """What was appended is durable now."""
+        self.high_watermark = self.log_end_offset
+        self._call_back(is_durable=True)
+
+    def fail(self) -> None:
+        """The disk fails."""
+        self.is_offline = True
+        self._call_back(is_durable=False)
+
+    def _call_back(self, *, is_durable: bool) -> None:
+        waiting, self._waiting = self._waiting, []
+        for offset, callback in waiting:
+            if is_durable and offset > self.high_watermark:
+                self._waiting.append((offset, callback))
+            else:
+                callback(is_durable)
+
+    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
+        found = b""
+        for _, last, data in self.batches:
+            if last < offset or last >= self.high_watermark:
+                continue
+            if len(found) + len(data) > size_max and (found or not at_least_one):
+                break
+            found += data
+        return found
+
+    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
+        if self.is_offline:
+            callback(False)
+        elif offset <= self.high_watermark:
+            callback(True)
+        else:
+            self._waiting.append((offset, callback))
+
+    @property
+    def callback_count(self) -> int:
+        return len(self._waiting)
+
+    def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        found = [each for each in enumerate(self.timestamps) if each[1] >= timestamp]
+        return found[0] if found else None
+
+    def find_max_timestamp(self) -> tuple[int, int] | None:
+        return self.find_timestamp(max(self.timestamps)) if self.timestamps else None
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        if epoch == self.leader_epoch:
+            return epoch, self.log_end_offset
+        return max((each for each in self.epochs if each[0] <= epoch), default=(-1, -1))
+
+
+class FakeTable:
+    """The native topic table, as a dictionary."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, tuple[bytes, list[Any]]] = {}
+
+    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+        assert type(logs) is list
+        self.topics[name] = (topic_id, logs)
+
+    def remove(self, name: str) -> None:
+        del self.topics[name]
+
+
+class FakeStore:
+    """A metadata store in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.revision = 0
+
+    def get(self, key: bytes) -> metadata.KeyValue | None:
+        value = self.values.get(key)
+        return None if value is None else metadata.KeyValue(key, value, 0, 0)
+
+    def scan(self, prefix: bytes) -> tuple[list[metadata.KeyValue], int]:
+        found = [
+            metadata.KeyValue(key, value, 0, 0)
+            for key, value in sorted(self.values.items())
+            if key.startswith(prefix)
+        ]
+        return found, self.revision
+
+    def transact(
+        self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
+    ) -> int | None:
+        if any(guard.key in self.values for guard in guards):
+            return None
+        for operation in operations:
+            if isinstance(operation, metadata.Put):
+                self.values[operation.key] = operation.value
+            else:
+                self.values.pop(operation.key, None)
+        self.revision += 1
+        return self.revision
+
+    def close(self) -> None:
+        pass
+
+
+class FakeGroups:
+    """Remembers the commands, answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.commands: list[Any] = []
+        self.answers: list[Any] = []
+        self.deleted_topics: list[str] = []
+
+    def _serve(self, command: Any, default: Any) -> asyncio.Future[Any]:
+        self.commands.append(command)
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(self.answers.pop(0) if self.answers else default)
+        return future
+
+    def join(self, request: commands.JoinRequest) -> asyncio.Future[commands.JoinResponse]:
+        return self._serve(request, commands.JoinResponse(ErrorCode.NONE))
+
+    def sync(self, request: commands.SyncRequest) -> asyncio.Future[commands.SyncResponse]:
+        return self._serve(request, commands.SyncResponse(ErrorCode.NONE))
+
+    def heartbeat(self, request: commands.HeartbeatRequest) -> asyncio.Future[ErrorCode]:
+        return self._serve(request, ErrorCode.NONE)
+
+    def leave(self, request: commands.LeaveRequest) -> asyncio.Future[commands.LeaveResponse]:
+        members = (ErrorCode.NONE,) * len(request.members)
+        return self._serve(request, commands.LeaveResponse(ErrorCode.NONE, members))
+
+    def commit_offsets(
+        self, request: commands.CommitRequest
+    ) -> asyncio.Future[commands.CommitResponse]:
+        errors = (ErrorCode.NONE,) * len(request.offsets)
+        return self._serve(request, commands.CommitResponse(errors))
+
+    def fetch_offsets(
+        self, request: commands.FetchOffsetsRequest
+    ) -> asyncio.Future[commands.FetchOffsetsResponse]:
+        return self._serve(request, commands.FetchOffsetsResponse(ErrorCode.NONE))
+
+    def topic_deleted(self, topic: str) -> None:
+        self.deleted_topics.append(topic)
+
+
+class FakeProducerIds:
+    """Counts from 1000."""
+
+    def __init__(self) -> None:
+        self.last = 999
+        self.is_broken = False
+
+    def next_id(self) -> int:
+        if self.is_broken:
+            raise StorageError("no block of ids")
+        self.last += 1
+        return self.last
+
+
+class World:
+    """A broker made of fakes, and a connection to it; every call is one whole event loop."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None, store: Any = None) -> None:
+        self.config: Config = load([f"{name}={text}" for name, text in (settings or {}).items()])
+        self.store = store or FakeStore()
+        self.table = FakeTable()
+        self.groups = FakeGroups()
+        self.producer_ids = FakeProducerIds()
+        self.io_thread = IoThread()
+        self.deleted_logs: list[FakeLog] = []
+        self.broken_partition: int | None = None
+        self.topics = Topics(
+            self.config, self.store, self.io_thread, self.table, self.open_log, self.delete_log
+        )
+        self.broker = Broker(
+            config=self.config,
+            clock=ManualClock(NOW_MS),
+            cluster_id="cluster-id-of-22-chars",
+            io_thread=self.io_thread,
+            topics=self.topics,
+            growth=Growth(),
+            groups=self.groups,  # type: ignore[arg-type]
+            producer_ids=self.producer_ids,  # type: ignore[arg-type]
+        )
+        self.topics.when_deleted(self.groups.topic_deleted)
+        self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
+
+    def open_log(self, name: str, topic_id: bytes, partition: int, config: TopicConfig) -> FakeLog:
+        if partition == self.broken_partition:
+            raise StorageError("no space left on device")
+        return FakeLog(name, topic_id, partition, config)
+
+    def delete_log(self, log: FakeLog) -> None:
+        self.deleted_logs.append(log)
+
+    def create(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> Any:
+        """Create a topic and return it."""
+        new = NewTopic(name, partitions, config=config or {})
+        return asyncio.run(self.topics.create(new))
+
+    def log(self, name: str, partition: int = 0) -> FakeLog:
+        """The log of a partition."""
+        topic = self.topics.get(name)
+        assert topic is not None
+        return topic.logs[partition]  # type: ignore[return-value]
+
+    def ask(
+        self, key: int, version: int, /, client_id: str | None = "tester", **fields: Any
+    ) -> Any:
+        """Send a request through the protocol and return the decoded response."""
+        return asyncio.run(self.ask_soon(key, version, client_id, **fields))
+
+    async def ask_soon(
+        self, key: int, version: int, /, client_id: str | None = "tester", **fields: Any
+    ) -> Any:
+        """The same inside of a running loop."""
+        body = schema.request(key).encode(version, fields)
+        answer = PROTOCOL.handle(key, version, client_id, body, self.session)
+        if answer is not None and not isinstance(answer, bytes):
+            answer = await answer
+        if answer is None:
+            return None
+        value, end = schema.response(key).decode(version, answer)
+        assert end == len(answer)
+        return value
+
+
+def only(values: Iterable[Any]) -> Any:
+    """The single element of a list in a response."""
+    (value,) = values
+    return value

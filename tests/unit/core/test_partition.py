@@ -1,0 +1,128 @@
+"""Partitions: what is accepted, which epoch an offset is of, and waiting."""
+
+import asyncio
+
+import pytest
+
+from broker.core.partition import Growth, append, check_leader_epoch, epoch_at, wait_durable
+from broker.model.errors import ErrorCode, RequestError
+from tests.fakes import NOW_MS, FakeLog, World, batch
+
+
+def make_log(config: dict[str, str] | None = None) -> FakeLog:
+    world = World()
+    world.create("a", config=config)
+    return world.log("a")
+
+
+def refusal(log: FakeLog, records: bytes) -> ErrorCode:
+    with pytest.raises(RequestError) as caught:
+        append(log, log.config, records, NOW_MS)
+    return caught.value.code
+
+
+def test_an_append_tells_where_the_batch_begins_and_ends() -> None:
+    log = make_log()
+    append(log, log.config, batch(3), NOW_MS)
+
+    assert append(log, log.config, batch(2), NOW_MS) == (3, 5, -1)
+
+
+def test_a_repeated_batch_is_where_its_original_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = make_log()
+    monkeypatch.setattr(log, "append", lambda _: (("duplicate", 12), 10))
+
+    assert append(log, log.config, batch(2), NOW_MS) == (10, 12, -1)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (("batch", 5), ErrorCode.CORRUPT_MESSAGE),
+        (("batch", 7), ErrorCode.INVALID_RECORD),
+        (("sequence", 2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (("sequence", 3), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (("log", 1), ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_what_the_log_found_becomes_an_error(
+    monkeypatch: pytest.MonkeyPatch, status: tuple[str, int], code: ErrorCode
+) -> None:
+    log = make_log()
+    monkeypatch.setattr(log, "append", lambda _: (status, -1))
+
+    assert refusal(log, batch()) is code
+
+
+def test_records_older_than_the_topic_accepts_are_refused() -> None:
+    log = make_log({"message.timestamp.before.max.ms": "1000"})
+
+    append(log, log.config, batch(timestamp=NOW_MS - 1000), NOW_MS)
+    assert refusal(log, batch(timestamp=NOW_MS - 1001)) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_records_without_a_time_are_accepted() -> None:
+    log = make_log({"message.timestamp.before.max.ms": "1000"})
+
+    append(log, log.config, batch(timestamp=-1), NOW_MS)
+
+
+def test_a_leader_epoch_older_or_newer_than_ours_is_refused() -> None:
+    log = make_log()
+    log.leader_epoch = 3
+
+    check_leader_epoch(log, -1)
+    check_leader_epoch(log, 3)
+    for epoch, code in ((2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+        with pytest.raises(RequestError) as caught:
+            check_leader_epoch(log, epoch)
+        assert caught.value.code is code
+
+
+def test_the_epoch_of_an_offset_is_the_first_that_ended_above_it() -> None:
+    log = make_log()
+    log.epochs = [(0, 5), (2, 5), (4, 9)]
+    log.leader_epoch = 7
+    append(log, log.config, batch(12), NOW_MS)
+
+    assert [epoch_at(log, offset) for offset in (0, 4, 5, 8, 9, 12)] == [0, 0, 4, 4, 7, 7]
+
+
+def test_what_is_durable_needs_no_wait() -> None:
+    log = make_log()
+
+    assert asyncio.run(wait_durable(log, 0))
+    assert log.callback_count == 0
+
+
+def test_a_wait_that_nobody_needs_any_more_does_not_disturb_the_log() -> None:
+    log = make_log()
+
+    async def scenario() -> None:
+        task = asyncio.create_task(wait_durable(log, 5))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        log.fail()
+
+    asyncio.run(scenario())
+
+
+def test_growth_wakes_everybody_who_waits_for_a_log() -> None:
+    log, other = make_log(), make_log()
+    growth = Growth()
+
+    async def scenario() -> None:
+        waits = [asyncio.create_task(growth.wait([log, other], 60)) for _ in range(3)]
+        await asyncio.sleep(0)
+        log.append(batch())
+        await asyncio.gather(*waits)
+
+    asyncio.run(asyncio.wait_for(scenario(), 5))
+    assert (log.callback_count, other.callback_count) == (0, 1)
+
+
+def test_growth_ends_a_wait_when_its_time_is_over() -> None:
+    log = make_log()
+
+    asyncio.run(Growth().wait([log], 0.001))

@@ -1,0 +1,178 @@
+"""Topics: what the store says exists, and what the logs and the table follow."""
+
+import asyncio
+import json
+
+import pytest
+
+from broker.core.topics import NewTopic, check_name
+from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.identifiers import id_to_text
+from tests.fakes import FakeStore, World
+
+
+def refusal(world: World, new: NewTopic) -> ErrorCode:
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(world.topics.create(new))
+    return caught.value.code
+
+
+def test_a_topic_is_found_by_name_and_by_id() -> None:
+    world = World()
+
+    topic = world.create("a")
+
+    assert world.topics.get("a") is topic
+    assert world.topics.by_id(topic.topic_id) is topic
+    assert world.table.topics["a"] == (topic.topic_id, topic.logs)
+
+
+def test_a_created_topic_stands_in_the_store() -> None:
+    world = World()
+
+    topic = world.create("a", 3, {"retention.ms": "5"})
+
+    shown_id = id_to_text(topic.topic_id)
+    values = {key: json.loads(value) for key, value in world.store.values.items()}
+    assert values == {
+        b"topic/a": {"version": 1, "id": shown_id, "partitions": 3},
+        b"topicid/" + shown_id.encode(): {"version": 1, "name": "a"},
+        b"conf/topic/a": {"version": 1, "config": {"retention.ms": "5"}},
+    }
+
+
+def test_a_topic_is_not_seen_before_all_its_logs_are_open() -> None:
+    world = World()
+
+    async def scenario() -> None:
+        creating = asyncio.create_task(world.topics.create(NewTopic("a", 40)))
+        while not creating.done():
+            topic = world.topics.get("a")
+            assert topic is None or len(topic.logs) == 40
+            assert ("a" in world.table.topics) == (topic is not None)
+            await asyncio.sleep(0)
+        assert len((await creating).logs) == 40
+
+    asyncio.run(scenario())
+
+
+def test_topics_come_back_from_the_store_with_id_partitions_and_config() -> None:
+    store = FakeStore()
+    before = World(store=store).create("a", 2, {"retention.ms": "5"})
+    after = World(store=store)
+
+    asyncio.run(after.topics.load())
+
+    topic = after.topics.get("a")
+    assert topic is not None
+    assert (topic.topic_id, len(topic.logs)) == (before.topic_id, 2)
+    assert topic.config.integer("retention.ms") == 5
+    assert refusal(after, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 2}', b'{"version": 1, "id": "x"}'])
+def test_a_damaged_topic_stops_the_start(value: bytes) -> None:
+    store = FakeStore()
+    store.values[b"topic/a"] = value
+
+    with pytest.raises(StorageError, match="damaged"):
+        asyncio.run(World(store=store).topics.load())
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 1, "config": 5}'])
+def test_a_damaged_configuration_stops_the_start(value: bytes) -> None:
+    store = FakeStore()
+    World(store=store).create("a")
+    store.values[b"conf/topic/a"] = value
+
+    with pytest.raises(StorageError, match="damaged"):
+        asyncio.run(World(store=store).topics.load())
+
+
+def test_a_failing_disk_leaves_nothing_behind() -> None:
+    world = World()
+    world.broken_partition = 2
+
+    assert refusal(world, NewTopic("a", 3)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.store.values == {}
+    assert [log.partition for log in world.deleted_logs] == [0, 1]
+    assert world.topics.get("a") is None
+
+
+def test_a_topic_that_another_broker_created_exists() -> None:
+    world = World()
+    world.store.values[b"topic/a"] = b"{}"
+
+    assert refusal(world, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_creating_the_same_topic_at_once_makes_one() -> None:
+    world = World()
+
+    async def scenario() -> bool:
+        first, second = await asyncio.gather(
+            world.topics.get_or_create("a"), world.topics.get_or_create("a")
+        )
+        return first is second
+
+    assert asyncio.run(scenario())
+
+
+def test_a_create_ends_even_if_nobody_waits_for_it() -> None:
+    world = World()
+
+    async def scenario() -> None:
+        asked = asyncio.create_task(world.topics.create(NewTopic("a", 40)))
+        await asyncio.sleep(0)
+        asked.cancel()
+        while world.topics.get("a") is None:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(scenario(), 5))
+
+
+def test_deleting_forgets_the_topic_everywhere() -> None:
+    world = World()
+    topic = world.create("a.b", 2, {"retention.ms": "5"})
+
+    asyncio.run(world.topics.delete(topic))
+
+    assert world.topics.get("a.b") is None
+    assert world.topics.by_id(topic.topic_id) is None
+    assert world.table.topics == {}
+    assert world.store.values == {}
+    assert world.deleted_logs == topic.logs
+    assert world.groups.deleted_topics == ["a.b"]
+    world.create("a_b")  # no collision any more
+
+
+def test_deleting_twice_is_an_unknown_topic() -> None:
+    world = World()
+    topic = world.create("a")
+    asyncio.run(world.topics.delete(topic))
+
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(world.topics.delete(topic))
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.core.topics.PARTITIONS_PER_BROKER_MAX", 5)
+    world = World()
+    topic = world.create("a", 3)
+
+    assert refusal(world, NewTopic("b", 3)) is ErrorCode.INVALID_PARTITIONS
+    asyncio.run(world.topics.delete(topic))
+    assert len(world.create("b", 3).logs) == 3
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
+def test_valid_names(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "a b", "é", "a\n", "a\0"])
+def test_invalid_names(name: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        check_name(name)
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -1,0 +1,198 @@
+"""DescribeCluster, DescribeConfigs, InitProducerId (kafka.md 2.2, 2.9, 2.11)."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes import World, only
+
+TOPIC, BROKER = 2, 4
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_cluster_is_this_broker(version: int) -> None:
+    answer = World({"node.id": "3"}).ask(60, version)
+
+    broker = only(answer["brokers"])
+    assert (broker["broker_id"], broker["host"], broker["port"]) == (3, "broker.example", 9092)
+    assert answer["controller_id"] == 3
+
+
+@pytest.mark.parametrize(("endpoint_type", "error"), [(1, 0), (2, 114), (3, 115)])
+def test_only_brokers_are_endpoints(endpoint_type: int, error: int) -> None:
+    answer = World().ask(60, 1, endpoint_type=endpoint_type)
+
+    assert answer["error_code"] == error
+    assert bool(answer["error_message"]) == bool(error)
+
+
+def test_cluster_operations_are_told_only_when_asked_for() -> None:
+    world = World()
+
+    silent = world.ask(60, 0)
+    asked = world.ask(60, 0, include_cluster_authorized_operations=True)
+
+    assert silent["cluster_authorized_operations"] == -(1 << 31)
+    assert asked["cluster_authorized_operations"] == 8096
+
+
+def describe(
+    world: World,
+    version: int,
+    resource_type: int,
+    name: str,
+    keys: list[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    resource = {
+        "resource_type": resource_type,
+        "resource_name": name,
+        "configuration_keys": keys,
+    }
+    return only(world.ask(32, version, resources=[resource], **more)["results"])
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
+    world = World()
+    world.create("a", config={"cleanup.policy": "compact"})
+
+    configs = {each["name"]: each for each in describe(world, version, TOPIC, "a")["configs"]}
+
+    assert configs["cleanup.policy"]["value"] == "compact"
+    assert {"retention.ms", "max.message.bytes", "polylog.durability"} <= configs.keys()
+    assert not any(each["read_only"] or each["is_sensitive"] for each in configs.values())
+
+
+def test_version_0_tells_defaults_apart() -> None:
+    world = World()
+    world.create("a", config={"cleanup.policy": "compact"})
+
+    configs = {each["name"]: each for each in describe(world, 0, TOPIC, "a")["configs"]}
+
+    assert not configs["cleanup.policy"]["is_default"]
+    assert configs["retention.ms"]["is_default"]
+
+
+def test_a_key_inherited_from_the_broker_has_its_static_source() -> None:
+    world = World({"log.retention.ms": "77"})
+    world.create("a")
+
+    config = only(describe(world, 1, TOPIC, "a", ["retention.ms"])["configs"])
+
+    assert (config["value"], config["config_source"]) == ("77", 4)
+
+
+def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None:
+    world = World({"log.retention.ms": "77"})
+    world.create("a", config={"retention.ms": "5"})
+
+    silent = only(describe(world, 1, TOPIC, "a", ["retention.ms"])["configs"])
+    asked = only(describe(world, 1, TOPIC, "a", ["retention.ms"], include_synonyms=True)["configs"])
+
+    assert silent["synonyms"] == []
+    sources = [(each["name"], each["source"]) for each in asked["synonyms"]]
+    assert sources[:2] == [("retention.ms", 1), ("log.retention.ms", 4)]
+
+
+def test_types_and_documentation_come_with_version_3() -> None:
+    world = World()
+    world.create("a")
+
+    config = only(
+        describe(world, 3, TOPIC, "a", ["retention.ms"], include_documentation=True)["configs"]
+    )
+
+    assert config["config_type"] == 5
+    assert config["documentation"]
+
+
+def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
+    world = World()
+    world.create("a")
+
+    assert describe(world, 4, TOPIC, "a", ["no.such.key"])["configs"] == []
+    assert describe(world, 4, TOPIC, "a", [])["configs"]
+
+
+def test_this_broker_shows_its_settings_read_only() -> None:
+    configs = describe(World({"num.partitions": "9"}), 4, BROKER, "1")["configs"]
+
+    by_name = {each["name"]: each for each in configs}
+    assert {"advertised.listeners", "auto.create.topics.enable"} <= by_name.keys()
+    assert (by_name["num.partitions"]["value"], by_name["num.partitions"]["config_source"]) == (
+        "9",
+        4,
+    )
+    assert all(each["read_only"] for each in configs)
+
+
+def test_the_clusters_dynamic_defaults_are_empty() -> None:
+    answer = describe(World(), 4, BROKER, "")
+
+    assert (answer["error_code"], answer["configs"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "error"),
+    [(TOPIC, "b", 3), (TOPIC, "a b", 17), (BROKER, "2", 42), (BROKER, "x", 42), (8, "1", 42)],
+)
+def test_what_does_not_exist_has_an_error_and_a_text(
+    resource_type: int, name: str, error: int
+) -> None:
+    answer = describe(World(), 4, resource_type, name)
+
+    assert answer["error_code"] == error
+    assert answer["error_message"]
+
+
+def test_resources_are_answered_once_in_the_order_asked() -> None:
+    resources = [
+        {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
+        for resource_type, name in ((BROKER, "1"), (TOPIC, "x"), (BROKER, "1"))
+    ]
+
+    results = World().ask(32, 4, resources=resources)["results"]
+
+    assert [each["resource_name"] for each in results] == ["1", "x"]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_idempotent_producer_gets_a_new_id_with_epoch_0(version: int) -> None:
+    world = World()
+
+    first, second = (world.ask(22, version, transactional_id=None) for _ in range(2))
+
+    assert (first["error_code"], first["producer_epoch"]) == (0, 0)
+    assert first["producer_id"] != second["producer_id"]
+
+
+def test_a_producer_that_has_an_id_gets_a_new_one_too() -> None:
+    answer = World().ask(22, 4, transactional_id=None, producer_id=5, producer_epoch=2)
+
+    assert (answer["error_code"], answer["producer_id"], answer["producer_epoch"]) == (0, 1000, 0)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
+def test_an_id_without_an_epoch_or_the_reverse_is_an_invalid_request(
+    producer_id: int, epoch: int
+) -> None:
+    answer = World().ask(
+        22, 4, transactional_id=None, producer_id=producer_id, producer_epoch=epoch
+    )
+
+    assert (answer["error_code"], answer["producer_id"]) == (42, -1)
+
+
+@pytest.mark.parametrize(("transactional_id", "error"), [("", 42), ("t", 35)])
+def test_a_transactional_id_is_refused(transactional_id: str, error: int) -> None:
+    answer = World().ask(22, 4, transactional_id=transactional_id, transaction_timeout_ms=1000)
+
+    assert (answer["error_code"], answer["producer_id"]) == (error, -1)
+
+
+def test_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
+    world = World()
+    world.producer_ids.is_broken = True
+
+    assert world.ask(22, 0, transactional_id=None)["error_code"] == 56

@@ -1,0 +1,210 @@
+"""FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup: from fields to commands and back.
+
+What a group decides is tested with its state machine.
+"""
+
+import pytest
+
+from broker.core.groups import commands
+from broker.core.topics import OFFSETS_TOPIC
+from broker.model.errors import ErrorCode
+from tests.fakes import World, only
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_coordinator_of_a_group_is_this_broker(version: int) -> None:
+    answer = World().ask(10, version, key="g")
+
+    assert (answer["error_code"], answer["node_id"]) == (0, 1)
+    assert (answer["host"], answer["port"]) == ("broker.example", 9092)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_several_coordinators_are_answered_in_the_order_asked(version: int) -> None:
+    answer = World().ask(10, version, coordinator_keys=["b", "a", "b"])
+
+    assert [each["key"] for each in answer["coordinators"]] == ["b", "a"]
+    assert [each["node_id"] for each in answer["coordinators"]] == [1, 1]
+
+
+def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
+    world = World({"offsets.topic.num.partitions": "7", "polylog.durability": "os"})
+
+    world.ask(10, 0, key="g")
+
+    topic = world.topics.get(OFFSETS_TOPIC)
+    assert topic is not None
+    assert len(topic.logs) == 7
+    assert topic.config.text("polylog.durability") == "group-commit"
+    assert topic.config.words("cleanup.policy") == ("compact",)
+
+
+def test_a_topic_of_groups_that_cannot_be_created_is_a_coordinator_not_available() -> None:
+    world = World()
+    world.broken_partition = 0
+
+    answer = world.ask(10, 4, coordinator_keys=["g"])
+
+    assert only(answer["coordinators"])["error_code"] == 15
+
+
+def test_a_transaction_coordinator_is_refused_with_a_text() -> None:
+    old = World().ask(10, 2, key="t", key_type=1)
+    new = only(World().ask(10, 4, coordinator_keys=["t"], key_type=1)["coordinators"])
+
+    for answer in (old, new):
+        assert (answer["error_code"], answer["node_id"], answer["port"]) == (35, -1, -1)
+        assert "transactions" in answer["error_message"]
+
+
+@pytest.mark.parametrize("key_type", [2, 3, -1])
+def test_another_type_of_coordinator_is_an_invalid_request(key_type: int) -> None:
+    answer = World().ask(10, 6, coordinator_keys=["x"], key_type=key_type)
+
+    assert only(answer["coordinators"])["error_code"] == 42
+
+
+JOIN = {
+    "group_id": "g",
+    "session_timeout_ms": 10_000,
+    "member_id": "m",
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": b"\x01"}],
+}
+
+
+def test_a_join_before_version_1_takes_the_session_timeout_for_the_rebalance_timeout() -> None:
+    world = World()
+
+    world.ask(11, 0, **JOIN)
+    world.ask(11, 1, **JOIN, rebalance_timeout_ms=20_000)
+
+    assert [each.rebalance_timeout_ms for each in world.groups.commands] == [10_000, 20_000]
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_join_says_what_its_version_can_do(version: int) -> None:
+    world = World()
+
+    world.ask(11, version, **JOIN, client_id="c")
+
+    command = only(world.groups.commands)
+    assert command.protocols == (commands.GroupProtocol("range", b"\x01"),)
+    assert (command.client_id, command.client_host) == ("c", "127.0.0.1")
+    assert command.requires_member_id == (version >= 4)
+    assert command.supports_skip_assignment == (version >= 9)
+
+
+def test_a_join_carries_the_static_members_instance_id() -> None:
+    world = World()
+
+    world.ask(11, 5, **JOIN, group_instance_id="i", client_id=None)
+
+    assert only(world.groups.commands).instance_id == "i"
+    assert only(world.groups.commands).client_id == ""
+
+
+def test_the_leader_is_answered_with_the_members() -> None:
+    world = World()
+    joined = commands.JoinResponse(
+        ErrorCode.NONE,
+        "m",
+        3,
+        "consumer",
+        "range",
+        "m",
+        (commands.JoinedMember("m", "i", b"\x01"),),
+        skip_assignment=True,
+    )
+    world.groups.answers = [joined]
+
+    answer = world.ask(11, 9, **JOIN)
+
+    assert (answer["generation_id"], answer["leader"], answer["protocol_name"]) == (3, "m", "range")
+    assert answer["members"] == [{"member_id": "m", "group_instance_id": "i", "metadata": b"\x01"}]
+    assert answer["skip_assignment"]
+
+
+@pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
+def test_no_protocol_is_null_from_version_7_on_and_empty_before(
+    version: int, name: str | None
+) -> None:
+    world = World()
+    world.groups.answers = [commands.JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID)]
+
+    answer = world.ask(11, version, **JOIN)
+
+    assert (answer["error_code"], answer["protocol_name"]) == (25, name)
+
+
+def test_a_sync_carries_the_leaders_assignments() -> None:
+    world = World()
+    world.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"\x02", "consumer", "range")]
+
+    answer = world.ask(
+        14,
+        5,
+        group_id="g",
+        generation_id=3,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[{"member_id": "m", "assignment": b"\x02"}],
+    )
+
+    command = only(world.groups.commands)
+    assert (command.generation, command.assignments) == (3, {"m": b"\x02"})
+    assert (answer["assignment"], answer["protocol_name"]) == (b"\x02", "range")
+
+
+def test_a_sync_from_version_5_on_must_name_its_protocol() -> None:
+    world = World()
+
+    assert world.ask(14, 5, group_id="g", protocol_type="consumer")["error_code"] == 23
+    assert world.ask(14, 4, group_id="g")["error_code"] == 0
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_heartbeat_answers_what_the_group_says(version: int) -> None:
+    world = World()
+    world.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
+
+    answer = world.ask(12, version, group_id="g", generation_id=3, member_id="m")
+
+    assert answer["error_code"] == 27
+    assert only(world.groups.commands) == commands.HeartbeatRequest("g", "m", None, 3)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_one_member_that_leaves_gives_the_response_its_error(version: int) -> None:
+    world = World()
+    left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,))
+    world.groups.answers = [left]
+
+    answer = world.ask(13, version, group_id="g", member_id="m")
+
+    assert answer["error_code"] == 25
+    assert only(world.groups.commands).members == (commands.LeavingMember("m"),)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_members_that_leave_together_have_their_own_errors(version: int) -> None:
+    world = World()
+    left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
+    world.groups.answers = [left]
+    members = [{"member_id": "m"}, {"member_id": "", "group_instance_id": "i"}]
+
+    answer = world.ask(13, version, group_id="g", members=members)
+
+    assert answer["error_code"] == 0
+    assert [each["error_code"] for each in answer["members"]] == [0, 25]
+    assert [each["group_instance_id"] for each in answer["members"]] == [None, "i"]
+
+
+def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
+    world = World()
+    world.groups.answers = [commands.LeaveResponse(ErrorCode.NOT_COORDINATOR)]
+
+    answer = world.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
+
+    assert (answer["error_code"], answer["members"]) == (16, [])

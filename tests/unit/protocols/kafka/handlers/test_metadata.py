@@ -1,0 +1,177 @@
+"""Metadata (kafka.md 2.1, 2.2)."""
+
+import pytest
+
+from broker.core.topics import OFFSETS_TOPIC
+from tests.fakes import World, only
+
+UNKNOWN_ID = bytes(range(16))
+
+
+def names(answer: dict) -> list[str]:
+    return [topic["name"] for topic in answer["topics"]]
+
+
+def test_version_0_lists_all_topics_for_an_empty_array() -> None:
+    world = World()
+    world.create("b")
+    world.create("a")
+
+    assert names(world.ask(3, 0, topics=[])) == ["a", "b"]
+
+
+@pytest.mark.parametrize("version", range(1, 14))
+def test_null_lists_all_topics_and_an_empty_array_none(version: int) -> None:
+    world = World()
+    world.create("a")
+
+    assert names(world.ask(3, version, topics=None)) == ["a"]
+    assert names(world.ask(3, version, topics=[])) == []
+
+
+def test_listing_all_topics_creates_none() -> None:
+    world = World()
+
+    world.ask(3, 13, topics=None)
+
+    assert list(world.topics) == []
+
+
+def test_an_unknown_topic_is_created_and_led_in_the_same_answer() -> None:
+    world = World({"num.partitions": "3"})
+
+    topic = only(world.ask(3, 12, topics=[{"name": "new"}])["topics"])
+
+    assert topic["error_code"] == 0
+    assert topic["topic_id"] != bytes(16)
+    assert [each["leader_id"] for each in topic["partitions"]] == [1, 1, 1]
+    assert len(world.table.topics["new"][1]) == 3
+
+
+def test_versions_below_4_always_allow_creation() -> None:
+    world = World()
+
+    world.ask(3, 3, topics=[{"name": "new"}])
+
+    assert world.topics.get("new") is not None
+
+
+def test_a_client_can_forbid_creation() -> None:
+    world = World()
+
+    answer = world.ask(3, 4, topics=[{"name": "new"}], allow_auto_topic_creation=False)
+
+    assert only(answer["topics"])["error_code"] == 3
+    assert world.topics.get("new") is None
+
+
+def test_the_broker_can_forbid_creation() -> None:
+    world = World({"auto.create.topics.enable": "false"})
+
+    assert only(world.ask(3, 13, topics=[{"name": "new"}])["topics"])["error_code"] == 3
+
+
+def test_an_internal_topic_is_not_created_by_asking() -> None:
+    world = World()
+
+    assert only(world.ask(3, 13, topics=[{"name": OFFSETS_TOPIC}])["topics"])["error_code"] == 3
+
+
+def test_an_internal_topic_is_listed_as_internal() -> None:
+    world = World()
+    world.create(OFFSETS_TOPIC)
+
+    assert only(world.ask(3, 1, topics=None)["topics"])["is_internal"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250])
+def test_an_invalid_name_is_an_invalid_topic(name: str) -> None:
+    topic = only(World().ask(3, 13, topics=[{"name": name}])["topics"])
+
+    assert (topic["error_code"], topic["name"]) == (17, name)
+
+
+def test_a_colliding_name_is_an_invalid_topic() -> None:
+    world = World()
+    world.create("a.b")
+
+    assert only(world.ask(3, 13, topics=[{"name": "a_b"}])["topics"])["error_code"] == 17
+
+
+def test_topics_are_answered_once_in_the_order_asked() -> None:
+    world = World()
+
+    answer = world.ask(3, 13, topics=[{"name": name} for name in ("c", "a", "c", "b")])
+
+    assert names(answer) == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_topic_is_found_by_its_id(version: int) -> None:
+    world = World()
+    topic = world.create("a")
+
+    answer = only(
+        world.ask(3, version, topics=[{"name": None, "topic_id": topic.topic_id}])["topics"]
+    )
+
+    assert (answer["name"], answer["error_code"]) == ("a", 0)
+
+
+def test_an_unknown_id_has_error_100_and_no_name() -> None:
+    answer = only(World().ask(3, 12, topics=[{"name": None, "topic_id": UNKNOWN_ID}])["topics"])
+
+    assert (answer["error_code"], answer["name"], answer["topic_id"]) == (100, None, UNKNOWN_ID)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_null_names_before_version_12_are_an_invalid_request(version: int) -> None:
+    answer = only(World().ask(3, version, topics=[{"name": None}])["topics"])
+
+    assert (answer["error_code"], answer["name"]) == (42, "")
+
+
+def test_the_broker_is_told_under_the_address_of_the_listener_the_request_came_to() -> None:
+    world = World({"broker.rack": "r1", "node.id": "7"})
+
+    answer = world.ask(3, 13, topics=[])
+
+    assert only(answer["brokers"]) == {
+        "node_id": 7,
+        "host": "broker.example",
+        "port": 9092,
+        "rack": "r1",
+    }
+    assert answer["controller_id"] == 7
+    assert answer["cluster_id"] == world.broker.cluster_id
+
+
+def test_an_offline_partition_has_no_leader() -> None:
+    world = World()
+    world.create("a")
+    world.log("a").fail()
+
+    partition = only(only(world.ask(3, 13, topics=[{"name": "a"}])["topics"])["partitions"])
+
+    assert (partition["error_code"], partition["leader_id"]) == (5, -1)
+    assert partition["offline_replicas"] == [1]
+    assert partition["isr_nodes"] == []
+
+
+def test_authorized_operations_are_told_only_when_asked_for() -> None:
+    world = World()
+    world.create("a")
+
+    silent = world.ask(3, 10, topics=None)
+    asked = world.ask(
+        3,
+        10,
+        topics=None,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+
+    assert silent["cluster_authorized_operations"] == -(1 << 31)
+    assert only(silent["topics"])["topic_authorized_operations"] == -(1 << 31)
+    assert asked["cluster_authorized_operations"] == 8096
+    assert only(asked["topics"])["topic_authorized_operations"] == 3576

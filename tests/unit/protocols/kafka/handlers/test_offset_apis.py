@@ -1,0 +1,175 @@
+"""OffsetCommit and OffsetFetch (kafka.md 2.6)."""
+
+from typing import Any
+
+import pytest
+
+from broker.core.groups import commands
+from broker.core.groups.records import CommittedOffset
+from broker.model.errors import ErrorCode
+from tests.fakes import World, only
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("a", 2)
+    return world
+
+
+def at(partition: int, offset: int = 5, **more: Any) -> dict[str, Any]:
+    return {"partition_index": partition, "committed_offset": offset, **more}
+
+
+def codes(answer: dict[str, Any]) -> list[int]:
+    return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_commit_becomes_one_command(world: World, version: int) -> None:
+    topics = [{"name": "a", "partitions": [at(0, 5, committed_metadata="x"), at(1, 6)]}]
+
+    answer = world.ask(8, version, group_id="g", topics=topics)
+
+    command = only(world.groups.commands)
+    assert command.group_id == "g"
+    assert command.generation == -1
+    assert command.offsets == (
+        commands.OffsetToCommit("a", 0, 5, -1, "x"),
+        commands.OffsetToCommit("a", 1, 6, -1, ""),
+    )
+    assert codes(answer) == [0, 0]
+
+
+def test_a_members_commit_names_it_and_its_generation(world: World) -> None:
+    topics = [{"name": "a", "partitions": [at(0, 5, committed_leader_epoch=3)]}]
+
+    world.ask(
+        8,
+        9,
+        group_id="g",
+        generation_id_or_member_epoch=7,
+        member_id="m",
+        group_instance_id="i",
+        topics=topics,
+    )
+
+    command = only(world.groups.commands)
+    assert (command.generation, command.member_id, command.instance_id) == (7, "m", "i")
+    assert only(command.offsets).leader_epoch == 3
+
+
+def test_unknown_partitions_have_their_own_error_and_the_others_are_committed(
+    world: World,
+) -> None:
+    world.groups.answers = [commands.CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
+    topics = [
+        {"name": "b", "partitions": [at(0)]},
+        {"name": "a", "partitions": [at(2), at(1)]},
+    ]
+
+    answer = world.ask(8, 8, group_id="g", topics=topics)
+
+    assert [topic["name"] for topic in answer["topics"]] == ["b", "a"]
+    assert codes(answer) == [3, 3, 12]
+    assert [each.partition for each in only(world.groups.commands).offsets] == [1]
+
+
+def test_a_commit_of_unknown_partitions_only_asks_no_group(world: World) -> None:
+    topics = [{"name": "b", "partitions": [at(0)]}]
+
+    assert codes(world.ask(8, 8, group_id="g", topics=topics)) == [3]
+    assert world.groups.commands == []
+
+
+def test_version_10_commits_by_topic_id(world: World) -> None:
+    topic = world.topics.get("a")
+    assert topic is not None
+    topics = [
+        {"topic_id": topic.topic_id, "partitions": [at(0)]},
+        {"topic_id": bytes(range(16)), "partitions": [at(0)]},
+    ]
+
+    answer = world.ask(8, 10, group_id="g", topics=topics)
+
+    assert [each["topic_id"] for each in answer["topics"]] == [topic.topic_id, bytes(range(16))]
+    assert codes(answer) == [0, 100]
+    assert only(only(world.groups.commands).offsets).topic == "a"
+
+
+def committed(offset: int) -> CommittedOffset:
+    return CommittedOffset(offset, 2, "x", 0)
+
+
+def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: World) -> None:
+    """librdkafka takes any error here for a failure of the whole group."""
+    topics = [{"name": "a", "partition_indexes": [1, 0]}]
+    world.groups.answers = [
+        commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5), 1: None}})
+    ]
+
+    answer = world.ask(9, 7, group_id="g", topics=topics)
+
+    empty, found = only(answer["topics"])["partitions"]
+    assert (empty["partition_index"], empty["committed_offset"], empty["metadata"]) == (1, -1, "")
+    assert (empty["committed_leader_epoch"], empty["error_code"]) == (-1, 0)
+    assert (found["committed_offset"], found["committed_leader_epoch"]) == (5, 2)
+    assert found["metadata"] == "x"
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_topics_are_asked_for_by_name(world: World, version: int) -> None:
+    topics = [{"name": "a", "partition_indexes": [0]}, {"name": "b", "partition_indexes": [3]}]
+
+    answer = world.ask(9, version, group_id="g", topics=topics)
+
+    assert only(world.groups.commands).topics == {"a": (0,), "b": (3,)}
+    assert [topic["name"] for topic in answer["topics"]] == ["a", "b"]
+    assert codes(answer) == [0, 0]
+
+
+@pytest.mark.parametrize("version", [2, 7])
+def test_null_topics_mean_all_that_the_group_has(world: World, version: int) -> None:
+    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
+
+    answer = world.ask(9, version, group_id="g", topics=None)
+
+    assert only(world.groups.commands).topics is None
+    assert only(only(answer["topics"])["partitions"])["committed_offset"] == 5
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_several_groups_are_answered_in_the_order_asked(world: World, version: int) -> None:
+    topics = [{"name": "a", "partition_indexes": [0]}]
+    groups = [{"group_id": "h", "topics": topics}, {"group_id": "g", "topics": None}]
+
+    answer = world.ask(9, version, groups=groups)
+
+    assert [each["group_id"] for each in answer["groups"]] == ["h", "g"]
+    assert [len(each["topics"]) for each in answer["groups"]] == [1, 0]
+
+
+def test_an_error_of_the_group_stands_at_the_group_and_at_each_partition(world: World) -> None:
+    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    groups = [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0]}]}]
+
+    group = only(world.ask(9, 8, groups=groups)["groups"])
+
+    assert group["error_code"] == 14
+    assert codes(group) == [14]
+
+
+def test_version_10_asks_by_topic_id(world: World) -> None:
+    topic = world.topics.get("a")
+    assert topic is not None
+    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
+    topics = [
+        {"topic_id": topic.topic_id, "partition_indexes": [0]},
+        {"topic_id": bytes(range(16)), "partition_indexes": [0]},
+    ]
+
+    group = only(world.ask(9, 10, groups=[{"group_id": "g", "topics": topics}])["groups"])
+
+    assert [each["topic_id"] for each in group["topics"]] == [topic.topic_id, bytes(range(16))]
+    assert codes(group) == [0, 100]
+    assert only(world.groups.commands).topics == {"a": (0,)}

@@ -1,0 +1,262 @@
+"""Produce (kafka.md 2.3, 2.12), the slow path."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.core.topics import OFFSETS_TOPIC
+from broker.model.errors import PeerError
+from tests.fakes import NOW_MS, World, batch, only
+
+ZSTD = 4
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+
+
+def one(topic: str, records: bytes | None, *, index: int = 0) -> list[dict[str, Any]]:
+    return [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+
+
+def produce(world: World, version: int, records: bytes | None, /, **fields: Any) -> dict[str, Any]:
+    """Send one batch to partition 0 of "a" and return its partition's response."""
+    fields = {"acks": -1, "topic_data": one("a", records), **fields}
+    answer = world.ask(0, version, **fields)
+    return only(only(answer["responses"])["partition_responses"])
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("a", 2)
+    return world
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_a_batch_is_appended_and_answered_with_its_offset(world: World, version: int) -> None:
+    produce(world, version, batch(5))
+    answer = produce(world, version, batch(3))
+
+    assert (answer["error_code"], answer["base_offset"]) == (0, 5)
+    assert answer["log_append_time_ms"] == -1
+    assert world.log("a").log_end_offset == 8
+
+
+def test_version_13_names_topics_by_id(world: World) -> None:
+    topic = world.topics.get("a")
+    assert topic is not None
+    data = [{"topic_id": topic.topic_id, "partition_data": [{"index": 0, "records": batch()}]}]
+
+    answer = only(world.ask(0, 13, acks=1, topic_data=data)["responses"])
+
+    assert answer["topic_id"] == topic.topic_id
+    assert only(answer["partition_responses"])["error_code"] == 0
+
+
+def test_an_unknown_topic_id_is_error_100(world: World) -> None:
+    data = [{"topic_id": bytes(range(16)), "partition_data": [{"index": 0, "records": batch()}]}]
+
+    answer = only(world.ask(0, 13, acks=1, topic_data=data)["responses"])
+
+    assert only(answer["partition_responses"])["error_code"] == 100
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_versions_before_batches_of_magic_2_are_refused_per_partition(
+    world: World, version: int
+) -> None:
+    assert produce(world, version, batch())["error_code"] == 35
+    assert world.log("a").log_end_offset == 0
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 100])
+def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(world: World, acks: int) -> None:
+    assert produce(world, 9, batch(), acks=acks)["error_code"] == 21
+    assert world.log("a").log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (None, 87),
+        (b"", 87),
+        (batch() + batch(), 87),
+        (batch(magic=1), 87),
+        (batch()[:-1], 2),
+        (batch()[:-1] + b"!", 2),
+    ],
+    ids=["null", "empty", "two batches", "magic 1", "truncated", "bad crc"],
+)
+def test_a_bad_batch_is_refused_and_nothing_stored(
+    world: World, records: bytes | None, error: int
+) -> None:
+    answer = produce(world, 9, records)
+
+    assert (answer["error_code"], answer["base_offset"]) == (error, -1)
+    assert world.log("a").log_end_offset == 0
+
+
+def test_zstd_before_version_7_is_an_unsupported_compression(world: World) -> None:
+    assert produce(world, 6, batch(attributes=ZSTD))["error_code"] == 76
+    assert produce(world, 7, batch(attributes=ZSTD))["error_code"] == 0
+
+
+def test_a_batch_above_max_message_bytes_is_too_large() -> None:
+    world = World()
+    world.create("a", config={"max.message.bytes": "100"})
+
+    answer = produce(world, 9, batch(body=b"x" * 100))
+
+    assert answer["error_code"] == 10
+    assert "max.message.bytes is 100" in answer["error_message"]
+
+
+def test_a_batch_above_the_size_of_a_segment_is_too_large_for_the_log() -> None:
+    world = World()
+    world.create("a", config={"segment.bytes": "1024"})
+
+    assert produce(world, 9, batch(body=b"x" * 1024))["error_code"] == 18
+
+
+def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(world: World) -> None:
+    data = one("b", batch()) + one("a", batch(), index=2) + one("a b", batch())
+
+    answer = world.ask(0, 9, acks=1, topic_data=data)
+
+    codes = [only(each["partition_responses"])["error_code"] for each in answer["responses"]]
+    assert codes == [3, 3, 17]
+
+
+def test_a_partition_named_twice_is_refused_and_answered_once(world: World) -> None:
+    data = [
+        {
+            "name": "a",
+            "partition_data": [
+                {"index": 0, "records": batch()},
+                {"index": 1, "records": batch()},
+                {"index": 0, "records": batch()},
+            ],
+        }
+    ]
+
+    answer = only(world.ask(0, 9, acks=1, topic_data=data)["responses"])
+
+    codes = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
+    assert codes == {0: 42, 1: 0}
+    assert world.log("a").log_end_offset == 0
+
+
+def test_an_internal_topic_accepts_only_the_admin_client(world: World) -> None:
+    world.create(OFFSETS_TOPIC)
+    data = one(OFFSETS_TOPIC, batch())
+
+    def code(client_id: str) -> int:
+        answer = world.ask(0, 9, acks=1, topic_data=data, client_id=client_id)
+        return only(only(answer["responses"])["partition_responses"])["error_code"]
+
+    assert code("tester") == 17
+    assert code("__admin_client") == 0
+
+
+def test_a_transactional_id_is_refused_with_a_text(world: World) -> None:
+    answer = produce(world, 9, batch(attributes=TRANSACTIONAL), transactional_id="t")
+
+    assert answer["error_code"] == 35
+    assert "transactions" in answer["error_message"]
+
+
+def test_a_transactional_batch_without_a_transactional_id_is_refused(world: World) -> None:
+    assert produce(world, 9, batch(attributes=TRANSACTIONAL))["error_code"] == 35
+    assert world.log("a").log_end_offset == 0
+
+
+def test_a_timestamp_too_far_ahead_is_refused(world: World) -> None:
+    hour_ms = 3_600_000
+
+    assert produce(world, 9, batch(timestamp=NOW_MS + hour_ms))["error_code"] == 0
+    assert produce(world, 9, batch(timestamp=NOW_MS + hour_ms + 1))["error_code"] == 32
+
+
+def test_log_append_time_is_written_into_the_batch_and_answered() -> None:
+    world = World()
+    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+
+    answer = produce(world, 9, batch(2, timestamp=5))
+
+    assert answer["error_code"] == 0
+    assert answer["log_append_time_ms"] == NOW_MS
+    assert world.log("a").timestamps == [NOW_MS, NOW_MS]
+
+
+def test_log_append_time_does_not_heal_a_bad_crc() -> None:
+    world = World()
+    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+
+    assert produce(world, 9, batch()[:-1] + b"!")["error_code"] == 2
+
+
+def test_acks_0_is_never_answered(world: World) -> None:
+    assert world.ask(0, 9, acks=0, topic_data=one("a", batch())) is None
+    assert world.log("a").log_end_offset == 1
+
+
+def test_an_error_with_acks_0_closes_the_connection(world: World) -> None:
+    with pytest.raises(PeerError, match="acks=0"):
+        world.ask(0, 9, acks=0, topic_data=one("b", batch()))
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_the_answer_waits_until_the_batch_is_durable(world: World, acks: int) -> None:
+    log = world.log("a")
+    log.is_held = True
+
+    async def scenario() -> dict[str, Any]:
+        asked = asyncio.create_task(world.ask_soon(0, 9, acks=acks, topic_data=one("a", batch())))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert log.log_end_offset == 1
+        assert not asked.done()
+        log.sync()
+        return await asked
+
+    answer = asyncio.run(scenario())
+
+    assert only(only(answer["responses"])["partition_responses"])["error_code"] == 0
+
+
+def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(world: World) -> None:
+    log = world.log("a")
+    log.is_held = True
+
+    async def scenario() -> dict[str, Any]:
+        asked = asyncio.create_task(world.ask_soon(0, 9, acks=-1, topic_data=one("a", batch())))
+        await asyncio.sleep(0)
+        log.fail()
+        return await asked
+
+    answer = asyncio.run(scenario())
+
+    assert only(only(answer["responses"])["partition_responses"])["error_code"] == 56
+
+
+def test_an_offline_partition_is_a_storage_error(world: World) -> None:
+    world.log("a").fail()
+
+    assert produce(world, 9, batch())["error_code"] == 56
+
+
+def test_one_refused_partition_does_not_hold_up_another(world: World) -> None:
+    data = [
+        {
+            "name": "a",
+            "partition_data": [
+                {"index": 1, "records": batch()[:-1]},
+                {"index": 0, "records": batch()},
+            ],
+        }
+    ]
+
+    answer = only(world.ask(0, 9, acks=1, topic_data=data)["responses"])
+
+    codes = [(each["index"], each["error_code"]) for each in answer["partition_responses"]]
+    assert codes == [(1, 2), (0, 0)]

@@ -1,0 +1,88 @@
+"""The table of APIs: what it advertises, and that every version of it can be served."""
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from broker.codec import schema
+from broker.codec.schema import Definition
+from broker.protocols.kafka import apis
+from tests.fakes import World
+
+# What a Kafka 4.3.1 broker advertises (kafka.md 1.1); Produce 0-2 is advertised and refused.
+KAFKA_4_3 = {
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
+    12: (0, 4), 13: (0, 5), 14: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 32: (1, 4),
+    60: (0, 2),
+}  # fmt: skip
+ALL_VERSIONS = [(key, version) for key, api in apis.APIS.items() for version in api.versions]
+# What a request made of one element everywhere needs beside the defaults.
+SPECIAL: dict[int, dict[str, Any]] = {
+    0: {"acks": 1},
+    1: {"max_wait_ms": 0},
+    18: {"client_software_name": "test", "client_software_version": "1"},
+}
+
+
+def one_of_everything(definitions: list[Definition]) -> dict[str, Any]:
+    """A value with one element in each array, and the default everywhere else."""
+    value: dict[str, Any] = {}
+    for each in definitions:
+        if each.type.startswith("[]"):
+            plain: Any = {"[]string": "x"}.get(each.type, 0)
+            value[each.name] = [one_of_everything(each.fields) if each.fields else plain]
+        elif each.type == "string" and each.default == "":
+            value[each.name] = "x"
+    return value
+
+
+def test_apis_stand_in_the_order_of_their_keys() -> None:
+    assert list(apis.APIS) == sorted(apis.APIS)
+
+
+@pytest.mark.parametrize("key", list(KAFKA_4_3))
+def test_every_version_of_kafka_4_3_is_advertised(key: int) -> None:
+    lowest, highest = KAFKA_4_3[key]
+    versions = apis.APIS[key].versions
+
+    assert versions.start <= lowest
+    assert versions.stop - 1 == highest
+
+
+def test_names_are_those_of_the_schema() -> None:
+    names = {key: api.name for key, api in apis.APIS.items()}
+
+    assert names == {key: schema.API_KEYS[key] for key in names}
+
+
+@pytest.mark.parametrize("key", list(apis.APIS))
+def test_the_versions_in_a_handlers_docstring_are_those_it_serves(key: int) -> None:
+    api = apis.APIS[key]
+    documentation = sys.modules[api.handle.__module__].__doc__ or ""
+
+    match = re.match(rf"{api.name}, v(\d+)-(\d+)[.:]", documentation)
+
+    assert match, documentation.splitlines()[0]
+    assert range(int(match[1]), int(match[2]) + 1) == api.versions
+
+
+@pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
+def test_an_empty_request_of_any_version_is_answered(key: int, version: int) -> None:
+    world = World()
+
+    answer = world.ask(key, version, **SPECIAL.get(key, {}))
+
+    assert isinstance(answer, dict)
+
+
+@pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
+def test_a_request_with_one_of_everything_is_answered(key: int, version: int) -> None:
+    world = World()
+    world.create("x")
+    fields = one_of_everything(schema.request(key).fields)
+
+    answer = world.ask(key, version, **{**fields, **SPECIAL.get(key, {})})
+
+    assert isinstance(answer, dict)

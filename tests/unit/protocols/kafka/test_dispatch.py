@@ -1,0 +1,87 @@
+"""From bytes to bytes: what closes a connection and what is answered."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from broker.codec import schema
+from broker.model.errors import ErrorCode, PeerError, RequestError
+from broker.protocols.kafka import PROTOCOL
+from tests.fakes import World
+
+
+def test_an_unknown_api_key_closes_the_connection() -> None:
+    with pytest.raises(PeerError, match="API key 4 version 0"):
+        PROTOCOL.handle(4, 0, "tester", b"", World().session)
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 14), (1, 3), (2, 0), (22, 6)])
+def test_a_version_that_is_not_advertised_closes_the_connection(key: int, version: int) -> None:
+    with pytest.raises(PeerError):
+        PROTOCOL.handle(key, version, "tester", b"", World().session)
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767])
+def test_api_versions_above_ours_are_answered_in_version_0_with_error_35(version: int) -> None:
+    """KIP-511; kafka.md 2.1 and 2.12: librdkafka and kafka-python ask again from this answer."""
+    answer = PROTOCOL.handle(18, version, "tester", b"\x01\x02", World().session)
+
+    assert isinstance(answer, bytes)
+    value, end = schema.response(18).decode(0, answer)
+    assert end == len(answer)
+    assert value["error_code"] == 35
+    assert {"api_key": 18, "min_version": 0, "max_version": 4} in value["api_keys"]
+
+
+def test_a_malformed_body_closes_the_connection() -> None:
+    with pytest.raises(PeerError):
+        PROTOCOL.handle(12, 0, "tester", b"\x00\x05ab", World().session)
+
+
+def test_bytes_after_the_body_are_ignored() -> None:
+    world = World()
+    body = schema.request(60).encode(0, {}) + b"more"
+
+    assert isinstance(PROTOCOL.handle(60, 0, "tester", body, world.session), bytes)
+
+
+def test_a_request_error_becomes_the_error_of_the_response() -> None:
+    world = World()
+    world.groups.join = _raising(RequestError(ErrorCode.NOT_COORDINATOR))
+
+    assert world.ask(11, 9)["error_code"] == 16
+
+
+def test_an_unexpected_failure_is_logged_once_and_closes(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.groups.heartbeat = _raising(ZeroDivisionError("oops"))
+
+    with caplog.at_level(logging.ERROR), pytest.raises(PeerError, match="Heartbeat v4 failed"):
+        world.ask(12, 4)
+
+    (record,) = caplog.records
+    assert record.getMessage() == "request_failed api=Heartbeat version=4"
+
+
+def test_an_unexpected_failure_later_closes_too(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+
+    def heartbeat(_command: object) -> asyncio.Future[ErrorCode]:
+        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_exception, ZeroDivisionError("oops"))
+        return future
+
+    world.groups.heartbeat = heartbeat  # type: ignore[method-assign]
+
+    with pytest.raises(PeerError):
+        world.ask(12, 4)
+    assert len(caplog.records) == 1
+
+
+def _raising(error: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
