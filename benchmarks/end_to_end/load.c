@@ -14,7 +14,7 @@
 #include "kernel/crc32c_hardware.h"
 #include "tools.h"
 
-enum { GIVE_UP_SECONDS = 120 }; /* a broker that stopped answering must not hang the benchmarks */
+enum { GIVE_UP_SECONDS = 60 }; /* a broker that stopped answering must not hang the benchmarks */
 
 static void give_up(int signal_number)
 {

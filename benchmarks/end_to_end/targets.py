@@ -77,7 +77,7 @@ class Target:
 def log_tail(log: Path) -> str:
     """Return the last words of a program."""
     lines = log.read_text(errors="replace").splitlines()
-    return " / ".join(lines[-5:]) or "it said nothing"
+    return " / ".join(lines[-2:]) or "it said nothing"
 
 
 def free_port() -> int:

@@ -4,23 +4,19 @@ The commit in the metadata store decides whether a topic exists. A create commit
 makes the folders: what a crash left out is made when the topic is loaded. A delete commits first
 and then removes the folders: what a crash left over belongs to no topic and is set aside. A topic
 can be looked up only while all its logs are open, so clients never see one without a leader.
-
-Keys of the store: `topic/<name>` has the id and the number of partitions, `topicid/<id>` the name,
-`conf/topic/<name>` the topic's own configuration. Every partition is led by this broker, its only
-replica, so nothing is stored about leaders.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from broker.core import topic_records
 from broker.core.io_thread import IoThread
 from broker.core.partition import Log
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
-from broker.model.identifiers import id_from_text, id_to_text, random_id
+from broker.model.identifiers import random_id
 from broker.model.limits import (
     PARTITIONS_PER_BROKER_MAX,
     PARTITIONS_PER_TOPIC_MAX,
@@ -149,15 +145,8 @@ class Topics:
 
     async def load(self) -> None:
         """Open the logs of every topic that the store knows."""
-        own = {
-            entry.key.removeprefix(metadata.TOPIC_CONFIGS): entry.value
-            for entry in self._store.scan(metadata.TOPIC_CONFIGS)[0]
-        }
-        for entry in self._store.scan(metadata.TOPICS)[0]:
-            key = entry.key.removeprefix(metadata.TOPICS)
-            topic_id, partitions = _parse_topic(entry)
-            config = TopicConfig(_parse_config(own.get(key)), self._config)
-            plan = Plan(key.decode(), partitions, config)
+        for name, topic_id, partitions, own_config in topic_records.read_all(self._store):
+            plan = Plan(name, partitions, TopicConfig(own_config, self._config))
             logs: list[Log] = []
             await self._open(plan, topic_id, logs)
             self._publish(plan, topic_id, logs)
@@ -224,7 +213,7 @@ class Topics:
             try:
                 await self._open(plan, topic_id, logs)
             except StorageError as error:
-                await self._transact([], _deletions(plan.name, topic_id))
+                await self._transact([], topic_records.deletions(plan.name, topic_id))
                 for log in logs:
                     self._delete_log(log)
                 raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -234,7 +223,7 @@ class Topics:
         async with self._changes:
             if self._by_id.get(topic.topic_id) is not topic:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            await self._transact([], _deletions(topic.name, topic.topic_id))
+            await self._transact([], topic_records.deletions(topic.name, topic.topic_id))
             self._withdraw(topic)
             for log in topic.logs:
                 self._delete_log(log)
@@ -286,7 +275,10 @@ class Topics:
 
     async def _commit(self, plan: Plan, topic_id: bytes) -> None:
         guard = metadata.Absent(metadata.topic_key(plan.name))
-        if await self._transact([guard], _creations(plan, topic_id)) is None:
+        creations = topic_records.creations(
+            plan.name, topic_id, plan.partitions, plan.config.overrides
+        )
+        if await self._transact([guard], creations) is None:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS)
 
     async def _transact(
@@ -339,49 +331,3 @@ def _without_null(config: Mapping[str, str | None]) -> dict[str, str]:
         missing = ", ".join(sorted(config.keys() - given.keys()))
         raise ConfigError(f"null is not a value for {missing}")
     return given
-
-
-def _creations(plan: Plan, topic_id: bytes) -> list[metadata.Operation]:
-    topic = {"version": 1, "id": id_to_text(topic_id), "partitions": plan.partitions}
-    operations: list[metadata.Operation] = [
-        metadata.Put(metadata.topic_key(plan.name), _json(topic)),
-        metadata.Put(metadata.topic_id_key(topic_id), _json({"version": 1, "name": plan.name})),
-    ]
-    if plan.config.overrides:
-        own = {"version": 1, "config": dict(plan.config.overrides)}
-        operations.append(metadata.Put(metadata.topic_config_key(plan.name), _json(own)))
-    return operations
-
-
-def _deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
-    return [
-        metadata.Delete(metadata.topic_key(name)),
-        metadata.Delete(metadata.topic_id_key(topic_id)),
-        metadata.Delete(metadata.topic_config_key(name)),
-    ]
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value).encode()
-
-
-def _parse_topic(entry: metadata.KeyValue) -> tuple[bytes, int]:
-    try:
-        match json.loads(entry.value):
-            case {"version": 1, "id": str(shown_id), "partitions": int(partitions)}:
-                return id_from_text(shown_id), partitions
-    except ValueError:
-        pass  # the same message as for a wrong shape
-    raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")
-
-
-def _parse_config(value: bytes | None) -> dict[str, str]:
-    if value is None:
-        return {}
-    try:
-        match json.loads(value):
-            case {"version": 1, "config": dict(own)}:
-                return {str(name): str(text) for name, text in own.items()}
-    except ValueError:
-        pass  # the same message as for a wrong shape
-    raise StorageError(f"the metadata store holds a damaged topic configuration: {value!r}")

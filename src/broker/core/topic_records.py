@@ -1,0 +1,77 @@
+"""How a topic stands in the metadata store.
+
+    topic/<name>       its id and its number of partitions
+    topicid/<id>       its name
+    conf/topic/<name>  its own configuration, if it has any
+
+Every partition is led by this broker, its only replica, so nothing is stored about leaders.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from broker.model.errors import StorageError
+from broker.model.identifiers import id_from_text, id_to_text
+from broker.storage import metadata
+
+
+def read_all(store: metadata.MetaStore) -> Iterator[tuple[str, bytes, int, dict[str, str]]]:
+    """Name, id, number of partitions and own configuration of every topic."""
+    own = {
+        entry.key.removeprefix(metadata.TOPIC_CONFIGS): entry.value
+        for entry in store.scan(metadata.TOPIC_CONFIGS)[0]
+    }
+    for entry in store.scan(metadata.TOPICS)[0]:
+        key = entry.key.removeprefix(metadata.TOPICS)
+        topic_id, partitions = _parse_topic(entry)
+        yield key.decode(), topic_id, partitions, _parse_config(own.get(key))
+
+
+def creations(
+    name: str, topic_id: bytes, partitions: int, own_config: Mapping[str, str]
+) -> list[metadata.Operation]:
+    """What makes a topic exist."""
+    topic = {"version": 1, "id": id_to_text(topic_id), "partitions": partitions}
+    operations: list[metadata.Operation] = [
+        metadata.Put(metadata.topic_key(name), _json(topic)),
+        metadata.Put(metadata.topic_id_key(topic_id), _json({"version": 1, "name": name})),
+    ]
+    if own_config:
+        own = {"version": 1, "config": dict(own_config)}
+        operations.append(metadata.Put(metadata.topic_config_key(name), _json(own)))
+    return operations
+
+
+def deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
+    """What makes it not exist."""
+    return [
+        metadata.Delete(metadata.topic_key(name)),
+        metadata.Delete(metadata.topic_id_key(topic_id)),
+        metadata.Delete(metadata.topic_config_key(name)),
+    ]
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _parse_topic(entry: metadata.KeyValue) -> tuple[bytes, int]:
+    try:
+        match json.loads(entry.value):
+            case {"version": 1, "id": str(shown_id), "partitions": int(partitions)}:
+                return id_from_text(shown_id), partitions
+    except ValueError:
+        pass  # the same message as for a wrong shape
+    raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")
+
+
+def _parse_config(value: bytes | None) -> dict[str, str]:
+    if value is None:
+        return {}
+    try:
+        match json.loads(value):
+            case {"version": 1, "config": dict(own)}:
+                return {str(name): str(text) for name, text in own.items()}
+    except ValueError:
+        pass  # the same message as for a wrong shape
+    raise StorageError(f"the metadata store holds a damaged topic configuration: {value!r}")

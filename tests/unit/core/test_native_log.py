@@ -1,0 +1,170 @@
+"""The native log through the same door as the fake one: it is what `core.partition.Log` says."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker._native.log.partition_log import PartitionLog, Turn
+
+from broker._native.log import record_batch
+from broker._native.log.commit import CommitThread
+from broker.storage.metadata_sqlite import SqliteMetaStore
+from broker.storage.recovery import Partitions
+from tests.fakes import NOW_MS, World, only
+
+
+def records(count: int = 1, **more: Any) -> bytes:
+    each = [(None, b"value", [])] * count
+    return record_batch.build(each, NOW_MS, **more)
+
+
+class NativeWorld(World):
+    """A world whose logs are real; turns are ended by hand."""
+
+    def __init__(self, path: Path) -> None:
+        self.commit = CommitThread(1)
+        self.turn = Turn(self.commit)
+        self.turn.now_ms = NOW_MS
+        self.native_store = SqliteMetaStore(path / "metadata.db")
+        self.partitions = Partitions(path, self.native_store, self.turn, 1, 86_400_000)
+        super().__init__({"polylog.durability": "os"}, store=self.native_store)
+        self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)
+
+    def open_log(self, *args: Any) -> Any:
+        return self.partitions.open(*args)
+
+    def delete_log(self, log: Any) -> None:
+        self.partitions.delete(log)
+
+    def close(self) -> None:
+        self.commit.stop()
+        self.turn.poll_synced()
+        self.partitions.close()
+        self.native_store.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[NativeWorld]:
+    world = NativeWorld(tmp_path)
+    world.create("a")
+    yield world
+    world.close()
+
+
+def produce(world: World, data: bytes | None) -> dict[str, Any]:
+    topics = [{"name": "a", "partition_data": [{"index": 0, "records": data}]}]
+    answer = world.ask(0, 9, acks=-1, topic_data=topics)
+    return only(only(answer["responses"])["partition_responses"])
+
+
+def fetch(world: World, offset: int, **more: Any) -> dict[str, Any]:
+    part = {
+        "partition": 0,
+        "fetch_offset": offset,
+        "partition_max_bytes": 1 << 20,
+        "current_leader_epoch": -1,
+    }
+    topics = [{"topic": "a", "partitions": [part]}]
+    fields = {"max_bytes": 1 << 20, "min_bytes": 1, "topics": topics, **more}
+    return only(only(world.ask(1, 12, **fields)["responses"])["partitions"])
+
+
+def test_what_is_produced_is_fetched(world: NativeWorld) -> None:
+    assert isinstance(world.log("a"), PartitionLog)
+
+    assert produce(world, records(3))["base_offset"] == 0
+    assert produce(world, records(2))["base_offset"] == 3
+
+    answer = fetch(world, 4)
+    assert [each[0] for each in record_batch.iterate(answer["records"])] == [3, 4]
+    assert answer["high_watermark"] == 5
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (None, 87),
+        (records() + records(), 87),
+        (records()[:16] + b"\x01" + records()[17:], 87),
+        (records()[:-1], 2),
+        (records()[:-1] + b"!", 2),
+        (records(is_control=True), 87),
+    ],
+    ids=["null", "two batches", "magic 1", "truncated", "bad crc", "control"],
+)
+def test_bad_batches_have_the_same_errors_as_with_the_fake(
+    world: NativeWorld, data: bytes | None, error: int
+) -> None:
+    assert produce(world, data)["error_code"] == error
+    assert world.log("a").log_end_offset == 0
+
+
+def test_sequences_are_checked_and_repeats_answered_with_the_original(world: NativeWorld) -> None:
+    def send(sequence: int, epoch: int = 0) -> tuple[int, int]:
+        data = records(2, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+        answer = produce(world, data)
+        return answer["error_code"], answer["base_offset"]
+
+    assert [send(0), send(2), send(0), send(2)] == [(0, 0), (0, 2), (0, 0), (0, 2)]
+    assert send(5) == (45, -1)
+    assert send(0, epoch=1) == (0, 4)
+    assert send(4) == (47, -1)
+
+
+def test_a_fetch_waits_for_the_native_log_to_grow(world: NativeWorld) -> None:
+    async def scenario() -> Any:
+        part = {"partition": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
+        topics = [{"topic": "a", "partitions": [part]}]
+        fields = {"max_bytes": 1 << 20, "min_bytes": 1, "max_wait_ms": 60_000, "topics": topics}
+        fetched = asyncio.create_task(world.ask_soon(1, 12, **fields))
+        await asyncio.sleep(0)
+        data = [{"name": "a", "partition_data": [{"index": 0, "records": records()}]}]
+        await world.ask_soon(0, 9, acks=1, topic_data=data)
+        return await fetched
+
+    answer = asyncio.run(asyncio.wait_for(scenario(), 10))
+
+    assert only(only(answer["responses"])["partitions"])["records"]
+
+
+def test_log_append_time_survives_the_native_checks(tmp_path: Path) -> None:
+    world = NativeWorld(tmp_path)
+    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    world.broker.clock.advance(5)  # type: ignore[attr-defined]
+
+    answer = produce(world, records(2))
+
+    assert (answer["error_code"], answer["log_append_time_ms"]) == (0, NOW_MS + 5)
+    world.close()
+
+
+def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
+    before = NativeWorld(tmp_path)
+    topic_id = before.create("a").topic_id
+    produce(before, records(3))
+    before.close()
+
+    after = NativeWorld(tmp_path)
+    asyncio.run(after.topics.load())
+
+    topic = after.topics.get("a")
+    assert topic is not None
+    assert (topic.topic_id, after.log("a").log_end_offset) == (topic_id, 3)
+    after.close()
+
+
+def test_a_deleted_topic_takes_its_folder_along(world: NativeWorld, tmp_path: Path) -> None:
+    produce(world, records())
+
+    world.ask(20, 5, topic_names=["a"])
+
+    assert not (tmp_path / "a-0").exists()
+    assert produce(world, records())["error_code"] == 3
+
+
+def test_an_offset_outside_of_the_log_is_out_of_range(world: NativeWorld) -> None:
+    produce(world, records(3))
+
+    assert [fetch(world, offset)["error_code"] for offset in (-1, 0, 3, 4)] == [1, 0, 0, 1]
