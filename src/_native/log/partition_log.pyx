@@ -398,8 +398,9 @@ cdef class PartitionLog:
             self.durable_end = self.job.target
         if self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position)
-        if self.unsealed or (self.is_group_commit and (
-                self.durable_end < self.log_end_offset) and self.staged_size == 0):
+        # What is staged is in no file yet: then the end of the turn starts the next sync.
+        if self.staged_size == 0 and (self.unsealed or (
+                self.is_group_commit and self.durable_end < self.log_end_offset)):
             self.start_sync()
 
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept:
