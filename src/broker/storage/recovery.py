@@ -123,21 +123,21 @@ class Partitions:
     def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> None:
         names = file_ops.list_folder(str(folder))
         bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
-        epochs = checkpoint.read_leader_epochs(folder) or [(0, 0)]
+        epochs = checkpoint.read_leader_epochs(folder)
         if not bases:
             recovery.create(log)
             return
         recovery_point = self._recovery_points.get(key, 0)
         log_start = max(self._log_starts.get(key, 0), bases[0])
-        if self.is_clean and recovery_point >= bases[-1]:
-            # A log that was never written to has no producers, and no file that says so.
+        # A log that was never written to has no epochs and no producers, and no files that say so.
+        if self.is_clean and recovery_point >= bases[-1] and (epochs or not recovery_point):
             snapshot = _read_snapshot(folder, recovery_point) if recovery_point else b""
             if snapshot is not None and recovery.attach(
                 log,
                 bases,
                 log_start_offset=log_start,
                 log_end_offset=recovery_point,
-                epochs=epochs,
+                epochs=epochs or [(0, 0)],
                 snapshot=snapshot,
             ):
                 self._epochs_written[folder.name] = len(log.epoch_entries)
@@ -151,15 +151,18 @@ class Partitions:
         bases: list[int],
         log_start: int,
         recovery_point: int,
-        epochs: list[tuple[int, int]],
+        epochs: list[tuple[int, int]] | None,
     ) -> None:
-        snapshot_offset, snapshot = _newest_snapshot(folder, recovery_point)
+        # Without its epochs a log is read from its beginning: an epoch below that of an older batch
+        # would make the next recovery cut there.
+        read_from = recovery_point if epochs else 0
+        snapshot_offset, snapshot = _newest_snapshot(folder, read_from)
         behind = recovery.recover(
             log,
             bases,
             log_start_offset=log_start,
-            recovery_point=recovery_point,
-            epochs=epochs,
+            recovery_point=read_from,
+            epochs=epochs or [(0, 0)],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
