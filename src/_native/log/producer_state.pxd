@@ -36,7 +36,8 @@ cdef struct ProducerTable:
     int64_t expiration_ms
 
 
-cdef void producers_init(ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil
+cdef void producers_init(
+    ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil
 cdef void producers_free(ProducerTable* table) noexcept nogil
 cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) noexcept nogil
 cdef SequenceStatus producers_check(

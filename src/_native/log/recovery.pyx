@@ -1,7 +1,8 @@
 """Opening a log: taking over what a clean stop left, or finding where the log really ends.
 
-Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5). From
-the segment that holds the recovery point on, every batch is read; the log ends before the first that
+Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5).
+From the segment that holds the recovery point on, every batch is read; the log ends before the
+first that
 
     is cut short, has no valid header or a wrong CRC,
     does not begin at the offset where the one before ended, or
@@ -137,7 +138,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
 
 
 def create(PartitionLog log):
-    """Make the first file of a new partition. Its first sync also syncs the names on the way to it."""
+    """Make the first file of a new partition; its first sync also syncs the names above it."""
     cdef Segment segment = Segment(log.folder_path, 0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
@@ -202,17 +203,17 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
         if segment.base_offset != scan.next_offset:
+            # The one before was cut short of here. (A segment that was full when the broker died
+            # still has its reserved tail, and the next one follows it without a gap.)
             behind = base_offsets[i:]
             break
         scan_segment(log, segment, &scan, snapshot_offset, chunk)
         if segment.size < segment.reserved:
             must(segment.cut(segment.size), log, "cannot cut a segment")
-            behind = base_offsets[i + 1:]
-            segment.finish_index()
-            break
-        # What the page cache shows after a kill may not be on the disk yet, and from here on it
-        # counts as durable.
-        must(file_sync_data(segment.fd), log, "cannot sync a segment")
+        else:
+            # What the page cache shows after a kill may not be on the disk yet, and from here on it
+            # counts as durable.
+            must(file_sync_data(segment.fd), log, "cannot sync a segment")
         segment.finish_index()
         segment.close()
     if behind:

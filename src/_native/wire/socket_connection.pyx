@@ -14,10 +14,9 @@ as Apache Kafka does; produce requests that wait for their sync do not, they are
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from libc.time cimport time_t
 
@@ -26,7 +25,6 @@ from broker._native.kernel.cursor cimport Cursor, load_int32
 from broker._native.log.partition_log cimport (
     LOG_OK,
     AckWaiter,
-    PartitionLog,
     Turn,
     WatchOwner,
 )
@@ -38,7 +36,6 @@ from broker._native.wire.envelope cimport (
     PROTOCOL_KAFKA,
     PROTOCOL_UNDECIDED,
     REQUEST_HEAD_MIN,
-    EnvelopeStatus,
     RequestHead,
     envelope_read,
     protocol_of,
@@ -51,11 +48,8 @@ from broker._native.wire.fetch cimport (
     FetchStatus,
 )
 from broker._native.wire.output_queue cimport (
-    SEND_BLOCKED,
-    SEND_BUDGET,
     SEND_DONE,
     SEND_FAILED,
-    OutputQueue,
     SendStatus,
     queue_commit,
     queue_free,
@@ -66,7 +60,6 @@ from broker._native.wire.produce cimport (
     NOT_SERVED,
     SERVED,
     SERVED_CLOSE,
-    SERVED_SILENTLY,
     ServeStatus,
     produce_serve,
 )
@@ -587,8 +580,8 @@ cdef class Poller:
         """Serve what is ready: the event loop calls this when our epoll set is."""
         cdef epoll_event events[EVENTS_MAX]
         cdef Connection connection
-        cdef int count, i, round
-        for round in range(ROUNDS_MAX):
+        cdef int count, i, _round
+        for _round in range(ROUNDS_MAX):
             count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
             if count <= 0:
                 return
@@ -725,7 +718,7 @@ cdef class Poller:
 
     @property
     def owes_replies(self):
-        """Whether a request is still to be answered, or a reply to be sent; parked fetches aside."""
+        """Whether a request is still to be answered or a reply to be sent; parked fetches aside."""
         cdef Connection connection
         for connection in self.connections.values():
             if connection.slots_head != NULL or connection.output.head != NULL:

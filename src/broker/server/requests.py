@@ -3,16 +3,18 @@
 import logging
 from asyncio import AbstractEventLoop, Task, ensure_future
 from collections.abc import Awaitable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from broker._native.wire.socket_connection import Connection, PendingReply
-from broker.core.session import Session
 from broker.model.errors import PeerError
 from broker.protocols.base import Answer, WireProtocol
 
+if TYPE_CHECKING:
+    from broker.core.session import Session
+
 _log = logging.getLogger(__name__)
-# Ends that need no line: clients come and go.
-_ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops"))
+# Ends that need no line: clients come and go, and a refused request has had its own.
+_ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops", "answered by closing"))
 
 
 class Requests:

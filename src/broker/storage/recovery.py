@@ -56,7 +56,7 @@ class Partitions:
     def open(
         self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
-        """Open a partition's log, making its folder if there is none; StorageError when it fails."""
+        """Open a partition's log, making its folder if there is none; StorageError if it fails."""
         folder = self._path / f"{topic}-{partition}"
         log = self._log_for(folder, topic, topic_id, partition, config)
         if self._claim(folder, topic_id):
@@ -92,6 +92,8 @@ class Partitions:
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
             is_plain=is_plain,
+            behind_ms_max=config.integer("message.timestamp.before.max.ms"),
+            ahead_ms_max=config.integer("message.timestamp.after.max.ms"),
         )
 
     def _claim(self, folder: Path, topic_id: bytes) -> bool:
@@ -272,8 +274,10 @@ def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> i
 
 
 def _is_offset_file(name: str, suffix: str) -> bool:
-    return len(name) == _OFFSET_DIGITS + len(suffix) and name.endswith(suffix) and (
-        name[:_OFFSET_DIGITS].isdigit()
+    return (
+        len(name) == _OFFSET_DIGITS + len(suffix)
+        and name.endswith(suffix)
+        and (name[:_OFFSET_DIGITS].isdigit())
     )
 
 
