@@ -123,10 +123,10 @@ def test_api_versions_too_new_is_answered_in_version_0_with_its_range(wire: Wire
     wire.send_frame(wire.frame("ApiVersions", 99, b"\x00"))
 
     frame = wire.receive_frame()
-    correlation_id, code, count, key, low, high = struct.unpack(">ihihhh", frame)
-    assert (correlation_id, code) == (1, UNSUPPORTED_VERSION)
-    assert (count, key, low) == (1, API_KEY_BY_NAME["ApiVersions"], 0)
-    assert high == highest(wire, "ApiVersions")
+    correlation_id, code, count = struct.unpack_from(">ihi", frame)
+    rows = list(struct.iter_unpack(">hhh", frame[10:]))
+    assert (correlation_id, code, count) == (1, UNSUPPORTED_VERSION, len(rows))
+    assert (API_KEY_BY_NAME["ApiVersions"], 0, highest(wire, "ApiVersions")) in rows
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff" * 40, b"\x7f" * 40], ids=["empty", "ff", "7f"])

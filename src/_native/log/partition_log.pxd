@@ -101,6 +101,8 @@ cdef class PartitionLog:
     cdef int32_t index_interval_bytes
     cdef int64_t segment_bytes_max
     cdef int64_t segment_ms
+    cdef int64_t behind_ms_max            # message.timestamp.before.max.ms
+    cdef int64_t ahead_ms_max             # message.timestamp.after.max.ms
 
     cdef uint8_t* staged
     cdef uint32_t staged_size
@@ -117,6 +119,7 @@ cdef class PartitionLog:
     cdef list unsealed                    # full segments whose files are not yet synced
     cdef uint64_t request_mark            # the last request that named this log (produce.pyx)
 
+    cdef bint accepts_times(self, BatchInfo* info) noexcept
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept

@@ -22,7 +22,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
 from posix.fcntl cimport O_DIRECTORY, O_RDONLY
@@ -161,7 +161,8 @@ cdef class PartitionLog:
                   bint is_group_commit=True, int64_t segment_bytes_max=1 << 30,
                   int64_t segment_ms=7 * 24 * 3600 * 1000, int32_t batch_bytes_max=1048588,
                   int32_t index_interval_bytes=4096, uint32_t producer_ids_max=100_000,
-                  int64_t producer_expiration_ms=24 * 3600 * 1000, bint is_plain=True):
+                  int64_t producer_expiration_ms=24 * 3600 * 1000, bint is_plain=True,
+                  int64_t behind_ms_max=INT64_MAX, int64_t ahead_ms_max=INT64_MAX):
         self.turn = turn
         self.topic = topic
         self.topic_id = topic_id
@@ -175,6 +176,8 @@ cdef class PartitionLog:
         self.unsealed = []
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
+        self.behind_ms_max = behind_ms_max
+        self.ahead_ms_max = ahead_ms_max
         self.segment_ms = segment_ms
         self.batch_bytes_max = batch_bytes_max
         self.segment_bytes_max = segment_bytes_max
@@ -199,6 +202,12 @@ cdef class PartitionLog:
         return producers_check(
             &self.producers, info.producer_id, info.producer_epoch, info.base_sequence,
             info.record_count, self.turn.now_ms, duplicate)
+
+    cdef bint accepts_times(self, BatchInfo* info) noexcept:
+        """Whether a batch's timestamps are as near to now as the topic asks (KIP-937)."""
+        return info.base_timestamp == -1 or (
+            self.turn.now_ms - info.base_timestamp <= self.behind_ms_max
+            and info.max_timestamp - self.turn.now_ms <= self.ahead_ms_max)
 
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept:
@@ -392,8 +401,9 @@ cdef class PartitionLog:
             self.durable_end = self.job.target
         if self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position)
-        if self.unsealed or (self.is_group_commit and (
-                self.durable_end < self.log_end_offset) and self.staged_size == 0):
+        # What is staged is in no file yet: then the end of the turn starts the next sync.
+        if self.staged_size == 0 and (self.unsealed or (
+                self.is_group_commit and self.durable_end < self.log_end_offset)):
             self.start_sync()
 
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept:

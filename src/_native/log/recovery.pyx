@@ -203,17 +203,17 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
         if segment.base_offset != scan.next_offset:
+            # The one before was cut short of here. (A segment that was full when the broker died
+            # still has its reserved tail, and the next one follows it without a gap.)
             behind = base_offsets[i:]
             break
         scan_segment(log, segment, &scan, snapshot_offset, chunk)
         if segment.size < segment.reserved:
             must(segment.cut(segment.size), log, "cannot cut a segment")
-            behind = base_offsets[i + 1:]
-            segment.finish_index()
-            break
-        # What the page cache shows after a kill may not be on the disk yet, and from here on it
-        # counts as durable.
-        must(file_sync_data(segment.fd), log, "cannot sync a segment")
+        else:
+            # What the page cache shows after a kill may not be on the disk yet, and from here on it
+            # counts as durable.
+            must(file_sync_data(segment.fd), log, "cannot sync a segment")
         segment.finish_index()
         segment.close()
     if behind:

@@ -22,7 +22,7 @@ from broker._native.kernel.cursor cimport (
 
 cdef enum:
     KEY_API_VERSIONS = 18
-    VERSION_PLAUSIBLE_MAX = 64
+    VERSION_PLAUSIBLE_MAX = 128   # Kafka 4.4 is at 18 after fifteen years
 
 
 cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noexcept nogil:

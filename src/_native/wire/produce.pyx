@@ -86,7 +86,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int
     if part.info.attributes & ATTRIBUTE_TRANSACTIONAL or (
             version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
         return False
-    if <int64_t>part.info.size > log.segment_bytes_max:
+    if <int64_t>part.info.size > log.segment_bytes_max or not log.accepts_times(&part.info):
         return False
     sequence = log.check_sequence(&part.info, &part.original)
     part.is_duplicate = sequence == SEQUENCE_DUPLICATE

@@ -24,7 +24,7 @@ from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.session import Session
-from broker.core.topics import OFFSETS_TOPIC, Topics
+from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -113,7 +113,7 @@ class _Process:
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
-        self._checkpoint: asyncio.Task[None] | None = None
+        self._offsets_topic: asyncio.Future[Topic] | None = None  # being made
 
     # ---- start -------------------------------------------------------------------------------
 
@@ -187,12 +187,21 @@ class _Process:
         ]
 
     def _offsets_log(self, partition: int) -> PartitionLog:
-        """The log of a group partition; its topic is made when a coordinator is first asked for."""
+        """The log of a group partition; the first group makes its topic, and is told to retry."""
         topic = self._topics.get(OFFSETS_TOPIC)
+        if topic is None and self._offsets_topic is None:
+            self._offsets_topic = asyncio.ensure_future(self._topics.offsets_topic())
+            self._offsets_topic.add_done_callback(self._made_offsets_topic)
         log = topic.log(partition) if topic else None
         if not isinstance(log, PartitionLog):
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no {OFFSETS_TOPIC} yet")
         return log
+
+    def _made_offsets_topic(self, made: asyncio.Future[Topic]) -> None:
+        self._offsets_topic = None
+        error = None if made.cancelled() else made.exception()
+        if error is not None:
+            _log.error("%s cannot be created: error=%s", OFFSETS_TOPIC, error)
 
     def _load_groups(self) -> None:
         topic = self._topics.get(OFFSETS_TOPIC)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from broker.core.session import Session
 
 _log = logging.getLogger(__name__)
-# Ends that need no line: clients come and go.
-_ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops"))
+# Ends that need no line: clients come and go, and a refused request has had its own.
+_ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops", "answered by closing"))
 
 
 class Requests:

@@ -92,6 +92,8 @@ class Partitions:
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
             is_plain=is_plain,
+            behind_ms_max=config.integer("message.timestamp.before.max.ms"),
+            ahead_ms_max=config.integer("message.timestamp.after.max.ms"),
         )
 
     def _claim(self, folder: Path, topic_id: bytes) -> bool:
