@@ -13,6 +13,7 @@ once (a long poll, or one that Python still works on) holds back the later ones 
 as Apache Kafka does; produce requests that wait for their sync do not, they are bounded by bytes.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -129,6 +130,7 @@ cdef int64_t clock_ms(int clock) noexcept:
     return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
+@cython.final
 cdef class PendingReply:
     """One request that Python answers; its place among its connection's replies is kept."""
 
@@ -187,6 +189,7 @@ cdef class PendingReply:
             slot_free(self.slot)
 
 
+@cython.final
 cdef class Connection:
     """One socket: what is read of a frame, what is owed in replies, what is left to send."""
 
@@ -524,6 +527,7 @@ cdef class Connection:
         self.close(reason)
 
 
+@cython.final
 cdef class Poller:
     """The broker's connections and what one turn of the loop does with them."""
 
