@@ -17,6 +17,7 @@ A roll opens the next segment at once; the sealed file's tail is cut and the old
 and the folder are synced by the same job that makes the first batch of the new one durable.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
@@ -76,6 +77,7 @@ ROLLED = 1
 OFFLINE = 2
 
 
+@cython.final
 cdef class Turn:
     """What one turn of the loop changed and what follows from it, for the whole broker."""
 
@@ -151,6 +153,7 @@ cdef class Turn:
         self.take_synced()
 
 
+@cython.final
 cdef class PartitionLog:
     """One partition's log. Created empty and closed; `open` makes it usable."""
 

@@ -15,6 +15,7 @@ What a request does to a session:
 A request that names a topic or partition that is not known here is left to the Python handler.
 """
 
+cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -205,6 +206,7 @@ cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* reque
 # ---- sessions ------------------------------------------------------------------------------------
 
 
+@cython.final
 cdef class FetchSession:
     """The partitions one reader asks for, and the request it waits on."""
 
@@ -602,6 +604,7 @@ cdef void put_records(OutputQueue* queue, Segment segment, PyObject* owner,
     Py_DECREF(<object>owner)
 
 
+@cython.final
 cdef class FetchSessions:
     """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
