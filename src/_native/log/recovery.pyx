@@ -143,7 +143,6 @@ def create(PartitionLog log):
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
-    log.is_new = True
     finish(log, 0, 0, [(0, 0)])
 
 

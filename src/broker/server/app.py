@@ -96,7 +96,7 @@ class _Process:
             self._store,
             self._io_thread,
             self._table,
-            self._partitions.open,
+            self._partitions.open_topic,
             self._partitions.delete,
         )
         self._groups = self._make_groups()
