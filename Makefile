@@ -1,12 +1,26 @@
-# make run | test | check | bench | build: each makes what it needs first. Only python3 >= 3.11,
-# a C compiler and make must be there; cmake and ninja come as wheels.
+# make run | test | check | bench | build | sanitize: each makes what it needs first. Only
+# python3 >= 3.11, a C compiler and make must be there; cmake and ninja come as wheels.
+#
+# Everything is installed into .venv as a user would install it, never in place. A stamp in .venv
+# says what is up to date; build/ keeps the objects, so that only what changed is compiled again.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip --disable-pip-version-check --quiet
-NATIVE := pyproject.toml CMakeLists.txt $(shell find src/_native -type f)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --no-build-isolation --no-deps
 
-.PHONY: run build test check bench clean
+# What the installed package is made of; folders too, so that a file that goes is noticed.
+SOURCES := pyproject.toml CMakeLists.txt \
+	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
+
+# requirements(EXPRESSION): lists of pyproject.toml, the only place with versions.
+requirements = $(shell $(PYTHON) -c 'import tomllib; \
+	of = tomllib.load(open("pyproject.toml", "rb")); \
+	project, extra = of["project"], of["project"]["optional-dependencies"]; \
+	print(*$(1))')
+
+.PHONY: run build test check bench sanitize clean
+.DELETE_ON_ERROR:
 
 run: build
 	$(BIN)/broker start --data-dir data
@@ -14,35 +28,56 @@ run: build
 build: $(VENV)/.built
 
 $(VENV)/.tools: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install "scikit-build-core==1.1.2" "cython==3.3.1" "cython-cmake==0.3.0" "cmake==4.4.4" "ninja==1.13.2"
+	$(PIP) install $(call requirements,of["build-system"]["requires"] + project["dependencies"])
 	touch $@
 
-# Installed in place: Python edits need no build, native edits compile what they touch.
-$(VENV)/.built: $(VENV)/.tools $(NATIVE)
-	$(PIP) install --no-build-isolation --editable .
+$(VENV)/.built: $(VENV)/.tools $(SOURCES)
+	$(INSTALL) --config-settings=build-dir=build/release .
 	touch $@
 
-$(VENV)/.test: $(VENV)/.built
-	$(PIP) install --no-build-isolation --editable ".[test]"
+$(VENV)/.test: $(VENV)/.tools
+	$(PIP) install $(call requirements,extra["test"])
 	touch $@
 
 $(VENV)/.check: $(VENV)/.test
-	$(PIP) install --no-build-isolation --editable ".[test,check]"
+	$(PIP) install $(call requirements,extra["check"])
 	touch $@
 
-test: $(VENV)/.test
-	$(BIN)/python -m pytest tests
+test: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m pytest $(TEST)
+
+# Lint, format, layers, types, and the stubs against the installed modules. Our own C has been
+# compiled with warnings as errors by the build.
+check: export PATH := $(CURDIR)/$(BIN):$(PATH)
+check: $(VENV)/.check $(VENV)/.built
+	ruff check
+	ruff format --check
+	cython-lint src/_native
+	PYTHONPATH=src lint-imports --verbose
+	mypy
+	mypy tests benchmarks
+	python -m mypy.stubtest broker._native --mypy-config-file pyproject.toml
 
 # The programs that drive a real broker process, built apart so that nobody else waits for them.
 # BENCH='--help' says what it takes.
-bench: build
+bench: $(VENV)/.built
+	mkdir -p build
 	$(BIN)/cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DBROKER_BENCHMARKS=ON \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 		-DCMAKE_MODULE_PATH=$(wildcard $(CURDIR)/$(VENV)/lib/python*/site-packages/cython_cmake/cmake) \
 		>build/bench.log
 	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
+
+# The native tests on a build that stops at the first bad access or undefined operation.
+sanitize: $(VENV)/.test
+	$(INSTALL) --upgrade --target build/sanitized --config-settings=build-dir=build/sanitize \
+		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_SANITIZE=ON .
+	PYTHONPATH=build/sanitized LD_PRELOAD=$$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+		$(BIN)/python -m pytest tests/native $(TEST)
 
 clean:
 	rm -rf build dist $(VENV)

@@ -5,7 +5,7 @@ are, in which order, of which type, tag, default, and whether they may be null.
 """
 
 import dataclasses
-import datetime
+import datetime as dt
 import enum
 import io
 import json
@@ -239,9 +239,9 @@ def kio_values(value: object) -> object:
         return [kio_values(getattr(value, field.name)) for field in dataclasses.fields(value)]
     if isinstance(value, tuple):
         return [kio_values(item) for item in value]
-    if isinstance(value, datetime.timedelta):
+    if isinstance(value, dt.timedelta):
         return round(value.total_seconds() * 1000)
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return round(value.timestamp() * 1000)
     if isinstance(value, uuid.UUID):
         return value.bytes

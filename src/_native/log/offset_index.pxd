@@ -29,8 +29,10 @@ cdef int index_append(
     OffsetIndex* index, int32_t relative_offset, uint32_t position, int64_t max_timestamp,
     int32_t timestamp_offset) noexcept nogil
 cdef bint index_is_full(OffsetIndex* index) noexcept nogil
-cdef int index_store(OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
-cdef int index_attach(OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
+cdef int index_store(
+    OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
+cdef int index_attach(
+    OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
 cdef int64_t index_floor_offset(
     OffsetIndex* index, const char* offset_path, int32_t relative_offset) noexcept nogil
 cdef int64_t index_floor_position(

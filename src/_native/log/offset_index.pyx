@@ -159,7 +159,7 @@ cdef int index_attach(OffsetIndex* index, const char* offset_path,
     return 0
 
 
-# ---- lookups: the newest entry at or below a bound ------------------------------------------------
+# ---- lookups: the newest entry at or below a bound -----------------------------------------------
 
 cdef enum Field:
     BY_OFFSET
@@ -184,7 +184,8 @@ cdef int64_t floor_in_file(const char* path, int64_t count, Field field,
         return 0
     while low < high:
         middle = (low + high) // 2
-        if file_pread(fd, entry, OFFSET_ENTRY_SIZE, middle * OFFSET_ENTRY_SIZE) != OFFSET_ENTRY_SIZE:
+        if (file_pread(fd, entry, OFFSET_ENTRY_SIZE, middle * OFFSET_ENTRY_SIZE)
+                != OFFSET_ENTRY_SIZE):
             found = 0
             break
         key = load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)

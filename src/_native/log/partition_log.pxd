@@ -120,7 +120,8 @@ cdef class PartitionLog:
     cdef uint64_t request_mark            # the last request that named this log (produce.pyx)
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept
-    cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info, int64_t* base_offset) noexcept
+    cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
+                                int64_t* base_offset) noexcept
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept

@@ -17,13 +17,14 @@ A roll opens the next segment at once; the sealed file's tail is cut and the old
 and the folder are synced by the same job that makes the first batch of the new one durable.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memset, strerror
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, strerror
 from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 
 from broker._native.kernel.cursor cimport Cursor
@@ -31,17 +32,10 @@ from broker._native.kernel.file_ops cimport (
     file_close,
     file_open,
     file_pread,
-    file_remove,
-    file_size,
-    file_sync_data,
-    file_sync_folder,
-    file_truncate,
 )
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.offset_index cimport (
-    index_attach,
     index_floor_time,
-    index_free,
 )
 from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
@@ -50,19 +44,15 @@ from broker._native.log.producer_state cimport (
     producers_check,
     producers_free,
     producers_init,
-    producers_restore,
     producers_snapshot,
     producers_update,
     sequence_add,
 )
 from broker._native.log.record_batch cimport (
-    BATCH_HEADER_SIZE,
-    BATCH_LENGTH_END,
     BATCH_OK,
     BatchInfo,
     BatchStatus,
     batch_assign,
-    batch_check_crc,
     batch_header,
     batch_validate,
 )
@@ -87,6 +77,7 @@ ROLLED = 1
 OFFLINE = 2
 
 
+@cython.final
 cdef class Turn:
     """What one turn of the loop changed and what follows from it, for the whole broker."""
 
@@ -162,6 +153,7 @@ cdef class Turn:
         self.take_synced()
 
 
+@cython.final
 cdef class PartitionLog:
     """One partition's log. Created empty and closed; `open` makes it usable."""
 
@@ -217,7 +209,8 @@ cdef class PartitionLog:
             self.turn.now_ms - info.base_timestamp <= self.behind_ms_max
             and info.max_timestamp - self.turn.now_ms <= self.ahead_ms_max)
 
-    cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info, int64_t* base_offset) noexcept:
+    cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
+                                int64_t* base_offset) noexcept:
         """Append one validated batch; its base offset and leader epoch are patched in place."""
         cdef Segment segment = self.active
         cdef int status
@@ -292,14 +285,14 @@ cdef class PartitionLog:
 
     cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept:
         cdef ProducerBatch batch
-        if info.producer_id < 0 or info.record_count <= 0:
-            return
+        if info.producer_id < 0 or info.base_sequence < 0 or info.record_count <= 0:
+            return  # also of a transaction's marker: it has a producer, and no sequence
         batch.first_sequence = info.base_sequence
         batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
         batch.base_offset = base_offset
         batch.last_offset_delta = info.last_offset_delta
         batch.timestamp = info.max_timestamp
-        # A table without room was refused by check_sequence; during recovery the newest win.
+        # There is room: check_sequence has seen to it. During recovery those found first have it.
         producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                          self.turn.now_ms)
 
@@ -326,7 +319,7 @@ cdef class PartitionLog:
         """Write what is staged; then advance, or have the commit thread sync."""
         cdef int status
         self.is_dirty = False
-        if self.is_offline:
+        if self.is_offline or self.is_deleted:
             return
         status = self.write_staged()
         if self.staged_capacity > STAGED_MIN:
@@ -357,8 +350,8 @@ cdef class PartitionLog:
             self.job.fds[0] = sealed.fd
             self.job.truncate_to = sealed.written
         if self.is_new:
-            # The names must be on the disk before the bytes can count: the file's in the partition's
-            # folder, and the folder's in the data directory.
+            # The names must be on the disk before the bytes can count: the file's name in the
+            # partition's folder, and the folder's in the data directory.
             status = self.sync_folder_too(1, self.folder_path)
             if status >= 0:
                 status = self.sync_folder_too(2, self.data_path)
@@ -395,10 +388,10 @@ cdef class PartitionLog:
         cdef Segment sealed
         self.job_is_running = False
         self.close_folders()
+        if self.is_offline or self.is_deleted:
+            return
         if self.job.result < 0:
             self.fail(self.job.result)
-            return
-        if self.is_offline:
             return
         self.is_new = False
         if self.job.truncate_to >= 0:
@@ -408,8 +401,9 @@ cdef class PartitionLog:
             self.durable_end = self.job.target
         if self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position)
-        if self.unsealed or (self.is_group_commit and (
-                self.durable_end < self.log_end_offset) and self.staged_size == 0):
+        # What is staged is in no file yet: then the end of the turn starts the next sync.
+        if self.staged_size == 0 and (self.unsealed or (
+                self.is_group_commit and self.durable_end < self.log_end_offset)):
             self.start_sync()
 
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept:
@@ -434,8 +428,12 @@ cdef class PartitionLog:
         for offset, callback in waiting:
             if is_durable and offset > self.high_watermark:
                 self.callbacks.append((offset, callback))
-            else:
+                continue
+            try:
                 callback(is_durable)
+            except Exception:  # one waiter's failure is not the others'
+                logger.exception("callback of a log failed topic=%s partition=%d", self.topic,
+                                 self.partition)
 
     cdef void fail(self, int error) noexcept:
         """Take the log offline for good and tell everyone who waits for it."""
@@ -470,8 +468,9 @@ cdef class PartitionLog:
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Hand the waiter back through Turn.finished once its offset is visible."""
         waiter.next = NULL
-        if self.is_offline or waiter.offset <= self.high_watermark:
-            self.turn.finish(waiter, LOG_OFFLINE if self.is_offline else LOG_OK)
+        cdef bint is_lost = self.is_offline or self.is_deleted
+        if is_lost or waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
             return
         # Offsets are handed out in order, but a repeated batch waits for an older one.
         cdef AckWaiter* before
@@ -700,15 +699,16 @@ cdef class PartitionLog:
         copy = bytearray(batch)
         cursor.next = <const uint8_t*><char*>copy
         cursor.left = len(copy)
-        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0:
-            raise ValueError("append_internal takes exactly one batch of version 2")
+        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0 or (
+                info.last_offset_delta < 0):
+            raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
             raise StorageError(f"{self!r} is offline")
         return base_offset
 
     def when_durable(self, int64_t offset, callback):
         """Call back with True once the high watermark is at an offset, with False if it cannot."""
-        if self.is_offline:
+        if self.is_offline or self.is_deleted:
             callback(False)
         elif offset <= self.high_watermark:
             callback(True)

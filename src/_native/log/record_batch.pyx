@@ -25,7 +25,6 @@ varint key length (-1 null) | key | varint value length | value | varint header 
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.crc32c cimport crc32c_extend
@@ -94,10 +93,10 @@ cdef bint records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil:
     # Steps from record to record of an uncompressed batch: 2-3 ns each (performance.md 5.1).
     cdef Cursor cursor
     cdef int32_t length = 0
-    cdef int32_t i
+    cdef int32_t _i
     cursor.next = batch + BATCH_HEADER_SIZE
     cursor.left = info.size - BATCH_HEADER_SIZE
-    for i in range(info.record_count):
+    for _i in range(info.record_count):
         if cursor_varint(&cursor, &length) != READ_DONE or length < 0:
             return False
         if cursor_take(&cursor, <size_t>length) == NULL:
@@ -140,7 +139,7 @@ cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch
     store_uint32(batch + 12, leader_epoch)
 
 
-# ---- Python's face: the coordinators' own small batches, tools and tests --------------------------
+# ---- Python's face: the coordinators' own small batches, tools and tests -------------------------
 
 
 def validate(bytes data):
@@ -250,7 +249,7 @@ def iterate(bytes data, decompress=None):
 
 cdef list batch_records(bytes payload, BatchInfo info):
     cdef Cursor cursor
-    cdef int32_t length = 0, offset_delta = 0, header_count = 0, i, j
+    cdef int32_t length = 0, offset_delta = 0, header_count = 0, i, _j
     cdef int64_t timestamp_delta = 0
     records = []
     cursor.next = <const uint8_t*>PyBytes_AS_STRING(payload)
@@ -266,7 +265,7 @@ cdef list batch_records(bytes payload, BatchInfo info):
         if cursor_varint(&cursor, &header_count) != READ_DONE or header_count < 0:
             raise PeerError(f"batch: record {i} has a header count of {header_count}")
         headers = []
-        for j in range(header_count):
+        for _j in range(header_count):
             name = read_nullable(&cursor)
             headers.append((name, read_nullable(&cursor)))
         timestamp = info.max_timestamp if info.attributes & ATTRIBUTE_LOG_APPEND_TIME else (

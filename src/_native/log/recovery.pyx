@@ -1,7 +1,8 @@
 """Opening a log: taking over what a clean stop left, or finding where the log really ends.
 
-Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5). From
-the segment that holds the recovery point on, every batch is read; the log ends before the first that
+Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5).
+From the segment that holds the recovery point on, every batch is read; the log ends before the
+first that
 
     is cut short, has no valid header or a wrong CRC,
     does not begin at the offset where the one before ended, or
@@ -137,7 +138,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
 
 
 def create(PartitionLog log):
-    """Make the first file of a new partition. Its first sync also syncs the names on the way to it."""
+    """Make the first file of a new partition; its first sync also syncs the names above it."""
     cdef Segment segment = Segment(log.folder_path, 0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()

@@ -5,6 +5,7 @@ by fallocate and reads as zeros, which is no batch: a length of 0 is shorter tha
 clean close and when the segment is sealed the reservation is cut off.
 """
 
+cimport cython
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
@@ -45,6 +46,7 @@ cdef enum:
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
 
 
+@cython.final
 cdef class Segment:
     """A segment of one partition's log. Only its PartitionLog changes it."""
 

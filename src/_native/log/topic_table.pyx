@@ -3,6 +3,7 @@
 Both maps use open addressing and are rebuilt when a topic comes or goes, which is rare.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
@@ -18,6 +19,7 @@ cdef enum:
     CAPACITY_MIN = 64
 
 
+@cython.final
 cdef class TopicEntry:
     """A topic's name, id and logs."""
 
@@ -34,6 +36,7 @@ cdef class TopicEntry:
         return <PartitionLog>PyList_GET_ITEM(self.logs, partition)
 
 
+@cython.final
 cdef class TopicTable:
     """All topics that this broker serves."""
 

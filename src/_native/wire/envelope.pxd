@@ -45,14 +45,14 @@ cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noex
 cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil
 
 
-# ---- pieces of bodies, in both encodings ----------------------------------------------------------
+# ---- pieces of bodies, in both encodings ---------------------------------------------------------
 
 cdef inline bint read_tags(Cursor* cursor) noexcept nogil:
     """Step over a structure's tagged fields; False when they are malformed."""
-    cdef uint32_t count = 0, tag = 0, size = 0, i
+    cdef uint32_t count = 0, tag = 0, size = 0, _i
     if cursor_unsigned_varint(cursor, &count) != READ_DONE or count > TAGS_MAX:
         return False
-    for i in range(count):
+    for _i in range(count):
         if (cursor_unsigned_varint(cursor, &tag) != READ_DONE
                 or cursor_unsigned_varint(cursor, &size) != READ_DONE
                 or cursor_take(cursor, size) == NULL):

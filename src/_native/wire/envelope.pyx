@@ -16,7 +16,6 @@ from broker._native.kernel.cursor cimport (
     Cursor,
     cursor_int16,
     cursor_int32,
-    cursor_take,
     load_int16,
     load_int32,
 )

@@ -1,6 +1,6 @@
 """Fetch, versions 4-18, with the incremental sessions of KIP-227, for known partitions.
 
-A fetch looks at nodes, one per partition. Without a session the nodes live for one request; with one
+A fetch looks at nodes, one per partition. Without a session they live for one request; with one
 they stay, each linked to its log, and a log that changes puts its node on the session's ready list.
 So an incremental fetch costs O(partitions named in the request + partitions that changed), and a
 parked one costs nothing until a log wakes it.
@@ -15,10 +15,11 @@ What a request does to a session:
 A request that names a topic or partition that is not known here is left to the Python handler.
 """
 
+cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
@@ -32,7 +33,6 @@ from broker._native.kernel.cursor cimport (
 )
 from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.partition_log cimport (
-    LOG_OFFLINE,
     LOG_OK,
     LOG_OUT_OF_RANGE,
     LogSlice,
@@ -40,7 +40,6 @@ from broker._native.log.partition_log cimport (
     PartitionLog,
     Turn,
     Watch,
-    WatchOwner,
 )
 from broker._native.log.segment cimport Segment
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
@@ -49,7 +48,6 @@ from broker._native.wire.output_queue cimport (
     OutputQueue,
     queue_commit,
     queue_file,
-    queue_free,
     queue_reserve,
 )
 
@@ -85,7 +83,7 @@ cdef struct Wanted:
 cdef Wanted named[NODES_MAX]
 
 
-# ---- reading the request --------------------------------------------------------------------------
+# ---- reading the request -------------------------------------------------------------------------
 
 
 cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, PyObject** entry):
@@ -137,17 +135,17 @@ cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic, Wan
 
 cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
                       FetchRequest* request):
-    cdef int32_t topic_count = 0, count = 0, i, j
+    cdef int32_t topic_count = 0, count = 0, _i, _j
     cdef PyObject* topic
     if not read_count(cursor, head.is_flexible, &topic_count):
         return False
-    for i in range(topic_count):
+    for _i in range(topic_count):
         if not read_topic(cursor, head, topics, &topic) or not read_count(
                 cursor, head.is_flexible, &count):
             return False
         if count > NODES_MAX - request.wanted:
             return False
-        for j in range(count):
+        for _j in range(count):
             if not read_partition(cursor, head, topic, &named[request.wanted]):
                 return False
             request.wanted += 1
@@ -158,17 +156,17 @@ cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
 
 cdef bint read_forgotten(Cursor* cursor, RequestHead* head, TopicTable topics,
                          FetchRequest* request):
-    cdef int32_t topic_count = 0, count = 0, partition = 0, i, j
+    cdef int32_t topic_count = 0, count = 0, partition = 0, _i, _j
     cdef PyObject* topic
     if not read_count(cursor, head.is_flexible, &topic_count):
         return False
-    for i in range(topic_count):
+    for _i in range(topic_count):
         if not read_topic(cursor, head, topics, &topic) or not read_count(
                 cursor, head.is_flexible, &count):
             return False
         if count > NODES_MAX - request.wanted - request.forgotten:
             return False
-        for j in range(count):
+        for _j in range(count):
             if cursor_int32(cursor, &partition) != READ_DONE or not name_partition(
                     &named[request.wanted + request.forgotten], topic, partition):
                 return False
@@ -205,9 +203,10 @@ cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* reque
     return not head.is_flexible or read_tags(&cursor)
 
 
-# ---- sessions -------------------------------------------------------------------------------------
+# ---- sessions ------------------------------------------------------------------------------------
 
 
+@cython.final
 cdef class FetchSession:
     """The partitions one reader asks for, and the request it waits on."""
 
@@ -605,8 +604,9 @@ cdef void put_records(OutputQueue* queue, Segment segment, PyObject* owner,
     Py_DECREF(<object>owner)
 
 
+@cython.final
 cdef class FetchSessions:
-    """The fetch sessions of the broker, a bounded number (max.incremental.fetch.session.cache.slots)."""
+    """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
     def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max):
         self.by_id = {}
@@ -620,7 +620,7 @@ cdef class FetchSessions:
 
     cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
                             FetchStatus* status):
-        """Take a request in; the session that will answer it, or None when it is not served here."""
+        """Take a request in; the session that will answer it, None when it is not served here."""
         cdef FetchRequest request
         cdef FetchSession session
         status[0] = FETCH_NOT_SERVED

@@ -1,7 +1,7 @@
 """What a connection has to send: bytes and runs of segment files, in order.
 
-Bytes of neighbouring replies share a chunk, so that all replies of a turn leave in one send. Runs of
-a file go by sendfile: the kernel hands the page cache to the socket without a copy through us.
+Bytes of neighbouring replies share a chunk, so that all replies of a turn leave in one send. Runs
+of a file go by sendfile: the kernel hands the page cache to the socket without a copy through us.
 """
 
 from cpython.object cimport PyObject
@@ -40,7 +40,7 @@ cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
 
 
 cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept:
-    """Room for `size` bytes at the end of the queue, to be filled and committed. NULL: no memory."""
+    """Room for `size` bytes at the end of the queue, to be filled and committed; NULL: none."""
     cdef OutputChunk* chunk = queue.tail
     if chunk == NULL or chunk.data == NULL or chunk.capacity - chunk.size < size:
         chunk = add_chunk(queue, size if size > CHUNK_MIN else CHUNK_MIN)

@@ -39,7 +39,7 @@ from broker._native.wire.envelope cimport (
     read_string,
     read_tags,
 )
-from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.reply_slot cimport ReplySlot, slot_new
 
 cdef enum:
     PARTS_MAX = 1024          # partitions of one request served here; larger requests go to Python
@@ -97,7 +97,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int
 
 cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Topic* topic,
                      int32_t* part_count) noexcept:
-    cdef int32_t partition = 0, count = 0, size = 0, i
+    cdef int32_t partition = 0, count = 0, size = 0, _i
     cdef const uint8_t* records
     cdef TopicEntry entry
     if head.api_version >= VERSION_TOPIC_ID:
@@ -116,7 +116,7 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Topic
     if count < 0 or count > PARTS_MAX - part_count[0]:
         return False
     topic.part_count = count
-    for i in range(count):
+    for _i in range(count):
         if cursor_int32(cursor, &partition) != READ_DONE or not read_records(
                 cursor, head.is_flexible, &records, &size):
             return False
@@ -246,7 +246,7 @@ cdef ServeStatus append_silently(RequestHead* head, int32_t part_count) noexcept
 
 cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* slot) noexcept:
     cdef uint8_t* at = slot.data + 8
-    cdef int32_t part = 0, i, j
+    cdef int32_t part = 0, i, _j
     store_uint32(slot.data + 4, head.correlation_id)
     if head.is_flexible:
         at[0] = 0                                    # tags of the response header
@@ -254,7 +254,7 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
     at = put_count(at, head.is_flexible, topic_count)
     for i in range(topic_count):
         at = put_topic(at, head, &requested[i])
-        for j in range(requested[i].part_count):
+        for _j in range(requested[i].part_count):
             append_part(&parts[part], True, slot, &at, head)
             part += 1
         if head.is_flexible:

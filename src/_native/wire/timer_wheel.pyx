@@ -65,7 +65,7 @@ cdef Timer* wheel_due(TimerWheel* wheel, int64_t now_ms) noexcept nogil:
 
 
 cdef int64_t wheel_next(TimerWheel* wheel) noexcept nogil:
-    """When to look again: the earliest deadline within one turn of the wheel, else its end; -1: never."""
+    """When to look again: the earliest deadline in this turn of the wheel or its end; -1: never."""
     cdef Timer* timer
     cdef int64_t at
     if wheel.count == 0:

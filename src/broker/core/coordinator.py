@@ -182,7 +182,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
                     self._machine.replay(record)
             self._next_offset = next_offset
 
-    def _load_on(self, is_durable: bool) -> None:  # noqa: FBT001 (the log calls it so)
+    def _load_on(self, is_durable: bool) -> None:
         self._load_is_waiting = False
         if is_durable:
             self._wake()
@@ -231,7 +231,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._end_offset = base_offset + len(records)
         return True
 
-    def _release(self, is_durable: bool) -> None:  # noqa: FBT001 (the log calls it so)
+    def _release(self, is_durable: bool) -> None:
         """Give the replies whose records are durable; without durability, nobody gets any."""
         if not is_durable:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)

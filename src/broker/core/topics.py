@@ -9,7 +9,7 @@ can be looked up only while all its logs are open, so clients never see one with
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from broker.core import topic_records
 from broker.core.io_thread import IoThread
@@ -49,9 +49,7 @@ class Topic:
 
     __slots__ = ("config", "logs", "name", "topic_id")
 
-    def __init__(
-        self, name: str, topic_id: bytes, config: TopicConfig, logs: Sequence[Log]
-    ) -> None:
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log]) -> None:
         """Take the logs in the order of their partitions."""
         self.name = name
         self.topic_id = topic_id
@@ -89,15 +87,15 @@ class Plan(NamedTuple):
 class TopicTable(Protocol):
     """The native table that the fast paths look partitions up in."""
 
-    def add(self, name: str, topic_id: bytes, logs: Sequence[Log]) -> None:
-        """Make a topic's logs known."""
+    def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
+        """Make a topic's logs known, of the kind that `OpenLog` returns."""
 
     def remove(self, name: str) -> None:
         """Forget a topic."""
 
 
 OpenLog: TypeAlias = Callable[[str, bytes, int, TopicConfig], Log]
-DeleteLog: TypeAlias = Callable[[Log], None]
+DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLog` returns
 
 
 class Topics:
@@ -293,7 +291,7 @@ class Topics:
             if len(logs) % _LOGS_OPENED_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _publish(self, plan: Plan, topic_id: bytes, logs: Sequence[Log]) -> Topic:
+    def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:
         topic = Topic(plan.name, topic_id, plan.config, logs)
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic

@@ -197,11 +197,15 @@ class Config(Values):
         data_dir = self.text("log.dirs")
         if not data_dir or "," in data_dir:
             raise ConfigError(f"log.dirs={data_dir!r}: name one directory")
-        _check_listeners(self.listeners, self.advertised_listeners, self.flag("polylog.insecure"))
+        _check_listeners(
+            self.listeners,
+            self.advertised_listeners,
+            is_insecure_accepted=self.flag("polylog.insecure"),
+        )
 
 
 def _check_listeners(
-    listeners: tuple[Address, ...], advertised: tuple[Address, ...], is_insecure_accepted: bool
+    listeners: tuple[Address, ...], advertised: tuple[Address, ...], *, is_insecure_accepted: bool
 ) -> None:
     if not listeners:
         raise ConfigError("listeners is empty: give at least one HOST:PORT")

@@ -276,7 +276,9 @@ class _Process:
     async def _shut_down(self) -> None:
         """Give what was acknowledged its sync and its reply, then close everything, last first."""
         deadline_ms = self._clock.monotonic_ms() + limits.STOP_SECONDS * 1000
-        while self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms:
+        while (  # noqa: ASYNC110 (nothing to await: the replies are the native side's)
+            self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms
+        ):
             await asyncio.sleep(0.005)
         if self._group_timer is not None:
             self._group_timer.cancel()

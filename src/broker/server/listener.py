@@ -86,6 +86,7 @@ class Listener:
 
 def _bind_all(address: Address) -> list[socket.socket]:
     """A socket per host, all on one port; for port 0 a port that is free on all of them."""
+    failure = OSError("no such address on this machine")
     for _ in range(_PORT_TRIES if address.port == 0 else 1):
         sockets: list[socket.socket] = []
         try:
@@ -103,7 +104,6 @@ def _bind_all(address: Address) -> list[socket.socket]:
             continue
         if sockets:
             return sockets
-        failure = OSError("no such address on this machine")
     raise ConfigError(
         f"cannot listen on {address}: {failure.strerror or failure}; stop what uses that port,"
         " or choose another with --listen"

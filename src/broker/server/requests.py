@@ -3,12 +3,15 @@
 import logging
 from asyncio import AbstractEventLoop, Task, ensure_future
 from collections.abc import Awaitable
-from typing import cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from broker._native.wire.socket_connection import Connection, PendingReply
-from broker.core.session import Session
 from broker.model.errors import PeerError
 from broker.protocols.base import Answer, WireProtocol
+
+if TYPE_CHECKING:
+    from broker.core.session import Session
 
 _log = logging.getLogger(__name__)
 # Ends that need no line: clients come and go, and a refused request has had its own.
@@ -42,7 +45,7 @@ class Requests:
             if isinstance(reply, Awaitable):
                 task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
                 self._running[request.connection] = task
-                task.add_done_callback(lambda _, over=request.connection: self._forget(over))
+                task.add_done_callback(partial(self._forget, request.connection))
             else:
                 request.send(reply)
 
@@ -56,7 +59,7 @@ class Requests:
         else:
             _log.warning("connection closed: peer=%s reason=%s", connection.peer_host, reason)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Connection, _ended: Task[None]) -> None:
         self._running.pop(connection, None)
 
 

@@ -56,7 +56,7 @@ class Partitions:
     def open(
         self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
-        """Open a partition's log, making its folder if there is none; StorageError when it fails."""
+        """Open a partition's log, making its folder if there is none; StorageError if it fails."""
         folder = self._path / f"{topic}-{partition}"
         log = self._log_for(folder, topic, topic_id, partition, config)
         if self._claim(folder, topic_id):
@@ -274,8 +274,10 @@ def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> i
 
 
 def _is_offset_file(name: str, suffix: str) -> bool:
-    return len(name) == _OFFSET_DIGITS + len(suffix) and name.endswith(suffix) and (
-        name[:_OFFSET_DIGITS].isdigit()
+    return (
+        len(name) == _OFFSET_DIGITS + len(suffix)
+        and name.endswith(suffix)
+        and (name[:_OFFSET_DIGITS].isdigit())
     )
 
 

@@ -8,18 +8,19 @@ import pytest
 
 from broker import cli
 from broker.cli import main, start
+from broker.model.config import Config
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch):
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that a start would have run with."""
-    configs = []
+    configs: list[Config] = []
     monkeypatch.setattr(start, "run", lambda config: configs.append(config) or 0)
     return configs
 
 
-def test_start_without_options_takes_the_defaults(started) -> None:
+def test_start_without_options_takes_the_defaults(started: list[Config]) -> None:
     assert main(["start"]) == 0
 
     (config,) = started
@@ -27,7 +28,7 @@ def test_start_without_options_takes_the_defaults(started) -> None:
     assert [str(address) for address in config.listeners] == ["localhost:9092"]
 
 
-def test_options_of_start_become_settings(started, tmp_path: Path) -> None:
+def test_options_of_start_become_settings(started: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text("node.id = 7\nnum.partitions = 2\n")
 
@@ -47,9 +48,12 @@ def test_options_of_start_become_settings(started, tmp_path: Path) -> None:
     [(ConfigError, 2), (DataDirError, 73), (StorageError, 74), (PolylogError, 1)],
 )
 def test_each_kind_of_failure_has_its_exit_code_and_one_line(
-    error, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: type[PolylogError],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(_config) -> int:
+    def fail(_config: Config) -> int:
         raise error("this went wrong: do that")
 
     monkeypatch.setattr(start, "run", fail)
@@ -69,7 +73,7 @@ def test_each_kind_of_failure_has_its_exit_code_and_one_line(
     ],
 )
 def test_wrong_configuration_exits_2_and_says_what_to_do(
-    arguments: list[str], message: str, started, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, started: list[Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
 
@@ -91,7 +95,7 @@ def test_no_command_shows_the_help_and_exits_2(capsys: pytest.CaptureFixture[str
 
 
 def test_check_prints_what_was_given_and_touches_nothing(
-    tmp_path: Path, started, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, started: list[Config], capsys: pytest.CaptureFixture[str]
 ) -> None:
     data_dir = tmp_path / "data"
 

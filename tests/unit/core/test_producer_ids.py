@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,18 +11,18 @@ from broker.core.producer_ids import ProducerIds
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage.metadata import PRODUCER_ID_BLOCK as KEY
-from broker.storage.metadata import Put
+from broker.storage.metadata import Guard, KeyValue, Operation, Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path) -> Iterator[SqliteMetaStore]:
     opened = SqliteMetaStore(tmp_path / "metadata.db")
     yield opened
     opened.close()
 
 
-def test_ids_rise_by_one_across_blocks(store) -> None:
+def test_ids_rise_by_one_across_blocks(store: SqliteMetaStore) -> None:
     producer_ids = ProducerIds(store)
 
     given = [producer_ids.next_id() for _ in range(PRODUCER_ID_BLOCK + 2)]
@@ -29,7 +30,7 @@ def test_ids_rise_by_one_across_blocks(store) -> None:
     assert given == list(range(PRODUCER_ID_BLOCK + 2))
 
 
-def test_a_block_costs_one_write(store) -> None:
+def test_a_block_costs_one_write(store: SqliteMetaStore) -> None:
     producer_ids = ProducerIds(store)
 
     for _ in range(PRODUCER_ID_BLOCK):
@@ -38,20 +39,20 @@ def test_a_block_costs_one_write(store) -> None:
     assert store.scan(b"")[1] == 1
 
 
-def test_nothing_is_reserved_before_somebody_asks(store) -> None:
+def test_nothing_is_reserved_before_somebody_asks(store: SqliteMetaStore) -> None:
     ProducerIds(store)
 
     assert store.get(KEY) is None
 
 
-def test_the_rest_of_a_block_is_not_given_after_a_restart(store) -> None:
+def test_the_rest_of_a_block_is_not_given_after_a_restart(store: SqliteMetaStore) -> None:
     before = ProducerIds(store).next_id()
     after = ProducerIds(store).next_id()
 
     assert (before, after) == (0, PRODUCER_ID_BLOCK)
 
 
-def test_two_brokers_on_one_store_never_give_the_same_id(store) -> None:
+def test_two_brokers_on_one_store_never_give_the_same_id(store: SqliteMetaStore) -> None:
     one, other = ProducerIds(store), ProducerIds(store)
 
     given = [who.next_id() for _ in range(PRODUCER_ID_BLOCK + 5) for who in (one, other)]
@@ -59,17 +60,17 @@ def test_two_brokers_on_one_store_never_give_the_same_id(store) -> None:
     assert len(set(given)) == len(given)
 
 
-def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(store) -> None:
+def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(store: SqliteMetaStore) -> None:
     class Overtaken:
         """A store on which another broker reserves between our read and our write, once."""
 
         def __init__(self) -> None:
             self.others = [ProducerIds(store)]
 
-        def get(self, key):
+        def get(self, key: bytes) -> KeyValue | None:
             return store.get(key)
 
-        def transact(self, guards, operations):
+        def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
             if self.others:
                 assert self.others.pop().next_id() == 0
             return store.transact(guards, operations)
@@ -111,7 +112,7 @@ def test_no_id_is_given_twice_after_kill_9(tmp_path: Path) -> None:
         b'{"version": 1, "next_producer_id": "7"}',
     ],
 )
-def test_a_damaged_block_is_an_error_and_not_a_guess(store, value: bytes) -> None:
+def test_a_damaged_block_is_an_error_and_not_a_guess(store: SqliteMetaStore, value: bytes) -> None:
     store.transact([], [Put(KEY, value)])
 
     with pytest.raises(StorageError, match="damaged pid_block"):

@@ -7,7 +7,7 @@ import pytest
 from broker.model import limits
 from broker.model.config import Source, load, parse_value, value_to_text
 from broker.model.errors import ConfigError
-from broker.model.settings import BROKER_SETTINGS
+from broker.model.settings import BROKER_SETTINGS, Setting
 
 
 def test_a_setting_that_nobody_gave_has_its_default() -> None:
@@ -18,14 +18,14 @@ def test_a_setting_that_nobody_gave_has_its_default() -> None:
 
 
 @pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
-def test_every_default_is_a_value_that_may_be_given(setting) -> None:
+def test_every_default_is_a_value_that_may_be_given(setting: Setting) -> None:
     text = value_to_text(setting.default)
 
     assert text is None or parse_value(setting, text) == setting.default
 
 
 @pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
-def test_every_setting_has_a_sentence(setting) -> None:
+def test_every_setting_has_a_sentence(setting: Setting) -> None:
     assert setting.doc.endswith(".")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.config import Source, load
+from broker.model.config import ConfigEntry, Source, load
 from broker.model.errors import ConfigError
 from broker.model.settings import TOPIC_SETTINGS
 from broker.model.topic_config import TopicConfig, parse_topic_value
@@ -23,7 +23,7 @@ KAFKA_KEYS = set(
 )
 
 
-def entry(topic: TopicConfig, name: str):
+def entry(topic: TopicConfig, name: str) -> ConfigEntry:
     return next(one for one in topic.describe() if one.name == name)
 
 

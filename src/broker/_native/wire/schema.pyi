@@ -1,6 +1,8 @@
 from collections.abc import Iterable
 from typing import final
 
+__pyx_capi__: dict[str, object]  # what schema.pxd declares
+
 @final
 class Field:
     def __init__(

@@ -244,7 +244,7 @@ def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(world:
         attempts.append(partition)
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    world.coordinator._open_partition = refuse  # noqa: SLF001 (a disk that is not there yet)
+    world.coordinator._open_partition = refuse
 
     for _ in range(5):
         assert world.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)

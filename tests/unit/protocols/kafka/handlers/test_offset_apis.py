@@ -102,7 +102,7 @@ def committed(offset: int) -> CommittedOffset:
 
 
 def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: World) -> None:
-    """librdkafka takes any error here for a failure of the whole group."""
+    """Librdkafka takes any error here for a failure of the whole group."""
     topics = [{"name": "a", "partition_indexes": [1, 0]}]
     world.groups.answers = [
         commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5), 1: None}})

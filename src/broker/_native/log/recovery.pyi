@@ -1,0 +1,23 @@
+from broker._native.log.partition_log import PartitionLog
+
+def create(log: PartitionLog) -> None: ...
+def attach(
+    log: PartitionLog,
+    base_offsets: list[int],
+    *,
+    log_start_offset: int,
+    log_end_offset: int,
+    epochs: list[tuple[int, int]],
+    snapshot: bytes,
+) -> bool: ...
+def recover(
+    log: PartitionLog,
+    base_offsets: list[int],
+    *,
+    log_start_offset: int,
+    recovery_point: int,
+    epochs: list[tuple[int, int]],
+    snapshot: bytes,
+    snapshot_offset: int,
+) -> list[int]: ...
+def close(log: PartitionLog) -> int: ...

@@ -1,0 +1,15 @@
+from typing import Self, final
+
+from broker._native.log.partition_log import Turn
+
+@final
+class FetchSession:
+    wait_ms: int
+    def __new__(cls, sessions: FetchSessions, turn: Turn) -> Self: ...
+
+@final
+class FetchSessions:
+    def __new__(cls, sessions_max: int, idle_ms_max: int, bytes_max: int) -> Self: ...
+    def __len__(self) -> int: ...
+
+def used_ms_of(session: FetchSession) -> int: ...
