@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import signal
@@ -135,8 +134,6 @@ class _Process:
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
-        gc.collect()
-        gc.freeze()  # what exists now stays: the collector need not walk it again
         housekeeping = asyncio.ensure_future(self._housekeep())
         try:
             return await self._stop
