@@ -18,7 +18,7 @@ STOP_TIMEOUT_S = 20.0
 POLL_INTERVAL_S = 0.005
 
 ADDRESS = re.compile(r"\b127\.0\.0\.1:(\d+)\b")
-COMPLAINT = re.compile(r"\b(?:ERROR|CRITICAL)\b|Traceback \(most recent call last\)")
+COMPLAINT = re.compile(r"\b(?:ERROR|CRITICAL|\w+Warning)\b|Traceback \(most recent call last\)")
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:

@@ -148,6 +148,12 @@ def init_producer_id(client: WireClient) -> tuple[int, int]:
     return response["producer_id"], response["producer_epoch"]
 
 
+def find_coordinator(client: WireClient, group: str) -> int:
+    """Ask who coordinates a group, as every client does first, and return the error code."""
+    code: int = client.request("FindCoordinator", 1, {"key": group})["error_code"]
+    return code
+
+
 def commit_offset(client: WireClient, group: str, topic: str, offset: int) -> int:
     """Commit an offset of partition 0 as nobody's member and return the error code."""
     response = client.request(

@@ -148,10 +148,13 @@ class ClientChecks:
 
         assert set(values(read)) == {b"after"}
 
-    def test_a_time_is_found(self, client: Client, topic: str) -> None:
+    @pytest.mark.parametrize("compression", CODECS)
+    def test_a_time_is_found_inside_batches(
+        self, client: Client, topic: str, compression: str
+    ) -> None:
         client.create_topic(topic)
-        sent = [Record(b"%d" % i, timestamp=YEAR_2020_MS + 1_000 * i) for i in range(20)]
-        client.produce(topic, sent)
+        sent = [Record(b"%d" % i * 50, timestamp=YEAR_2020_MS + 1_000 * i) for i in range(20)]
+        client.produce(topic, sent, compression=compression)
 
         assert client.offset_for_time(topic, YEAR_2020_MS - 1) == 0
         assert client.offset_for_time(topic, YEAR_2020_MS + 7_000) == 7

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tests import wire_requests
 from tests.broker_process import POLL_INTERVAL_S
@@ -70,7 +71,11 @@ class Ledger:
             producer, *numbers = line.split()
             yield Acknowledged(producer, *map(int, numbers))
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         self._file.close()
 
@@ -208,6 +213,8 @@ class CommitWorker(Worker):
         self.commits = Commits()
 
     def work(self, client: WireClient) -> None:
+        if wire_requests.find_coordinator(client, self._group) in RETRIABLE:
+            raise ConnectionClosedError
         self.check(client)
         while not self.is_stopping:
             self.commits.attempted += 1

@@ -119,14 +119,20 @@ def test_an_unsupported_version_closes_the_connection(wire: WireClient, version:
     wire.expect_closed()
 
 
-def test_api_versions_too_new_is_answered_in_version_0_with_its_range(wire: WireClient) -> None:
-    wire.send_frame(wire.frame("ApiVersions", 99, b"\x00"))
+@pytest.mark.parametrize("beyond", [1, 90])
+def test_api_versions_too_new_is_answered_in_version_0_with_its_range(
+    broker: Broker, wire: WireClient, beyond: int
+) -> None:
+    with WireClient(broker.address) as honest:
+        newest = highest(honest, "ApiVersions")
+    wire.send_frame(wire.frame("ApiVersions", newest + beyond, b"\x00"))
 
     frame = wire.receive_frame()
+
     correlation_id, code, count = struct.unpack_from(">ihi", frame)
     rows = list(struct.iter_unpack(">hhh", frame[10:]))
     assert (correlation_id, code, count) == (1, UNSUPPORTED_VERSION, len(rows))
-    assert (API_KEY_BY_NAME["ApiVersions"], 0, highest(wire, "ApiVersions")) in rows
+    assert (API_KEY_BY_NAME["ApiVersions"], 0, newest) in rows
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff" * 40, b"\x7f" * 40], ids=["empty", "ff", "7f"])

@@ -48,29 +48,28 @@ def test_kill_dash_nine_loses_and_repeats_nothing(
     broker = start_broker(f"polylog.durability={durability}", "log.segment.bytes=1048576")
     with WireClient(broker.address) as client:
         wire_requests.create_topic(client, TOPIC, PARTITIONS)
-    ledger = Ledger(tmp_path / "ledger.txt")
     committer = CommitWorker(broker.address, GROUP, TOPIC)
-    producers = [
-        ProducerWorker(
-            name, broker.address, Place(TOPIC, partition), ledger, idempotent="once" in name
-        )
-        for name, partition in PRODUCERS.items()
-    ]
-    workers = [committer, *producers]
-
-    for worker in workers:
-        worker.start()
-    producer_ids = kill_again_and_again(broker, ledger, workers, cycles)
-    for worker in workers:
-        worker.stop()
+    with Ledger(tmp_path / "ledger.txt") as ledger:
+        producers = [
+            ProducerWorker(
+                name, broker.address, Place(TOPIC, partition), ledger, idempotent="once" in name
+            )
+            for name, partition in PRODUCERS.items()
+        ]
+        workers = [committer, *producers]
+        for worker in workers:
+            worker.start()
+        producer_ids = kill_again_and_again(broker, ledger, workers, cycles)
+        for worker in workers:
+            worker.stop()
+        acknowledged = list(ledger.read())
 
     assert len(set(producer_ids)) == cycles, "a producer id was issued twice"
-    assert len(committer.commits.lives) >= cycles
+    assert len(committer.commits.lives) >= cycles, "commits were looked at in each life"
+    assert committer.commits.acknowledged >= cycles
     with WireClient(broker.address) as client:
         committer.check(client)
         logs = {partition: read_log(client, partition) for partition in range(PARTITIONS)}
-    acknowledged = list(ledger.read())
-    ledger.close()
     for name, partition in PRODUCERS.items():
         of_producer = [entry for entry in acknowledged if entry.producer == name]
         check_producer(logs[partition], of_producer, once="once" in name)

@@ -51,3 +51,463 @@ def test_what_is_staged_while_a_sync_ends_is_not_durable_by_it(logs: Logs) -> No
     logs.turn.poll_synced()
 
     assert log.high_watermark == 1
+
+
+# ---- append -----------------------------------------------------------------------------------
+
+
+def test_an_append_takes_the_next_offsets(logs: Logs) -> None:
+    log = logs.create()
+
+    assert log.append(records(3)) == (0, 0)
+    assert log.append(records(2)) == (0, 3)
+    assert log.log_end_offset == 5
+
+
+def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    first, second = records(3, base_offset=999, leader_epoch=7), records(2)
+
+    log.append(first)
+    log.append(second)
+    logs.turn.end()
+
+    assert log.read(0, 1000) == placed(first, 0) + placed(second, 3)
+
+
+def test_what_was_handed_in_is_not_changed(logs: Logs) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    second = records(base_offset=55)
+    copy = bytes(bytearray(second))
+
+    log.append(second)
+
+    assert second == copy
+
+
+def test_a_batch_above_the_limit_is_refused_with_the_limit(logs: Logs) -> None:
+    log = logs.create(batch_bytes_max=len(BATCH))
+
+    assert log.append(BATCH)[0] == 0
+    assert log.append(records(1, size=9)) == (("size", len(BATCH)), -1)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"), [(b"", 1), (BATCH[:-1], 2), (BATCH + b"\0", 3), (BATCH[:40], 2)]
+)
+def test_what_is_no_batch_is_refused_and_changes_nothing(
+    logs: Logs, data: bytes, status: int
+) -> None:
+    log = logs.create()
+
+    assert log.append(data) == (("batch", status), -1)
+    assert log.log_end_offset == 0
+    assert log.size == 0
+
+
+def test_the_brokers_own_batches_are_whole_and_not_empty(logs: Logs) -> None:
+    log = logs.create()
+
+    assert log.append_internal(BATCH) == 0
+    for data in (b"", BATCH[:-1], BATCH + BATCH, records(0)):
+        with pytest.raises(ValueError, match="exactly one batch"):
+            log.append_internal(data)
+    assert log.log_end_offset == 1
+
+
+def test_a_control_batch_is_only_the_brokers_own(logs: Logs) -> None:
+    log = logs.create()
+    marker = records(1, is_control=True)
+
+    assert log.append(marker) == (("batch", 7), -1)
+    assert log.append_internal(marker) == 0
+
+
+def test_many_small_appends_of_a_turn_are_one_write(logs: Logs, recording: None) -> None:
+    log = logs.create(is_group_commit=False)
+
+    for _ in range(100):
+        log.append(BATCH)
+    logs.turn.end()
+
+    writes = [operation for operation in file_ops.recorded() if operation[0] == "write"]
+    assert [operation[3] for operation in writes] == [100 * len(BATCH)]
+
+
+def test_large_and_small_batches_keep_their_order(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    sizes = [8, 10_000, 8, 8, 70_000, 100, 8_000, 8_000, 30_000, 8]
+
+    for size in sizes:
+        log.append(records(1, size=size))
+    logs.turn.end()
+
+    expected = [placed(records(1, size=size), offset) for offset, size in enumerate(sizes)]
+    assert log.read(0, 1 << 20) == b"".join(expected)
+
+
+# ---- segments ---------------------------------------------------------------------------------
+
+
+def test_a_batch_that_does_not_fit_starts_the_next_segment(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
+
+    for _ in range(5):
+        log.append(BATCH)
+
+    assert log.segment_base_offsets == [0, 2, 4]
+    assert logs.base_offsets() == [0, 2, 4]
+
+
+def test_a_batch_larger_than_a_segment_has_one_of_its_own(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=ROOM_FOR_TWO, is_group_commit=False)
+
+    for size in (8, 500, 8):
+        log.append(records(1, size=size))
+    logs.turn.end()
+
+    assert log.segment_base_offsets == [0, 1, 2]
+    assert log.read(1, 1) == placed(records(1, size=500), 1)
+
+
+def test_a_segment_ends_when_it_is_old(logs: Logs) -> None:
+    log = logs.create(segment_ms=1000)
+    log.append(BATCH)
+    logs.turn.now_ms += 1000
+    log.append(BATCH)
+    logs.turn.now_ms += 1
+    log.append(BATCH)
+
+    assert log.segment_base_offsets == [0, 2]
+
+
+def test_a_roll_is_told(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
+
+    for _ in range(3):
+        log.append(BATCH)
+
+    assert logs.turn.events == [(ROLLED, log)]
+
+
+def test_a_sealed_file_has_exactly_its_batches(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
+    for _ in range(5):
+        log.append(BATCH)
+    logs.sync(log)
+
+    files = sorted(logs.folder().glob("*.log"))
+
+    assert [file.stat().st_size for file in files[:2]] == [ROOM_FOR_TWO, ROOM_FOR_TWO]
+
+
+# ---- read -------------------------------------------------------------------------------------
+
+
+def filled(logs: Logs, **settings: int) -> tuple[PartitionLog, list[bytes]]:
+    """Return a log of three segments of two batches of two records, and what is stored in it."""
+    batch = records(2)
+    log = logs.create(segment_bytes_max=2 * len(batch), **settings)
+    for _ in range(6):
+        log.append(batch)
+    logs.sync(log)
+    return log, [placed(batch, 2 * number) for number in range(6)]
+
+
+def test_a_read_within_a_batch_returns_the_whole_batch(logs: Logs) -> None:
+    log, stored = filled(logs)
+
+    for offset in range(12):
+        assert log.read(offset, 1) == stored[offset // 2]
+
+
+def test_a_read_returns_whole_batches_up_to_the_limit(logs: Logs) -> None:
+    log, stored = filled(logs)
+    size = len(stored[0])
+
+    assert log.read(0, 2 * size - 1) == stored[0]
+    assert log.read(0, 2 * size) == stored[0] + stored[1]
+
+
+def test_a_read_ends_with_its_segment(logs: Logs) -> None:
+    log, stored = filled(logs)
+
+    assert log.read(2, 10_000) == stored[1]
+    assert log.read(4, 10_000) == stored[2] + stored[3]
+
+
+def test_at_least_one_batch_is_only_read_when_asked_for(logs: Logs) -> None:
+    log, stored = filled(logs)
+
+    assert log.read(0, len(stored[0]) - 1, False) == b""
+    assert log.read(0, 0) == stored[0]
+    assert log.read(0, len(stored[0]), False) == stored[0]
+
+
+def test_a_read_at_the_end_is_empty(logs: Logs) -> None:
+    log, _ = filled(logs)
+
+    assert log.read(12, 1000) == b""
+
+
+@pytest.mark.parametrize("offset", [-1, 13, 2**62])
+def test_an_offset_outside_of_the_log_is_out_of_range(logs: Logs, offset: int) -> None:
+    log, _ = filled(logs)
+
+    with pytest.raises(IndexError):
+        log.read(offset, 1000)
+
+
+def test_what_is_not_visible_yet_is_not_read(logs: Logs) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    logs.turn.end()
+
+    assert log.high_watermark == 0
+    assert log.read(0, 1000) == b""
+    assert log.read(1, 1000) == b""
+    logs.sync(log)
+    assert log.read(0, 1000) == placed(BATCH, 0)
+
+
+# ---- durable and visible ----------------------------------------------------------------------
+
+
+def test_with_os_the_high_watermark_follows_the_write(logs: Logs, recording: None) -> None:
+    log = logs.create(is_group_commit=False)
+    log.append(BATCH)
+
+    assert log.high_watermark == 0
+    logs.turn.end()
+
+    assert log.high_watermark == 1
+    assert not [op for op in file_ops.recorded() if op[0] == "sync_data"]
+
+
+def test_with_group_commit_it_follows_the_sync(logs: Logs) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    logs.turn.end()
+    log.append(BATCH)
+
+    logs.take_synced()
+
+    assert (log.durable_end, log.high_watermark, log.log_end_offset) == (1, 1, 2)
+
+
+def test_a_new_partitions_names_are_durable_before_its_bytes_count(
+    logs: Logs, recording: None
+) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    logs.sync(log)
+
+    syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
+    assert syncs == [
+        ("sync_data", logs.folder() / f"{0:020}.log"),
+        ("sync", logs.folder()),
+        ("sync", logs.path),
+    ]
+
+
+def test_a_roll_syncs_the_old_file_the_new_one_and_their_names(
+    logs: Logs, recording: None
+) -> None:
+    log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
+    log.append(BATCH)
+    logs.sync(log)
+    log.append(BATCH)
+    logs.sync(log)
+    before = len(file_ops.recorded())
+    log.append(BATCH)
+    logs.sync(log)
+
+    syncs = [
+        (op, Path(path).name)
+        for op, path, *_ in file_ops.recorded()[before:]
+        if op.startswith(("sync", "truncate"))
+    ]
+    assert syncs == [
+        ("truncate", f"{0:020}.log"),
+        ("sync_data", f"{0:020}.log"),
+        ("sync_data", f"{2:020}.log"),
+        ("sync", "topic-0"),
+    ]
+
+
+@pytest.mark.parametrize("appends", [2, 3, 5, 9])
+def test_several_rolls_within_one_sync_all_become_durable(logs: Logs, appends: int) -> None:
+    log = logs.create(segment_bytes_max=len(BATCH))
+    log.append(BATCH)
+    logs.turn.end()
+    for _ in range(appends):
+        log.append(BATCH)
+        logs.turn.end()
+
+    logs.sync(log)
+
+    assert log.high_watermark == appends + 1
+    assert [log.read(offset, 1) for offset in range(appends + 1)] == [
+        placed(BATCH, offset) for offset in range(appends + 1)
+    ]
+
+
+def test_a_callback_comes_when_its_offset_is_visible_and_once(logs: Logs) -> None:
+    log = logs.create()
+    calls: list[tuple[int, bool]] = []
+    log.when_durable(0, lambda good: calls.append((0, good)))
+    assert calls == [(0, True)]
+
+    log.append(records(2))
+    log.when_durable(1, lambda good: calls.append((1, good)))
+    log.when_durable(3, lambda good: calls.append((3, good)))
+    logs.sync(log)
+    assert calls == [(0, True), (1, True)]
+    log.append(BATCH)
+    logs.sync(log)
+
+    assert calls == [(0, True), (1, True), (3, True)]
+
+
+def test_a_callback_that_fails_does_not_keep_the_others_waiting(
+    logs: Logs, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logs.create()
+    calls: list[bool] = []
+    log.append(BATCH)
+    log.when_durable(1, lambda _: 1 // 0)
+    log.when_durable(1, calls.append)
+
+    logs.sync(log)
+
+    assert calls == [True]
+    assert "ZeroDivisionError" in caplog.text
+
+
+# ---- the disk fails ---------------------------------------------------------------------------
+
+
+def test_a_failed_sync_takes_the_log_offline_and_acknowledges_nothing(
+    logs: Logs, recording: None
+) -> None:
+    log = logs.create()
+    calls: list[bool] = []
+    file_ops.fail("sync_data", "topic-0", errno.EIO)
+    log.append(BATCH)
+    log.when_durable(1, calls.append)
+
+    logs.sync(log)
+
+    assert log.is_offline
+    assert calls == [False]
+    assert log.high_watermark == log.durable_end == 0
+    assert (OFFLINE, log) in logs.turn.events
+
+
+def test_a_failed_sync_is_never_tried_again(logs: Logs, recording: None) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    logs.sync(log)
+    file_ops.fail("sync_data", "topic-0", errno.EIO)
+    log.append(BATCH)
+    logs.sync(log)
+    before = len(file_ops.recorded())
+
+    assert log.append(BATCH) == (("log", 1), -1)
+    logs.turn.end()
+
+    assert not [op for op in file_ops.recorded()[before:] if op[0].startswith(("sync", "write"))]
+    assert recovery.close(log) == -1
+
+
+@pytest.mark.parametrize("operation", ["write", "allocate"])
+@pytest.mark.parametrize("size", [8, 20_000])
+def test_a_full_disk_takes_the_log_offline(
+    logs: Logs, recording: None, operation: str, size: int
+) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    logs.sync(log)
+    calls: list[bool] = []
+    file_ops.fail(operation, ".log", errno.ENOSPC)
+
+    log.append(records(1, size=200_000 if operation == "allocate" else size))
+    log.when_durable(2, calls.append)
+    logs.turn.end()
+
+    assert log.is_offline
+    assert calls == [False]
+    with pytest.raises(StorageError):
+        log.read(0, 1000)
+
+
+def test_a_failed_roll_takes_the_log_offline(logs: Logs, recording: None) -> None:
+    log = logs.create(segment_bytes_max=len(BATCH))
+    log.append(BATCH)
+    logs.sync(log)
+    file_ops.fail("open", f"{1:020}.log", errno.EMFILE)
+
+    assert log.append(BATCH) == (("log", 1), -1)
+    assert log.is_offline
+
+
+def test_who_comes_after_the_failure_is_told_at_once(logs: Logs, recording: None) -> None:
+    log = logs.create()
+    file_ops.fail("sync_data", "topic-0", errno.EIO)
+    log.append(BATCH)
+    logs.sync(log)
+    calls: list[bool] = []
+
+    log.when_durable(1, calls.append)
+
+    assert calls == [False]
+
+
+# ---- the partition is deleted ------------------------------------------------------------------
+
+
+def test_a_deleted_partition_lets_go_of_who_waits_and_refuses_the_rest(logs: Logs) -> None:
+    log = logs.create()
+    calls: list[bool] = []
+    log.append(BATCH)
+    log.when_durable(1, calls.append)
+
+    log.retire()
+    log.when_durable(1, calls.append)
+
+    assert calls == [False, False]
+    assert log.append(BATCH) == (("log", 1), -1)
+    with pytest.raises(StorageError):
+        log.read(0, 1000)
+
+
+def test_a_deleted_partition_is_not_synced_any_more_and_that_is_no_failure(
+    logs: Logs, recording: None
+) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    log.retire()
+    for file in logs.folder().iterdir():
+        file.unlink()
+    logs.folder().rmdir()
+
+    logs.turn.end()
+
+    assert not log.is_offline
+    assert not [op for op in file_ops.recorded() if op[0].startswith("sync")]
+
+
+def test_a_sync_under_way_may_fail_once_the_partition_is_deleted(
+    logs: Logs, recording: None
+) -> None:
+    log = logs.create()
+    file_ops.fail("sync_data", "topic-0", errno.EIO)
+    log.append(BATCH)
+    logs.turn.end()
+    log.retire()
+
+    logs.take_synced()
+
+    assert not log.is_offline
+    assert logs.turn.events == []

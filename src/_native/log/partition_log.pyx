@@ -285,14 +285,14 @@ cdef class PartitionLog:
 
     cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept:
         cdef ProducerBatch batch
-        if info.producer_id < 0 or info.record_count <= 0:
-            return
+        if info.producer_id < 0 or info.base_sequence < 0 or info.record_count <= 0:
+            return  # also of a transaction's marker: it has a producer, and no sequence
         batch.first_sequence = info.base_sequence
         batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
         batch.base_offset = base_offset
         batch.last_offset_delta = info.last_offset_delta
         batch.timestamp = info.max_timestamp
-        # A table without room was refused by check_sequence; during recovery the newest win.
+        # There is room: check_sequence has seen to it. During recovery those found first have it.
         producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                          self.turn.now_ms)
 
@@ -319,7 +319,7 @@ cdef class PartitionLog:
         """Write what is staged; then advance, or have the commit thread sync."""
         cdef int status
         self.is_dirty = False
-        if self.is_offline:
+        if self.is_offline or self.is_deleted:
             return
         status = self.write_staged()
         if self.staged_capacity > STAGED_MIN:
@@ -388,10 +388,10 @@ cdef class PartitionLog:
         cdef Segment sealed
         self.job_is_running = False
         self.close_folders()
+        if self.is_offline or self.is_deleted:
+            return
         if self.job.result < 0:
             self.fail(self.job.result)
-            return
-        if self.is_offline:
             return
         self.is_new = False
         if self.job.truncate_to >= 0:
@@ -428,8 +428,12 @@ cdef class PartitionLog:
         for offset, callback in waiting:
             if is_durable and offset > self.high_watermark:
                 self.callbacks.append((offset, callback))
-            else:
+                continue
+            try:
                 callback(is_durable)
+            except Exception:  # one waiter's failure is not the others'
+                logger.exception("callback of a log failed topic=%s partition=%d", self.topic,
+                                 self.partition)
 
     cdef void fail(self, int error) noexcept:
         """Take the log offline for good and tell everyone who waits for it."""
@@ -464,8 +468,9 @@ cdef class PartitionLog:
     cdef void wait(self, AckWaiter* waiter) noexcept:
         """Hand the waiter back through Turn.finished once its offset is visible."""
         waiter.next = NULL
-        if self.is_offline or waiter.offset <= self.high_watermark:
-            self.turn.finish(waiter, LOG_OFFLINE if self.is_offline else LOG_OK)
+        cdef bint is_lost = self.is_offline or self.is_deleted
+        if is_lost or waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
             return
         # Offsets are handed out in order, but a repeated batch waits for an older one.
         cdef AckWaiter* before
@@ -694,15 +699,16 @@ cdef class PartitionLog:
         copy = bytearray(batch)
         cursor.next = <const uint8_t*><char*>copy
         cursor.left = len(copy)
-        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0:
-            raise ValueError("append_internal takes exactly one batch of version 2")
+        if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0 or (
+                info.last_offset_delta < 0):
+            raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
             raise StorageError(f"{self!r} is offline")
         return base_offset
 
     def when_durable(self, int64_t offset, callback):
         """Call back with True once the high watermark is at an offset, with False if it cannot."""
-        if self.is_offline:
+        if self.is_offline or self.is_deleted:
             callback(False)
         elif offset <= self.high_watermark:
             callback(True)

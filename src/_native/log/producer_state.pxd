@@ -27,13 +27,15 @@ cdef struct ProducerEntry:
     int64_t updated_ms          # when the last batch came, for expiry
     ProducerBatch batches[PRODUCER_BATCHES_KEPT]
 
-# Open addressing by producer id; grows by doubling, entries that expired are dropped when it does.
+# Open addressing by producer id; grows by doubling, entries that expired are dropped when it does
+# and when the table is full.
 cdef struct ProducerTable:
     ProducerEntry* entries
     uint32_t capacity           # 0 or a power of two
     uint32_t count
     uint32_t count_max
     int64_t expiration_ms
+    int64_t next_expiry_ms      # no entry expires before this: a full table is not searched in vain
 
 
 cdef void producers_init(

@@ -2,7 +2,8 @@
 
 A batch of producer P and epoch E with first sequence S is
 
-    next          when P is unknown, or E is newer and S is 0, or S follows P's last sequence
+    next          when P is unknown or has expired, or E is newer and S is 0, or S follows P's last
+                  sequence
     a duplicate   when one of the last five batches has the same epoch, first and last sequence
     fenced        when E is older than the one known
     out of order  otherwise
@@ -37,6 +38,7 @@ cdef void producers_init(
     table.count = 0
     table.count_max = count_max
     table.expiration_ms = expiration_ms
+    table.next_expiry_ms = 0
 
 
 cdef void producers_free(ProducerTable* table) noexcept nogil:
@@ -64,6 +66,11 @@ cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) no
     return NULL
 
 
+cdef inline bint is_expired(
+        ProducerTable* table, ProducerEntry* entry, int64_t now_ms) noexcept nogil:
+    return entry.updated_ms + table.expiration_ms < now_ms
+
+
 cdef int rebuild(ProducerTable* table, uint32_t capacity, int64_t now_ms) noexcept nogil:
     # Moves every entry that has not expired into a table of `capacity` slots. -1: no memory.
     cdef ProducerEntry* old = table.entries
@@ -76,9 +83,12 @@ cdef int rebuild(ProducerTable* table, uint32_t capacity, int64_t now_ms) noexce
     table.entries = entries
     table.capacity = capacity
     table.count = 0
+    table.next_expiry_ms = now_ms + table.expiration_ms
     for i in range(old_capacity):
-        if old[i].producer_id == -1 or old[i].updated_ms + table.expiration_ms < now_ms:
+        if old[i].producer_id == -1 or is_expired(table, &old[i], now_ms):
             continue
+        if old[i].updated_ms + table.expiration_ms < table.next_expiry_ms:
+            table.next_expiry_ms = old[i].updated_ms + table.expiration_ms
         slot = slot_of(table, old[i].producer_id)
         while entries[slot].producer_id != -1:
             slot = (slot + 1) & (capacity - 1)
@@ -90,13 +100,15 @@ cdef int rebuild(ProducerTable* table, uint32_t capacity, int64_t now_ms) noexce
 
 cdef int make_room(ProducerTable* table, int64_t now_ms) noexcept nogil:
     # Room for one more producer: at most 3/4 of the slots are taken. -1: the table is full.
-    cdef uint32_t capacity
-    if table.capacity > 0 and (table.count + 1) * 4 <= table.capacity * 3:
+    cdef uint32_t capacity = table.capacity
+    if table.count >= table.count_max:
+        if now_ms <= table.next_expiry_ms or rebuild(table, capacity, now_ms) < 0:
+            return -1
+        if table.count >= table.count_max:
+            return -1
+    if capacity > 0 and (table.count + 1) * 4 <= capacity * 3:
         return 0
-    capacity = table.capacity * 2 if table.capacity > 0 else CAPACITY_MIN
-    if rebuild(table, capacity, now_ms) < 0 or table.count >= table.count_max:
-        return -1
-    return 0
+    return rebuild(table, capacity * 2 if capacity > 0 else CAPACITY_MIN, now_ms)
 
 
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil:
@@ -120,9 +132,9 @@ cdef SequenceStatus producers_check(
     cdef ProducerBatch* batch
     cdef int32_t last_sequence
     cdef int i
-    if entry == NULL or entry.batch_count == 0:
-        if entry == NULL and make_room(table, now_ms) < 0:
-            return SEQUENCE_FULL
+    if entry == NULL:
+        return SEQUENCE_NEXT if make_room(table, now_ms) == 0 else SEQUENCE_FULL
+    if is_expired(table, entry, now_ms):
         return SEQUENCE_NEXT
     if epoch < entry.epoch:
         return SEQUENCE_FENCED
@@ -156,7 +168,7 @@ cdef int producers_update(
         entry.epoch = epoch
         entry.batch_count = entry.oldest = 0
         table.count += 1
-    if epoch != entry.epoch:
+    elif epoch != entry.epoch or is_expired(table, entry, now_ms):
         entry.epoch = epoch
         entry.batch_count = entry.oldest = 0
     if entry.batch_count == PRODUCER_BATCHES_KEPT:

@@ -3,6 +3,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.partition_log cimport Turn
 from broker._native.log.topic_table cimport TopicTable
+from broker._native.wire.buffer_pool cimport BufferPool
 from broker._native.wire.envelope cimport ApiTable, RequestHead
 from broker._native.wire.fetch cimport FetchSession, FetchSessions
 from broker._native.wire.output_queue cimport OutputQueue
@@ -30,9 +31,11 @@ cdef class Connection:
     cdef readonly str peer_host           # the client's address
     cdef public object session            # what the protocol keeps per connection
     cdef int8_t protocol
+    cdef bint expects_long                # the last frame filled most of a read by itself
     cdef uint8_t* partial                 # bytes of a frame that is not whole yet, or unread frames
     cdef size_t partial_size
     cdef size_t partial_capacity
+    cdef size_t partial_target            # size of the one long frame it will hold; 0 = not such
     cdef ReplySlot* slots_head
     cdef ReplySlot* slots_tail
     cdef int64_t slots_bytes
@@ -50,6 +53,8 @@ cdef class Connection:
     cdef void on_event(self, uint32_t events)
     cdef bint is_full(self) noexcept
     cdef void read(self)
+    cdef bint receive(self)
+    cdef bint is_dripping(self, int64_t now_ms, int64_t stalled_ms_max) noexcept
     cdef void drop_partial(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
@@ -57,7 +62,7 @@ cdef class Connection:
     cdef void serve_fetch(self, RequestHead* head)
     cdef void answer_fetch(self)
     cdef void serve_slowly(self, RequestHead* head)
-    cdef void keep(self, const uint8_t* data, size_t size) except *
+    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame) except *
     cdef void resume(self)
     cdef void drain(self)
     cdef void send(self)
@@ -77,6 +82,7 @@ cdef class Poller:
     cdef TimerWheel wheel
     cdef int64_t monotonic_ms
     cdef uint8_t* receive
+    cdef BufferPool pool
     cdef readonly dict connections        # fd → Connection
     cdef list touched                     # connections with something to send
     cdef list slow                        # PendingReply for Python

@@ -30,6 +30,7 @@ from broker._native.log.partition_log cimport (
     WatchOwner,
 )
 from broker._native.log.topic_table cimport TopicTable
+from broker._native.wire.buffer_pool cimport pool_give, pool_take, pool_trim
 from broker._native.wire.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
@@ -115,7 +116,9 @@ cdef enum:
     EVENTS_MAX = 256                # taken from epoll at once
     ROUNDS_MAX = 8                  # polls of our set before the event loop gets its turn
     RECEIVE_SIZE = 256 << 10        # read at once from one connection: also its limit per turn
-    OWN_BUFFER_MIN = 32 << 10       # a longer incomplete frame gets a buffer of its exact size
+    OWN_BUFFER_MIN = 32 << 10       # a longer incomplete frame gets a buffer of its own
+    HEAD_ONLY = 4 << 10             # read of a frame that is expected to get one
+    FRAME_RATE_MIN = 1              # bytes per ms that an incomplete frame must come in with
     ACKS_BYTES_MAX = 1 << 20        # replies that wait for a sync, per connection
     OUTPUT_BYTES_MAX = 64 << 20     # unsent replies above which no further request is served
     SEND_BYTES_PER_TURN = 2 << 20
@@ -199,9 +202,6 @@ cdef class Connection:
         self.timer.owner = <void*>self
         self.active_ms = clock_ms(CLOCK_MONOTONIC)
 
-    def __dealloc__(self):
-        free(self.partial)
-
     def __repr__(self):
         return f"<Connection {self.fd} from {self.peer_host}>"
 
@@ -230,66 +230,86 @@ cdef class Connection:
 
     cdef void read(self):
         """Receive what is there, up to a turn's share, and serve the whole frames in it."""
+        while self.receive() and not self.is_closed:
+            pass
+
+    cdef bint receive(self):
+        # One recv. True when it brought only the head of a long frame, whose rest is likely there.
         cdef uint8_t* into = self.poller.receive
         cdef size_t have = self.partial_size, room = RECEIVE_SIZE
-        cdef bint is_own = self.partial_capacity > OWN_BUFFER_MIN and have < self.partial_capacity
+        cdef bint is_own = self.partial_target > 0
         cdef ssize_t count
         cdef Py_ssize_t used
         if is_own:
             into = self.partial
-            room = self.partial_capacity
+            room = self.partial_target
         elif have > 0:
             memcpy(into, self.partial, have)
+        elif self.expects_long:
+            # The frame before was long: read the head of this one, then the rest where it stays.
+            room = HEAD_ONLY
         count = recv(self.fd, into + have, room - have, MSG_DONTWAIT)
         if count < 0:
             if errno != EAGAIN and errno != EINTR:
                 self.close("reset by the peer")
-            return
+            return False
         if count == 0:
             self.close("closed by the peer")
-            return
+            return False
         self.active_ms = self.poller.monotonic_ms
         have += <size_t>count
-        if is_own and have < self.partial_capacity:
+        if is_own and have < self.partial_target:
             self.partial_size = have
-            return
+            return False
         used = self.take_frames(into, have)
         if used < 0 or self.is_closed:
-            return
+            return False
         if is_own:
-            # Held exactly one frame. Served or (when busy) kept whole for later.
+            # Held exactly one frame. Served, or (when busy) kept whole for later.
             if used > 0:
                 self.drop_partial()
         elif <size_t>used < have:
-            self.keep(into + used, have - <size_t>used)
+            self.keep(into + used, have - <size_t>used, used == 0)
         else:
             self.drop_partial()
+            self.expects_long = False
+        return room == HEAD_ONLY and not self.is_busy and not self.is_full()
+
+    cdef bint is_dripping(self, int64_t now_ms, int64_t stalled_ms_max) noexcept:
+        """Whether a frame has been under way for long and comes in too slowly to wait for."""
+        cdef int64_t under_way_ms = now_ms - self.frame_started_ms
+        return under_way_ms > stalled_ms_max and (
+            <int64_t>self.partial_size < under_way_ms * FRAME_RATE_MIN)
 
     cdef void drop_partial(self) noexcept:
-        free(self.partial)
+        pool_give(&self.poller.pool, self.partial, self.partial_capacity)
         self.partial = NULL
-        self.partial_size = self.partial_capacity = 0
+        self.partial_size = self.partial_capacity = self.partial_target = 0
         self.frame_started_ms = 0
 
-    cdef void keep(self, const uint8_t* data, size_t size) except *:
+    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame) except *:
         # Keep bytes that are not served yet: the start of a frame, or frames that must wait.
-        cdef size_t capacity = size
+        cdef size_t target = 0, capacity = 0
+        cdef int64_t started_ms = self.frame_started_ms if is_same_frame else 0
         cdef int32_t length
         cdef uint8_t* kept
         if size >= FRAME_HEAD_SIZE:
             length = load_int32(data)
-            if length + FRAME_HEAD_SIZE > <int64_t>size and length > OWN_BUFFER_MIN:
-                capacity = <size_t>length + FRAME_HEAD_SIZE   # checked against the limit before
-        kept = <uint8_t*>malloc(capacity)
+            if (OWN_BUFFER_MIN < length <= self.poller.frame_bytes_max
+                    and length + FRAME_HEAD_SIZE > <int64_t>size):
+                target = <size_t>length + FRAME_HEAD_SIZE
+        kept = pool_take(&self.poller.pool, target if target > 0 else size, &capacity)
         if kept == NULL:
             self.close("no memory for its frame")
             return
         memcpy(kept, data, size)
-        free(self.partial)
+        self.drop_partial()
         self.partial = kept
         self.partial_size = size
         self.partial_capacity = capacity
-        self.frame_started_ms = self.poller.monotonic_ms
+        self.partial_target = target
+        self.expects_long = target > RECEIVE_SIZE // 2
+        self.frame_started_ms = started_ms if started_ms > 0 else self.poller.monotonic_ms
 
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size):
         """Serve whole frames until one must wait; the bytes used, or -1 when it closed."""
@@ -417,7 +437,7 @@ cdef class Connection:
             if <size_t>used == size:
                 self.drop_partial()
             elif used > 0:
-                self.keep(data + used, size - <size_t>used)
+                self.keep(data + used, size - <size_t>used, False)
         if not self.is_busy and not self.is_full():
             self.watch(self.interest | EPOLLIN)
 
@@ -540,6 +560,7 @@ cdef class Poller:
 
     def __dealloc__(self):
         free(self.receive)
+        pool_trim(&self.pool)
         if self.epoll_fd > 0:
             c_close(self.epoll_fd)
         if self.timer_fd > 0:
@@ -706,6 +727,7 @@ cdef class Poller:
         """
         cdef Connection connection
         cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), silent_ms
+        pool_trim(&self.pool)
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.active_ms
             if connection.output.head != NULL:
@@ -716,8 +738,9 @@ cdef class Poller:
             elif connection.partial == NULL:
                 if silent_ms > idle_ms_max:
                     connection.close("idle")
-            elif silent_ms > stalled_ms_max or (
-                    connection.protocol == PROTOCOL_UNDECIDED and silent_ms > first_ms_max):
+            elif silent_ms > stalled_ms_max or connection.is_dripping(now_ms, stalled_ms_max) or (
+                    connection.protocol == PROTOCOL_UNDECIDED
+                    and now_ms - connection.frame_started_ms > first_ms_max):
                 connection.close("stalled inside a frame")
 
     @property

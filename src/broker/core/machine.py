@@ -7,7 +7,6 @@ that the machine keeps and gives back.
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 Token: TypeAlias = Hashable
@@ -23,7 +22,6 @@ class Moment(NamedTuple):
     wall_ms: int
 
 
-@dataclass(slots=True)
 class Decision(Generic[RecordT, ResponseT]):
     """What follows from a command: records to append, then replies to give once they are durable.
 
@@ -31,8 +29,14 @@ class Decision(Generic[RecordT, ResponseT]):
     waited for it, and one that has to wait answers nobody yet.
     """
 
-    records: list[RecordT] = field(default_factory=list)
-    replies: list[tuple[Token, ResponseT]] = field(default_factory=list)
+    __slots__ = ("records", "replies")
+
+    def __init__(
+        self, records: Iterable[RecordT] = (), replies: Iterable[tuple[Token, ResponseT]] = ()
+    ) -> None:
+        """Begin with what is known already; a command adds to both."""
+        self.records = list(records)
+        self.replies = list(replies)
 
     def reply(self, token: Token, response: ResponseT) -> None:
         """Answer one who waits."""

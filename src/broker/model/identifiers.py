@@ -23,6 +23,15 @@ def random_id() -> bytes:
             return candidate
 
 
+def random_uuid() -> str:
+    """A new id in the form that Kafka ends its member ids with: 128 random bits, as a UUID is shown.
+
+    The module `uuid` is not worth its import, 5 ms of a start: it asks what platform this is.
+    """
+    digits = os.urandom(ID_BYTES).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
 def id_to_text(identifier: bytes) -> str:
     """The 22 characters that stand for an id in files and messages."""
     return b2a_base64(identifier, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()

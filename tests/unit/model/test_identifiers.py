@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 import pytest
 
 from broker.model import identifiers
-from broker.model.identifiers import id_from_text, id_to_text, random_id
+from broker.model.identifiers import id_from_text, id_to_text, random_id, random_uuid
 
 
 def test_text_is_url_safe_base64_without_padding() -> None:
@@ -28,3 +28,10 @@ def test_a_new_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(identifiers.os, "urandom", lambda _: next(candidates))
 
     assert random_id() == b"\x01" * 16
+
+
+def test_a_random_uuid_is_a_new_one_every_time_in_the_usual_form() -> None:
+    first, second = random_uuid(), random_uuid()
+
+    assert first != second
+    assert str(uuid.UUID(first)) == first

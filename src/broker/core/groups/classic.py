@@ -24,7 +24,6 @@ At most one record follows from a command, so that each command sees the last on
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -206,7 +205,7 @@ class ClassicGroup:
     ) -> None:
         """A member without an id: a static one may be an old one that was restarted."""
         member_id = f"{request.instance_id or request.client_id}-{request.fresh_id}"
-        named = replace(request, member_id=member_id)
+        named = request._replace(member_id=member_id)
         if request.instance_id is not None:
             old_id = self._static_id(request.instance_id)
             if old_id is None:
@@ -277,14 +276,12 @@ class ClassicGroup:
         A client that cannot be told to skip assigning (KIP-814) is told the old leader's id, so
         that it does not take itself for the leader and compute what nobody waits for.
         """
-        member = replace(
-            new_member(request),
+        member = new_member(request)._replace(
             subscription=metadata_of(request.protocols, self.image.protocol or ""),
             assignment=self.image.members[old_id].assignment,
         )
         is_leader = self.image.leader == old_id
-        image = replace(
-            self.image,
+        image = self.image._replace(
             leader=member.member_id if is_leader else self.image.leader,
             members=replaced(self.image.members, old_id, member),
         )
@@ -295,9 +292,9 @@ class ClassicGroup:
         decision.records.append(GroupRecord(self.group_id, image))
         response = joined(image, member.member_id)
         if is_leader and request.supports_skip_assignment:
-            response = replace(response, skip_assignment=True)
+            response = response._replace(skip_assignment=True)
         elif is_leader:
-            response = replace(response, leader=old_id, members=())
+            response = response._replace(leader=old_id, members=())
         decision.reply(token, response)
 
     # ---- the waiting room ------------------------------------------------------------------------
@@ -373,8 +370,7 @@ class ClassicGroup:
             return GroupImage(generation, room.protocol_type, state_timestamp_ms=now.wall_ms)
         protocol = choose_protocol(self._presence[each].protocols for each in room.members)
         members = {
-            member_id: replace(
-                member,
+            member_id: member._replace(
                 subscription=metadata_of(self._presence[member_id].protocols, protocol),
                 assignment=b"",
             )
@@ -424,10 +420,10 @@ class ClassicGroup:
     ) -> None:
         """The leader has spoken: a member it left out gets an empty assignment."""
         members = {
-            member_id: replace(member, assignment=assignments.get(member_id, b""))
+            member_id: member._replace(assignment=assignments.get(member_id, b""))
             for member_id, member in self.image.members.items()
         }
-        image = replace(self.image, state_timestamp_ms=now.wall_ms, members=members)
+        image = self.image._replace(state_timestamp_ms=now.wall_ms, members=members)
         decision.records.append(GroupRecord(self.group_id, image))
         for member_id, token in self._syncing.items():
             decision.reply(token, synced(image, member_id))

@@ -6,9 +6,9 @@ none yet, `NO_GENERATION` stands for a consumer outside of any membership, as in
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from broker.core.groups.records import CommittedOffset, Record
 from broker.core.machine import Decision
@@ -29,8 +29,7 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(NamedTuple):
     """What an operator may move, in Kafka's words (group.*, offset.*, offsets.*)."""
 
     initial_rebalance_delay_ms: int = 3_000
@@ -43,16 +42,14 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
-class GroupProtocol:
+class GroupProtocol(NamedTuple):
     """A way to assign that a member can take part in, with its subscription in that format."""
 
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
+class JoinRequest(NamedTuple):
     """A member asks to be in the next generation.
 
     `fresh_id` makes the id of a member that has none unique; it comes from outside because a
@@ -73,8 +70,7 @@ class JoinRequest:
     fresh_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     """What the leader is told of a member, to assign partitions by."""
 
     member_id: str
@@ -82,8 +78,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinResponse:
+class JoinResponse(NamedTuple):
     """The generation a member is part of; only its leader gets the members."""
 
     error: ErrorCode
@@ -96,21 +91,19 @@ class JoinResponse:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
+class SyncRequest(NamedTuple):
     """A member asks for its assignment; the leader brings everybody's."""
 
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
-    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    assignments: Mapping[str, bytes] = MappingProxyType({})
     protocol_type: str | None = None  # None: this version does not say
     protocol: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResponse:
+class SyncResponse(NamedTuple):
     """A member's assignment, in the leader's words."""
 
     error: ErrorCode
@@ -119,8 +112,7 @@ class SyncResponse:
     protocol: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(NamedTuple):
     """A member says that it is alive."""
 
     group_id: str
@@ -129,32 +121,28 @@ class HeartbeatRequest:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(NamedTuple):
     """Who leaves: by member id, or an administrator names a static member by its instance."""
 
     member_id: str
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveRequest:
+class LeaveRequest(NamedTuple):
     """Members leave together; older versions name one."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveResponse:
+class LeaveResponse(NamedTuple):
     """An error for the whole request, or one per member in the order asked."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToCommit:
+class OffsetToCommit(NamedTuple):
     """The next offset to read of one partition."""
 
     topic: str
@@ -164,8 +152,7 @@ class OffsetToCommit:
     metadata: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRequest:
+class CommitRequest(NamedTuple):
     """A member, or a consumer without membership, says how far it has read."""
 
     group_id: str
@@ -175,31 +162,27 @@ class CommitRequest:
     offsets: tuple[OffsetToCommit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitResponse:
+class CommitResponse(NamedTuple):
     """One error per offset, in the order asked."""
 
     errors: tuple[ErrorCode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchOffsetsRequest:
+class FetchOffsetsRequest(NamedTuple):
     """Which partitions' offsets: None is every partition that has one."""
 
     group_id: str
     topics: Mapping[str, tuple[int, ...]] | None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchOffsetsResponse:
+class FetchOffsetsResponse(NamedTuple):
     """What was committed; a partition asked for without a commit is None."""
 
     error: ErrorCode
-    topics: Mapping[str, Mapping[int, CommittedOffset | None]] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[int, CommittedOffset | None]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedMember:
+class DescribedMember(NamedTuple):
     """A member as an administrator sees it."""
 
     member_id: str
@@ -210,8 +193,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(NamedTuple):
     """A group as an administrator sees it; an unknown one is Dead."""
 
     error: ErrorCode

@@ -9,10 +9,8 @@ time given to `wake_at` has come.
 """
 
 import logging
-import uuid
 from asyncio import Future
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Protocol, TypeAlias, TypeVar
 
 from broker.core.coordinator import (
@@ -46,6 +44,7 @@ from broker.core.machine import Moment, Token
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
+from broker.model.identifiers import random_uuid
 
 RECORD_FORMAT: RecordFormat[records.Record] = RecordFormat(records.encode, records.decode)
 # Kafka's offsets.retention.check.interval.ms.
@@ -92,7 +91,7 @@ class GroupCoordinator:
         *,
         settings: GroupSettings | None = None,
         partition_count: int = 50,
-        fresh_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        fresh_id: Callable[[], str] = random_uuid,
     ) -> None:
         """Know how to reach the world; nothing is opened yet.
 
@@ -137,7 +136,7 @@ class GroupCoordinator:
         """A member asks to be in the next generation of its group."""
         named = request
         if request.member_id == NO_MEMBER_ID:
-            named = replace(request, fresh_id=self._fresh_id())
+            named = request._replace(fresh_id=self._fresh_id())
         return self._serve(
             request.group_id,
             lambda shard, token, now: shard.join(named, token, now),

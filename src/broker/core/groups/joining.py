@@ -5,7 +5,6 @@ told so, and asks again.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -48,7 +47,6 @@ class Presence:
         self.metadata_bytes = sum(len(protocol.metadata) for protocol in protocols)
 
 
-@dataclass(slots=True)
 class WaitingRoom:
     """Who will be in the next generation, and who of them has come.
 
@@ -57,14 +55,34 @@ class WaitingRoom:
     Any other room closes when all have come, or when the rebalance timeout is over.
     """
 
-    members: dict[str, Member]
-    protocol_type: str
-    leader: str | None
-    is_initial: bool
-    deadline_ms: int | None = None  # set once it is known who is in it
-    extension_left_ms: int = 0
-    has_newcomer: bool = False
-    joined: dict[str, Token] = field(default_factory=dict)
+    __slots__ = (
+        "deadline_ms",
+        "extension_left_ms",
+        "has_newcomer",
+        "is_initial",
+        "joined",
+        "leader",
+        "members",
+        "protocol_type",
+    )
+
+    def __init__(
+        self,
+        members: dict[str, Member],
+        protocol_type: str,
+        leader: str | None,
+        *,
+        is_initial: bool,
+    ) -> None:
+        """Open with who was in the last generation; nobody has come yet."""
+        self.members = members
+        self.protocol_type = protocol_type
+        self.leader = leader
+        self.is_initial = is_initial
+        self.deadline_ms: int | None = None  # set once it is known who is in it
+        self.extension_left_ms = 0
+        self.has_newcomer = False
+        self.joined: dict[str, Token] = {}
 
     def add(self, member: Member, protocol_type: str) -> None:
         """Let a newcomer in; the first one leads."""

@@ -14,9 +14,9 @@ restart. Such a group has members and no `current_state_timestamp` (-1, Kafka's 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from struct import Struct
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from broker.codec import schema
 from broker.model.errors import PeerError
@@ -31,8 +31,7 @@ _UNKNOWN_TIMESTAMP = -1
 _VERSION = Struct(">h")
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A member of a generation."""
 
     member_id: str
@@ -45,8 +44,7 @@ class Member:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupImage:
+class GroupImage(NamedTuple):
     """A group as its last record says; members in the order in which they joined."""
 
     generation: int = 0
@@ -54,11 +52,10 @@ class GroupImage:
     protocol: str | None = None
     leader: str | None = None
     state_timestamp_ms: int | None = None  # None: the leader has not assigned yet
-    members: Mapping[str, Member] = field(default_factory=dict)
+    members: Mapping[str, Member] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """The next offset that a group will read of a partition."""
 
     offset: int
@@ -67,16 +64,14 @@ class CommittedOffset:
     commit_timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
+class GroupRecord(NamedTuple):
     """A group is now as its image says; without one it is gone."""
 
     group_id: str
     image: GroupImage | None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRecord:
+class OffsetRecord(NamedTuple):
     """A group's offset for a partition is now this; without one it is gone."""
 
     group_id: str

@@ -153,7 +153,7 @@ class GroupShard:
         if error is not ErrorCode.NONE:
             return _answer(token, CommitResponse((error,) * len(request.offsets)))
         records, errors = self.offsets.commit(request, now.wall_ms)
-        return Decision(list(records), [(token, CommitResponse(errors))])
+        return Decision(records, [(token, CommitResponse(errors))])
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
         if not request.group_id and request.generation >= 0:
@@ -174,7 +174,7 @@ class GroupShard:
     def topic_deleted(self, topic: str) -> Iterator[GroupDecision]:
         """Every group forgets the offsets of a topic that is gone."""
         for removals in self.offsets.removals_of_topic(topic):
-            yield Decision(list(removals))
+            yield Decision(removals)
 
     def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
         """Groups without members forget what is too old, and are forgotten with their last offset.
@@ -244,7 +244,7 @@ class GroupShard:
 
 
 def _answer(token: Token, response: Response) -> GroupDecision:
-    return Decision([], [(token, response)])
+    return Decision((), [(token, response)])
 
 
 def _unknown(group_id: str) -> ErrorCode:

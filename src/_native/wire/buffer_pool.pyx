@@ -1,0 +1,65 @@
+"""Buffers for bytes that must outlive a read: frames still incomplete, requests that must wait.
+
+A buffer of some hundred KiB is, to the allocator, a mapping made and unmapped each time, whose pages
+fault one by one: 2 µs each on a virtual machine, more than the copy and the CRC of what goes into
+them. So buffers of a power of two are kept for the next frame, a bounded number of bytes of them.
+"""
+
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport free, malloc
+
+
+cdef int class_of(size_t size) noexcept nogil:
+    cdef size_t capacity = POOL_SMALLEST
+    cdef int place = 0
+    while capacity < size:
+        capacity *= 2
+        place += 1
+    return place
+
+
+cdef uint8_t* pool_take(BufferPool* pool, size_t size, size_t* capacity) noexcept nogil:
+    """A buffer of at least `size` bytes; NULL without memory. Small ones are not pooled."""
+    cdef int place
+    cdef FreeBuffer* buffer
+    capacity[0] = size
+    if size < POOL_SMALLEST // 2:
+        return <uint8_t*>malloc(size)
+    place = class_of(size)
+    capacity[0] = <size_t>POOL_SMALLEST << place
+    if place >= POOL_CLASSES or pool.free[place] == NULL:
+        return <uint8_t*>malloc(capacity[0])
+    buffer = pool.free[place]
+    pool.free[place] = buffer.next
+    pool.bytes -= capacity[0]
+    return <uint8_t*>buffer
+
+
+cdef void pool_give(BufferPool* pool, uint8_t* data, size_t capacity) noexcept nogil:
+    """Give a buffer back; NULL is nothing."""
+    cdef int place
+    cdef FreeBuffer* buffer = <FreeBuffer*>data
+    if data == NULL:
+        return
+    if capacity < POOL_SMALLEST or pool.bytes + capacity > POOL_BYTES_MAX:
+        free(data)
+        return
+    place = class_of(capacity)
+    if place >= POOL_CLASSES:
+        free(data)
+        return
+    buffer.next = pool.free[place]
+    pool.free[place] = buffer
+    pool.bytes += capacity
+
+
+cdef void pool_trim(BufferPool* pool) noexcept nogil:
+    """Free what is kept: once a second, so that an idle broker holds none."""
+    cdef int place
+    cdef FreeBuffer* buffer
+    for place in range(POOL_CLASSES):
+        while pool.free[place] != NULL:
+            buffer = pool.free[place]
+            pool.free[place] = buffer.next
+            free(buffer)
+    pool.bytes = 0

@@ -1,0 +1,39 @@
+"""What KIP-98 says of a producer's batch, in a few plain lines.
+
+All batches of every producer are kept; what a broker may forget is looked away from.
+"""
+
+KEPT = 5
+SEQUENCES = 2**31
+
+
+class Producers:
+    """The producers of one partition, and where their batches stand."""
+
+    def __init__(self) -> None:
+        """Start with an empty partition."""
+        self.end_offset = 0
+        self.batches: dict[int, list[tuple[int, int, int, int]]] = {}
+
+    def append(
+        self, producer: int, epoch: int, sequence: int, count: int
+    ) -> tuple[int | tuple[str, int], int]:
+        """Return what PartitionLog.append shall: 0 or what was found, and the base offset."""
+        earlier = self.batches.setdefault(producer, [])
+        if earlier and epoch < earlier[-1][0]:
+            return ("sequence", 3), -1
+        same_epoch = [batch for batch in earlier if batch[0] == epoch]
+        for _, known, known_count, offset in same_epoch[-KEPT:]:
+            if (known, known_count) == (sequence, count):
+                return ("duplicate", offset + count), offset
+        if earlier and sequence != self._expected(same_epoch):
+            return ("sequence", 2), -1
+        earlier.append((epoch, sequence, count, self.end_offset))
+        self.end_offset += count
+        return 0, self.end_offset - count
+
+    def _expected(self, same_epoch: list[tuple[int, int, int, int]]) -> int:
+        if not same_epoch:
+            return 0
+        _, sequence, count, _ = same_epoch[-1]
+        return (sequence + count) % SEQUENCES
