@@ -102,9 +102,7 @@ class Logs:
         self.turn.poll_synced()
 
 
-def records(
-    count: int = 1, *, size: int = 8, timestamp: int = NOW_MS, **fields: int
-) -> bytes:
+def records(count: int = 1, *, size: int = 8, timestamp: int = NOW_MS, **fields: int) -> bytes:
     """Return a batch of `count` records of `size` bytes."""
     values = [(None, bytes([65 + place % 26]) * size, []) for place in range(count)]
     return build(values, timestamp, **fields)
@@ -112,12 +110,7 @@ def records(
 
 def placed(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
     """Return a batch as the log stores it."""
-    return (
-        base_offset.to_bytes(8)
-        + batch[8:12]
-        + leader_epoch.to_bytes(4)
-        + batch[16:]
-    )
+    return base_offset.to_bytes(8) + batch[8:12] + leader_epoch.to_bytes(4) + batch[16:]
 
 
 def batches(data: bytes) -> list[bytes]:
