@@ -602,16 +602,19 @@ cdef class PartitionLog:
         return LOG_OK
 
     cdef int64_t visible_bytes(self, int64_t offset) noexcept:
-        """About how many bytes a fetch from an offset could return: exact on the last segment."""
+        """About how many bytes a fetch from an offset could return: exact on the last segment.
+
+        What cannot be read counts as plenty: the fetch is answered at once and says so.
+        """
         cdef Segment segment
         cdef int64_t position
         if offset >= self.high_watermark or self.is_offline:
             return 0
         segment = self.segment_of(offset)
-        if segment is not self.visible_segment:
+        if segment is not self.visible_segment or segment.open(False) < 0:
             return self.segment_bytes_max
         position = segment.locate(offset)
-        return self.visible_position - position if position >= 0 else 0
+        return self.visible_position - position if position >= 0 else self.segment_bytes_max
 
     @property
     def last_stable_offset(self):

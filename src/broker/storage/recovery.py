@@ -64,18 +64,20 @@ class Partitions:
         """
         logs: list[PartitionLog] = []
         made: list[PartitionLog] = []
+        unsynced: list[PartitionLog] = []
         try:
             for partition in range(count):
                 folder = self._path / f"{topic}-{partition}"
                 log = self._log_for(folder, topic, topic_id, partition, config)
-                if self._claim(folder, topic_id):
-                    self._load(log, folder, (topic, partition))
-                else:
+                if not self._claim(folder, topic_id):
                     file_ops.make_folder(str(folder))
                     made.append(log)
                     self._make(log, folder)
+                    unsynced.append(log)
+                elif not self._try_to_load(log, folder, (topic, partition)):
+                    unsynced.append(log)
                 logs.append(log)
-            self._sync_names(made)
+            self._sync_names(unsynced)
         except StorageError:
             for log in made:
                 self._remove(log)
@@ -91,11 +93,11 @@ class Partitions:
             checkpoint.partition_metadata(log.topic_id), encoding="ascii"
         )
 
-    def _sync_names(self, made: list[PartitionLog]) -> None:
+    def _sync_names(self, logs: list[PartitionLog]) -> None:
         """Before the first ack a file's name must be on the disk, and its folder's."""
-        for log in made:
+        for log in logs:
             file_ops.sync_folder(log.folder)
-        if made:
+        if logs:
             file_ops.sync_folder(str(self._path))
 
     def _log_for(
@@ -148,17 +150,24 @@ class Partitions:
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> None:
+    def _try_to_load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
         try:
-            names = file_ops.list_folder(str(folder))
-            bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
-            if not bases:
-                recovery.create(log)
-                file_ops.sync_folder(str(folder))
-            elif not self._attach(log, folder, bases, key):
-                self._recover(log, folder, bases, key)
+            return self._load(log, folder, key)
         except StorageError as error:
             log.take_offline(str(error))
+            return True
+
+    def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
+        """Open a log that has a folder. False: which names of its files are synced is not known."""
+        names = file_ops.list_folder(str(folder))
+        bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
+        if not bases:
+            recovery.create(log)
+            return False
+        if self._attach(log, folder, bases, key):
+            return True
+        self._recover(log, folder, bases, key)
+        return False
 
     def _attach(
         self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
@@ -167,10 +176,10 @@ class Partitions:
         log_end = self._recovery_points.get(key, 0)
         if not self.is_clean or log_end < bases[-1]:
             return False
-        # A log that was never written to has no producers, and no file that says so.
+        # A log that was never written to has no epochs and no producers, and no files that say so.
         snapshot = _read_snapshot(folder, log_end) if log_end else b""
-        epochs = checkpoint.read_leader_epochs(folder) or [(0, 0)]
-        if snapshot is None or not recovery.attach(
+        epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
+        if snapshot is None or epochs is None or not recovery.attach(
             log,
             bases,
             log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
@@ -187,13 +196,17 @@ class Partitions:
     ) -> None:
         """Read the log from its recovery point on and cut it where it ends."""
         recovery_point = self._recovery_points.get(key, 0)
-        snapshot_offset, snapshot = _newest_snapshot(folder, recovery_point)
+        epochs = checkpoint.read_leader_epochs(folder)
+        # Without its epochs a log is read from its beginning: an epoch below that of an older batch
+        # would make the next recovery cut there.
+        read_from = recovery_point if epochs else 0
+        snapshot_offset, snapshot = _newest_snapshot(folder, read_from)
         behind = recovery.recover(
             log,
             bases,
             log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
-            recovery_point=recovery_point,
-            epochs=checkpoint.read_leader_epochs(folder) or [(0, 0)],
+            recovery_point=read_from,
+            epochs=epochs or [(0, 0)],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
