@@ -176,6 +176,7 @@ class Wire:
         )
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
+        self.clients: list[Client] = []
         self._wants_turn = False
         self.poller.serve_with(
             [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)],
@@ -196,7 +197,8 @@ class Wire:
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        return Client(self, near, far)
+        self.clients.append(Client(self, near, far))
+        return self.clients[-1]
 
     @property
     def is_ready(self) -> bool:
@@ -225,6 +227,8 @@ class Wire:
         """Close everything."""
         self.poller.close()
         self.poller.end()
+        for client in self.clients:
+            client.socket.close()
         self.logs.turn.schedule = None
 
 
