@@ -12,14 +12,14 @@ What stands behind is cut off and the cut is synced before anything is appended.
 """
 
 from libc.errno cimport ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport strerror
 
 from broker._native.kernel.cursor cimport Cursor, load_int32
-from broker._native.kernel.file_ops cimport file_pread, file_sync_data
+from broker._native.kernel.file_ops cimport file_pread, file_sync_data, file_sync_folder
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.producer_state cimport producers_restore
+from broker._native.log.producer_state cimport producers_free, producers_restore
 from broker._native.log.record_batch cimport (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
@@ -137,19 +137,34 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     return 0
 
 
+cdef int take_over(PartitionLog log, Segment segment) except -1:
+    # A segment that needs no recovery: it is read only when its time index was lost. (The index
+    # files are written without a sync, so a power cut may empty them.)
+    cdef Scan scan
+    must(segment.attach(), log, "cannot open a segment")
+    if segment.size == 0 or segment.has_times():
+        return 0
+    scan.next_offset = segment.base_offset
+    scan.epoch = -1
+    scan_segment(log, segment, &scan, INT64_MAX, _Chunk())
+    segment.size = segment.written = segment.reserved
+    must(segment.finish_index(), log, "cannot write an index")
+    segment.close()
+    return 0
+
+
 def create(PartitionLog log):
     """Make the first file of a new partition; its first sync also syncs the names above it."""
     cdef Segment segment = Segment(log.folder_path, 0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
-    log.is_new = True
     finish(log, 0, 0, [(0, 0)])
 
 
 def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int64_t log_end_offset,
            list epochs, bytes snapshot):
-    """Take over a log after a clean stop: no segment is read.
+    """Take over a log after a clean stop: no segment is read, unless its index is lost.
 
     `epochs` are (epoch, start offset) pairs; `snapshot` is the producers' state at the end, b"" for
     none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
@@ -159,7 +174,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
         return False
     log.segments = [Segment(log.folder_path, base) for base in base_offsets]
     for segment in log.segments:
-        must(segment.attach(), log, "cannot open a segment")
+        take_over(log, segment)
     finish(log, log_start_offset, log_end_offset, epochs)
     return True
 
@@ -197,7 +212,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if base_offsets[i] <= min(recovery_point, snapshot_offset):
             first = i
     for segment in log.segments[:first]:
-        must(segment.attach(), log, "cannot open a segment")
+        take_over(log, segment)
     scan.next_offset = base_offsets[first]
     scan.epoch = -1
     for i in range(first, len(base_offsets)):
@@ -218,6 +233,8 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         segment.close()
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
+    if scan.next_offset < snapshot_offset:
+        producers_free(&log.producers)   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     return behind
 
@@ -229,15 +246,22 @@ def close(PartitionLog log):
     The caller has let the commit thread finish.
     """
     cdef Segment segment
+    cdef int status
     if log.is_offline:
         return -1
-    log.flush()
     must(log.active.open(False), log, "cannot open a segment")
+    status = log.write_staged()
+    if status < 0:
+        log.fail(status)
+        return -1
     for segment in (*log.unsealed, log.active):
-        must(segment.open(False), log, "cannot open a segment")
         must(segment.cut(segment.written), log, "cannot sync a segment")
         must(segment.finish_index(), log, "cannot write an index")
+    if log.unsealed:
+        must(file_sync_folder(log.folder_path), log, "cannot sync the folder")
     log.unsealed = []
+    log.durable_end = log.log_end_offset
+    log.advance(log.log_end_offset, log.active, log.active.written)
     for segment in log.segments:
         segment.close()
     return log.log_end_offset

@@ -41,6 +41,7 @@ cdef class Segment:
     cdef int store_index(self) noexcept nogil
     cdef void drop_index(self) noexcept nogil
     cdef int attach(self) noexcept nogil
+    cdef bint has_times(self) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil
     cdef int64_t locate(self, int64_t offset) noexcept nogil
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept nogil

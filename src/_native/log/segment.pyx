@@ -186,6 +186,11 @@ cdef class Segment:
         self.max_timestamp_offset = self.base_offset + self.index.last_timestamp_offset
         return status
 
+    cdef bint has_times(self) noexcept nogil:
+        """Whether there is a time index: a segment with bytes has one, be it of one entry."""
+        return self.index.stored_times > 0 and (
+            self.index.last_timestamp != 0 or self.index.last_timestamp_offset != 0)
+
     cdef int cut(self, int64_t size) noexcept nogil:
         """Cut the file to a size and sync it. 0 or -errno."""
         cdef int status = file_truncate(self.fd, size)

@@ -32,8 +32,8 @@ class NativeWorld(World):
         super().__init__({"polylog.durability": "os"}, store=self.native_store)
         self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)
 
-    def open_log(self, *args: Any) -> Any:
-        return self.partitions.open(*args)
+    def open_logs(self, *args: Any) -> Any:
+        return self.partitions.open_topic(*args)
 
     def delete_log(self, log: Any) -> None:
         self.partitions.delete(log)

@@ -1,0 +1,537 @@
+"""Opening a log: after a clean stop nothing is read, after a crash the log ends where it is whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker._native.log import recovery
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog, Turn
+from broker.model.config import load
+from broker.model.topic_config import TopicConfig
+from broker.storage import checkpoint
+from broker.storage.recovery import Partitions
+from tests.fakes import FakeStore
+from tests.native_log import NOW_MS, TOPIC_ID, Logs, appended, batches, placed, records
+
+COMMIT = CommitThread(1)  # one for all tests: what they make durable, they wait for
+RECORDS_PER_BATCH = 2
+BATCH = records(RECORDS_PER_BATCH)
+INDEX_INTERVAL = 2 * len(BATCH)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    """One data directory."""
+    return Logs(tmp_path, COMMIT)
+
+
+@pytest.fixture
+def recording() -> Iterator[None]:
+    """Record the file operations of one test."""
+    file_ops.start_recording()
+    yield
+    file_ops.stop_recording()
+
+
+def written(logs: Logs, count: int = 6, **settings: int) -> PartitionLog:
+    """Return a log of batches of two records, three batches to a segment, all durable."""
+    settings = {"segment_bytes_max": 3 * len(BATCH), "index_interval_bytes": 100, **settings}
+    log = logs.create(**settings)
+    for _ in range(count):
+        appended(log, BATCH)
+    logs.sync(log)
+    return log
+
+
+def closed(logs: Logs, count: int = 6) -> list[bytes]:
+    """Leave a log that was closed cleanly; its batches."""
+    assert recovery.close(written(logs, count)) == 2 * count
+    return [placed(BATCH, 2 * number) for number in range(count)]
+
+
+def crashed(logs: Logs, count: int = 6) -> list[bytes]:
+    """Leave a log as a kill does, its reserved tail still there; its batches."""
+    written(logs, count)
+    return [placed(BATCH, 2 * number) for number in range(count)]
+
+
+def last_file(logs: Logs) -> Path:
+    """Return the active segment's file."""
+    return max(logs.folder().glob("*.log"))
+
+
+def content(log: PartitionLog) -> list[bytes]:
+    """Return all visible batches."""
+    found: list[bytes] = []
+    offset = log.log_start_offset
+    while data := log.read(offset, 1 << 20):
+        found += batches(data)
+        offset = int.from_bytes(found[-1][:8]) + int.from_bytes(found[-1][23:27]) + 1
+    assert offset == log.high_watermark
+    return found
+
+
+def cut_to(logs: Logs, size: int) -> bytes:
+    """Cut the active segment's file to its first bytes, without its reserved tail; the bytes."""
+    file = last_file(logs)
+    whole = file.read_bytes()[:size]
+    file.write_bytes(whole)
+    return whole
+
+
+def assert_recovered(logs: Logs, stored: list[bytes], **how: int) -> PartitionLog:
+    """Recover, and recover again: both find exactly these batches, and a file that ends with them."""
+    for _ in range(2):
+        log, behind = logs.recover(segment_bytes_max=3 * len(BATCH), **how)
+        assert behind == []
+        assert content(log) == stored
+        assert log.log_end_offset == log.durable_end == 2 * len(stored)
+        sizes = [file.stat().st_size for file in logs.folder().glob("*.log")]
+        assert sum(sizes) == sum(map(len, stored))
+    return log
+
+
+# ---- a clean stop -----------------------------------------------------------------------------
+
+
+def test_a_clean_start_reads_no_segment(logs: Logs, recording: None) -> None:
+    stored = closed(logs)
+    before = len(file_ops.recorded())
+
+    log = logs.attach(12)
+
+    reads = [Path(path).suffix for op, path, *_ in file_ops.recorded()[before:] if op == "read"]
+    assert ".log" not in reads
+    assert content(log) == stored
+    assert log.high_watermark == log.log_end_offset == 12
+
+
+def test_a_log_goes_on_where_a_clean_stop_left_it(logs: Logs) -> None:
+    stored = closed(logs, 4)
+
+    log = logs.attach(8, segment_bytes_max=3 * len(BATCH))
+    for _ in range(3):
+        appended(log, BATCH)
+    logs.sync(log)
+
+    assert content(log) == stored + [placed(BATCH, offset) for offset in (8, 10, 12)]
+    assert log.segment_base_offsets == [0, 6, 12]
+
+
+def test_a_clean_stop_leaves_files_of_whole_batches(logs: Logs) -> None:
+    stored = closed(logs)
+
+    files = sorted(logs.folder().glob("*.log"))
+
+    assert b"".join(file.read_bytes() for file in files) == b"".join(stored)
+
+
+def test_a_close_writes_and_syncs_what_was_staged(logs: Logs, recording: None) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, BATCH)
+
+    assert recovery.close(log) == 2
+
+    assert log.durable_end == log.high_watermark == 2
+    assert (logs.folder() / f"{0:020}.log").read_bytes() == placed(BATCH, 0)
+    syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
+    assert syncs == [
+        ("sync_data", logs.folder() / f"{0:020}.log"),
+        ("sync_folder", logs.folder()),
+        ("sync_folder", logs.path),
+    ]
+
+
+def test_a_close_whose_write_fails_is_not_clean(logs: Logs, recording: None) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, BATCH)
+    file_ops.fail("write", ".log", 28)
+
+    assert recovery.close(log) == -1
+    assert log.is_offline
+
+
+def test_a_close_asks_nothing_of_the_sync_threads(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    log = logs.create()
+    appended(log, BATCH)
+    logs.commit.stop()
+
+    assert recovery.close(log) == 2
+    logs.turn.poll_synced()
+
+    assert not log.is_offline
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "truncated"])
+def test_reads_do_not_need_the_index_files(logs: Logs, suffix: str, damage: str) -> None:
+    stored = closed(logs)
+    for file in logs.folder().glob("*" + suffix):
+        if damage == "missing":
+            file.unlink()
+        else:
+            data = file.read_bytes()
+            kept = {"empty": 0, "zeros": 0, "truncated": max(len(data) - 5, 0)}[damage]
+            file.write_bytes(data[:kept] + bytes(len(data) if damage == "zeros" else 0))
+
+    log = logs.attach(12)
+
+    assert [log.read(offset, 1) for offset in range(12)] == [stored[at // 2] for at in range(12)]
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "zeros"])
+@pytest.mark.parametrize("way", ["clean", "crash"])
+def test_a_lost_time_index_is_made_again(logs: Logs, damage: str, way: str) -> None:
+    log = logs.create(segment_bytes_max=2 * len(records()))
+    for number in range(6):
+        appended(log, records(timestamp=NOW_MS + number))
+    logs.sync(log)
+    recovery.close(log)
+    for file in logs.folder().glob("*.timeindex"):
+        size = file.stat().st_size
+        file.unlink()
+        if damage != "missing":
+            file.write_bytes(bytes(size if damage == "zeros" else 0))
+
+    if way == "clean":
+        log = logs.attach(6)
+    else:
+        log, _ = logs.recover(recovery_point=6)
+
+    assert [log.find_timestamp(NOW_MS + number) for number in range(6)] == [
+        (number, NOW_MS + number) for number in range(6)
+    ]
+    assert log.find_max_timestamp() == (5, NOW_MS + 5)
+
+
+def test_a_damaged_snapshot_after_a_clean_stop_is_not_taken_over(logs: Logs) -> None:
+    closed(logs)
+    log = logs.unopened()
+
+    taken = recovery.attach(
+        log, [0, 6], log_start_offset=0, log_end_offset=12, epochs=[(0, 0)], snapshot=b"damaged"
+    )
+
+    assert not taken
+
+
+# ---- a crash: where the log ends --------------------------------------------------------------
+
+
+def test_after_a_kill_everything_written_is_there(logs: Logs) -> None:
+    stored = crashed(logs)
+
+    assert last_file(logs).stat().st_size > 3 * len(BATCH)  # the reserved tail
+    assert_recovered(logs, stored)
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\xff" * 300, bytes(4096), BATCH[:-1], b"garbage" * 50])
+def test_what_stands_behind_the_last_batch_is_cut_off(logs: Logs, tail: bytes) -> None:
+    stored = crashed(logs)
+    whole = cut_to(logs, 3 * len(BATCH))
+    last_file(logs).write_bytes(whole + tail)
+
+    assert_recovered(logs, stored)
+
+
+def test_a_batch_cut_at_any_byte_is_cut_off(logs: Logs) -> None:
+    stored = crashed(logs)
+    whole = cut_to(logs, 3 * len(BATCH))
+
+    for size in range(2 * len(BATCH), 3 * len(BATCH)):
+        last_file(logs).write_bytes(whole[:size])
+        log, behind = logs.recover()
+        assert behind == []
+        assert log.log_end_offset == 10
+        assert last_file(logs).stat().st_size == 2 * len(BATCH)
+    assert_recovered(logs, stored[:-1])
+
+
+def test_a_bit_flipped_anywhere_in_the_last_batch_cuts_it_off(logs: Logs) -> None:
+    crashed(logs)
+    whole = cut_to(logs, 3 * len(BATCH))
+    start = 2 * len(BATCH)
+    unprotected = range(start + 12, start + 16)  # the leader epoch, outside of the CRC
+
+    for place in range(start, 3 * len(BATCH)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        last_file(logs).write_bytes(damaged)
+        log, _ = logs.recover(epochs=[(0, 0)])
+        if place not in unprotected:
+            assert log.log_end_offset == 10, place
+
+
+def test_what_follows_a_damaged_batch_is_cut_off_with_it(logs: Logs) -> None:
+    stored = crashed(logs)
+    whole = bytearray(cut_to(logs, 3 * len(BATCH)))
+    whole[len(BATCH) + 70] ^= 1
+
+    last_file(logs).write_bytes(whole)
+
+    assert_recovered(logs, stored[:4])
+
+
+def test_a_stale_batch_of_an_older_epoch_behind_a_cut_is_cut_off(logs: Logs) -> None:
+    closed(logs, 2)
+    stale = placed(BATCH, 6, leader_epoch=0)
+    log, _ = logs.recover()
+    log.start_epoch(1)
+    appended(log, BATCH)  # at offset 4, epoch 1
+    logs.sync(log)
+    recovery.close(log)
+    file = last_file(logs)
+    file.write_bytes(file.read_bytes() + stale)
+
+    log, _ = logs.recover(epochs=[(0, 0), (1, 4)])
+
+    assert content(log) == [placed(BATCH, 0), placed(BATCH, 2), placed(BATCH, 4, 1)]
+
+
+def test_a_batch_that_does_not_begin_where_the_one_before_ended_is_cut_off(logs: Logs) -> None:
+    stored = closed(logs, 2)
+    for offset in (3, 5, 0):
+        last_file(logs).write_bytes(b"".join(stored) + placed(BATCH, offset))
+        assert_recovered(logs, stored)
+
+
+def test_a_segment_that_was_full_when_the_broker_died_is_not_the_end(logs: Logs) -> None:
+    stored = crashed(logs, 6)
+    first = min(logs.folder().glob("*.log"))
+    first.write_bytes(first.read_bytes() + bytes(4096))
+
+    assert_recovered(logs, stored)
+
+
+def test_segments_behind_the_end_are_named_and_not_part_of_the_log(logs: Logs) -> None:
+    stored = crashed(logs, 9)
+    damaged = logs.folder() / f"{6:020}.log"
+    data = bytearray(damaged.read_bytes())
+    data[len(BATCH) + 70] ^= 1
+    damaged.write_bytes(data)
+
+    log, behind = logs.recover()
+
+    assert behind == [12]
+    assert log.segment_base_offsets == [0, 6]
+    assert content(log) == stored[:4]
+
+
+def test_a_missing_segment_ends_the_log(logs: Logs) -> None:
+    stored = crashed(logs, 9)
+    (logs.folder() / f"{6:020}.log").unlink()
+
+    log, behind = logs.recover()
+
+    assert behind == [12]
+    assert content(log) == stored[:3]
+
+
+def test_an_append_after_a_cut_is_found_by_the_next_recovery(logs: Logs) -> None:
+    stored = crashed(logs, 4)
+    cut_to(logs, len(BATCH) - 1)
+    log, _ = logs.recover()
+    appended(log, BATCH)
+    logs.sync(log)
+
+    assert_recovered(logs, [*stored[:3], placed(BATCH, 6)])
+
+
+def test_a_cut_is_synced_before_anything_else_happens(logs: Logs, recording: None) -> None:
+    crashed(logs, 4)
+    cut_to(logs, len(BATCH) + 5)
+    before = len(file_ops.recorded())
+
+    logs.recover()
+
+    operations = [
+        (op, Path(path).name)
+        for op, path, *_ in file_ops.recorded()[before:]
+        if op in {"truncate", "sync_data"}
+    ]
+    name = f"{6:020}.log"
+    assert operations[-2:] == [("truncate", name), ("sync_data", name)]
+
+
+def test_the_first_sync_after_a_crash_covers_the_names_too(logs: Logs, recording: None) -> None:
+    crashed(logs, 1)
+    log, _ = logs.recover()
+    appended(log, BATCH)
+    before = len(file_ops.recorded())
+
+    logs.sync(log)
+
+    synced = [Path(path) for op, path, *_ in file_ops.recorded()[before:] if op == "sync"]
+    assert synced == [logs.folder(), logs.path]
+
+
+# ---- a crash: what is known besides -----------------------------------------------------------
+
+
+def test_segments_below_the_recovery_point_are_not_read(logs: Logs, recording: None) -> None:
+    log = written(logs, 9)
+    offset, snapshot = log.producer_snapshot()
+    recovery.close(log)
+    before = len(file_ops.recorded())
+
+    log, _ = logs.recover(recovery_point=12, snapshot=snapshot, snapshot_offset=offset)
+
+    read = {Path(path).name for op, path, *_ in file_ops.recorded()[before:] if op == "read"}
+    assert {name for name in read if name.endswith(".log")} == {f"{12:020}.log"}
+    assert log.log_end_offset == 18
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "garbage"])
+def test_index_files_are_made_again(logs: Logs, damage: str) -> None:
+    stored = crashed(logs)
+    for file in [*logs.folder().glob("*.index"), *logs.folder().glob("*.timeindex")]:
+        file.unlink()
+        if damage != "missing":
+            file.write_bytes({"empty": b"", "zeros": bytes(48), "garbage": b"\x11" * 480}[damage])
+
+    log = assert_recovered(logs, stored)
+
+    assert [log.read(offset, 1) for offset in range(12)] == [stored[at // 2] for at in range(12)]
+    assert log.find_timestamp(NOW_MS) == (0, NOW_MS)
+
+
+def idempotent(sequence: int, producer: int = 7) -> bytes:
+    """Return a batch of one record of a producer."""
+    return records(producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+def test_producers_survive_a_crash_without_a_snapshot(logs: Logs) -> None:
+    log = logs.create()
+    for sequence in range(3):
+        appended(log, idempotent(sequence))
+    logs.sync(log)
+
+    log, _ = logs.recover()
+
+    assert log.append(idempotent(1)) == (("duplicate", 2), 1)
+    assert log.append(idempotent(4)) == (("sequence", 2), -1)
+    assert log.append(idempotent(3)) == (0, 3)
+
+
+def test_producers_survive_with_a_snapshot_and_what_came_after_it(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=2 * len(idempotent(0)))
+    for sequence in range(4):
+        appended(log, idempotent(sequence, producer=1))
+    offset, snapshot = log.producer_snapshot()
+    for sequence in range(2):
+        appended(log, idempotent(sequence, producer=2))
+    logs.sync(log)
+
+    log, _ = logs.recover(recovery_point=4, snapshot=snapshot, snapshot_offset=offset)
+
+    assert log.append(idempotent(3, producer=1)) == (("duplicate", 4), 3)
+    assert log.append(idempotent(0, producer=2)) == (("duplicate", 5), 4)
+    assert log.append(idempotent(2, producer=2))[0] == 0
+
+
+def test_a_damaged_snapshot_has_the_producers_read_from_the_log(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=len(idempotent(0)))
+    for sequence in range(3):
+        appended(log, idempotent(sequence))
+    logs.sync(log)
+
+    log, _ = logs.recover(recovery_point=3, snapshot=b"damaged", snapshot_offset=3)
+
+    assert log.append(idempotent(0)) == (("duplicate", 1), 0)
+
+
+def test_producers_of_records_that_are_gone_are_forgotten(logs: Logs) -> None:
+    log = logs.create()
+    for sequence in range(3):
+        appended(log, idempotent(sequence))
+    offset, snapshot = log.producer_snapshot()
+    logs.sync(log)
+    cut_to(logs, len(idempotent(0)))
+
+    log, _ = logs.recover(recovery_point=3, snapshot=snapshot, snapshot_offset=offset)
+
+    assert log.log_end_offset == 1
+    assert log.append(idempotent(2)) == (0, 1)
+
+
+def test_epochs_are_found_again_in_the_log(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, BATCH)
+    log.start_epoch(2)
+    appended(log, BATCH)
+    log.start_epoch(5)
+    appended(log, BATCH)
+    logs.sync(log)
+
+    log, _ = logs.recover()
+
+    assert log.epoch_entries == [(0, 0), (2, 2), (5, 4)]
+    assert log.leader_epoch == 5
+
+
+def test_an_epoch_that_began_behind_the_end_is_forgotten(logs: Logs) -> None:
+    crashed(logs, 2)
+
+    log, _ = logs.recover(epochs=[(0, 0), (1, 4), (2, 5)])
+
+    assert log.epoch_entries == [(0, 0), (1, 4)]
+    assert log.leader_epoch == 1
+
+
+# ---- the data directory -------------------------------------------------------------------------
+
+
+def partitions(path: Path, store: FakeStore) -> tuple[Partitions, Turn]:
+    """Start on a data directory."""
+    turn = Turn(COMMIT)
+    turn.now_ms = NOW_MS
+    return Partitions(path, store, turn, 1, 1_000_000), turn  # type: ignore[arg-type]
+
+
+def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path) -> None:
+    """An epoch below that of the last batch would make the next recovery cut there."""
+    store = FakeStore()
+    store.values[b"topic/t"] = b"{}"
+    config = TopicConfig({}, load())
+    folder = tmp_path / "t-0"
+    for _ in range(2):  # the second start is an unclean one: epoch 1
+        home, turn = partitions(tmp_path, store)
+        log = home.open("t", TOPIC_ID, 0, config)
+        appended(log, BATCH)
+        turn.end()
+    home, turn = partitions(tmp_path, store)
+    log = home.open("t", TOPIC_ID, 0, config)
+    epoch = log.leader_epoch
+    assert epoch > 0
+    appended(log, BATCH)
+    turn.end()
+    home.close()
+    (folder / checkpoint.LEADER_EPOCHS).unlink()
+
+    home, _ = partitions(tmp_path, store)
+    log = home.open("t", TOPIC_ID, 0, config)
+
+    assert home.is_clean
+    assert log.leader_epoch == epoch
+    assert len(content(log)) == 3
+
+
+def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
+    store = FakeStore()
+    store.values[b"topic/t"] = b"{}"
+    config = TopicConfig({}, load())
+    home, turn = partitions(tmp_path, store)
+    log = home.open("t", TOPIC_ID, 0, config)
+    appended(log, BATCH)
+    turn.end()
+    (tmp_path / "t-0" / f"{50:020}.log").write_bytes(placed(BATCH, 50))
+
+    home, _ = partitions(tmp_path, store)
+    log = home.open("t", TOPIC_ID, 0, config)
+
+    assert log.segment_base_offsets == [0]
+    assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()

@@ -1,0 +1,233 @@
+"""The native connections without a broker: one process, socket pairs, turns ended by the test.
+
+Requests that the native paths leave to Python are collected in `slow`; a test answers them itself.
+"""
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.topic_table import TopicTable
+from broker._native.wire.fetch import FetchSessions
+from broker._native.wire.socket_connection import Connection, PendingReply, Poller
+from broker.codec import schema
+from tests.native_log import TOPIC_ID, WAIT_MS, Logs
+
+PRODUCE = 0
+FETCH = 1
+API_VERSIONS = 18
+PRODUCE_VERSIONS = range(3, 14)
+FETCH_VERSIONS = range(4, 19)
+NEVER_FLEXIBLE = 32_767
+HEAD = struct.Struct(">ihhih4s")
+SIZE = struct.Struct(">i")
+SIZES = struct.Struct(">ii")
+CLIENT_ID = b"test"
+SESSIONS_MAX = 3
+SESSION_IDLE_MS = 120_000
+FETCH_BYTES_MAX = 55 << 20
+FRAME_BYTES_MAX = 4 << 20
+
+Fields = dict[str, Any]
+
+
+def request(key: int, version: int, body: Fields, correlation_id: int = 0) -> bytes:
+    """Return a request as a frame."""
+    encoded = schema.request(key).encode(version, body)
+    if schema.request_header_version(key, version) > 1:
+        encoded = b"\0" + encoded
+    size = HEAD.size - SIZE.size + len(encoded)
+    return HEAD.pack(size, key, version, correlation_id, len(CLIENT_ID), CLIENT_ID) + encoded
+
+
+def response(key: int, version: int, frame: bytes) -> tuple[int, Fields]:
+    """Return a response frame's correlation id and body; nothing may be left over."""
+    size, correlation_id = SIZES.unpack_from(frame)
+    assert size == len(frame) - SIZE.size
+    start = SIZES.size + (schema.response_header_version(key, version) > 0)
+    body, end = schema.response(key).decode(version, frame, start)
+    assert end == len(frame)
+    return correlation_id, body
+
+
+def produce(
+    version: int, *batches: tuple[int, bytes | None], acks: int = -1, correlation_id: int = 0
+) -> bytes:
+    """Return a Produce request of (partition, records) to one topic."""
+    partitions = [{"index": partition, "records": data} for partition, data in batches]
+    topic = {"name": "topic", "topic_id": TOPIC_ID, "partition_data": partitions}
+    body = {"acks": acks, "timeout_ms": 1000, "topic_data": [topic]}
+    return request(PRODUCE, version, body, correlation_id)
+
+
+def fetch(
+    version: int, *wanted: Fields | tuple[int, int], correlation_id: int = 0, **fields: Any
+) -> bytes:
+    """Return a Fetch request of partitions of one topic, each as fields or (partition, offset)."""
+    partitions = [
+        each
+        if isinstance(each, dict)
+        else {"partition": each[0], "fetch_offset": each[1], "partition_max_bytes": 1 << 20}
+        for each in wanted
+    ]
+    topic = {"topic": "topic", "topic_id": TOPIC_ID, "partitions": partitions}
+    body = {
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "topics": [topic] if partitions else [],
+        "session_epoch": -1,
+        **fields,
+    }
+    return request(FETCH, version, body, correlation_id)
+
+
+class Client:
+    """The far end of a connection."""
+
+    def __init__(self, wire: "Wire", near: socket.socket, far: socket.socket) -> None:
+        """Speak through `near` and listen to it."""
+        self.wire = wire
+        self.socket = near
+        self.connection: Connection = wire.poller.add(far.detach(), "here", None)
+        self._received = bytearray()
+
+    def send(self, data: bytes) -> None:
+        """Send, and have it served, however little the sockets hold at once."""
+        view = memoryview(data)
+        while view:
+            try:
+                sent = self.socket.send(view)
+            except BlockingIOError:
+                sent = 0
+            except (BrokenPipeError, ConnectionResetError):
+                return  # the broker has closed; the test will see that
+            view = view[sent:]
+            self.wire.run()
+
+    def frames(self) -> list[bytes]:
+        """Return the whole frames that have come since the last time."""
+        found = []
+        self._receive()
+        while len(self._received) >= SIZE.size:
+            end = SIZE.size + SIZE.unpack_from(self._received)[0]
+            if len(self._received) < end:
+                break
+            found.append(bytes(self._received[:end]))
+            del self._received[:end]
+        return found
+
+    def frame(self) -> bytes:
+        """Return the one frame that must come now, or after syncs."""
+        found: list[bytes] = []
+        self.wire.run_until(lambda: found.extend(self.frames()) or bool(found))
+        assert len(found) == 1
+        return found[0]
+
+    def ask(self, data: bytes) -> Fields:
+        """Send one request and return the body of its response."""
+        _, key, version, correlation_id, *_ = HEAD.unpack_from(data)
+        self.send(data)
+        answered, body = response(key, version, self.frame())
+        assert answered == correlation_id
+        return body
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the broker has closed the connection."""
+        self._receive()
+        try:
+            return self.socket.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            return True
+
+    def close(self) -> None:
+        """Close this end, and have the broker see it."""
+        self.socket.close()
+        self.wire.run()
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                data = self.socket.recv(1 << 20)
+            except (BlockingIOError, ConnectionResetError):
+                return
+            if not data:
+                return
+            self._received += data
+
+
+class Wire:
+    """A poller, its topics and its connections."""
+
+    def __init__(self, logs: Logs, sessions_max: int = SESSIONS_MAX) -> None:
+        """Serve the logs that `serve` adds."""
+        self.logs = logs
+        self.table = TopicTable()
+        self.sessions = FetchSessions(sessions_max, SESSION_IDLE_MS, FETCH_BYTES_MAX)
+        self.poller = Poller(logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
+        self.slow: list[PendingReply] = []
+        self.closed: list[str] = []
+        self._wants_turn = False
+        self.poller.serve_with(
+            [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)],
+            self.slow.extend,
+            lambda _, reason: self.closed.append(reason),
+        )
+        logs.turn.schedule = self._schedule
+
+    def _schedule(self) -> None:
+        self._wants_turn = True
+
+    def serve(self, *logs: PartitionLog | None) -> None:
+        """Make the topic known with these logs."""
+        self.table.add("topic", TOPIC_ID, list(logs))
+
+    def connect(self) -> Client:
+        """Open a connection."""
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        far.setblocking(False)
+        return Client(self, near, far)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the event loop would call the poller now."""
+        return bool(select.select([self.poller.epoll_fd], [], [], 0)[0])
+
+    def run(self) -> None:
+        """Play the event loop until nothing is left to do."""
+        while self._wants_turn or self.is_ready:
+            if self._wants_turn:
+                self._wants_turn = False
+                self.poller.end()
+            else:
+                self.poller()
+
+    def run_until(self, is_reached: Callable[[], bool]) -> None:
+        """Play the event loop until something is so."""
+        deadline = time.monotonic() + WAIT_MS / 1000
+        self.run()
+        while not is_reached():
+            assert time.monotonic() < deadline, "it did not come in time"
+            select.select([self.poller.epoll_fd], [], [], WAIT_MS / 1000)
+            self.run()
+
+    def close(self) -> None:
+        """Close everything."""
+        self.poller.close()
+        self.poller.end()
+        self.logs.turn.schedule = None
+
+
+def api_row(key: int) -> tuple[int, int, int, int]:
+    """Return a key with its versions and the first flexible one."""
+    message = schema.request(key)
+    flexible = NEVER_FLEXIBLE if message.first_flexible is None else message.first_flexible
+    return key, 0, message.versions.stop - 1, flexible
