@@ -171,9 +171,7 @@ class Wire:
         self.logs = logs
         self.table = TopicTable()
         self.sessions = FetchSessions(sessions_max, SESSION_IDLE_MS, FETCH_BYTES_MAX)
-        self.poller = Poller(
-            logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX
-        )
+        self.poller = Poller(logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
         self.clients: list[Client] = []

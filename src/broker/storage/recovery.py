@@ -179,13 +179,17 @@ class Partitions:
         # A log that was never written to has no epochs and no producers, and no files that say so.
         snapshot = _read_snapshot(folder, log_end) if log_end else b""
         epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
-        if snapshot is None or epochs is None or not recovery.attach(
-            log,
-            bases,
-            log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
-            log_end_offset=log_end,
-            epochs=epochs,
-            snapshot=snapshot,
+        if (
+            snapshot is None
+            or epochs is None
+            or not recovery.attach(
+                log,
+                bases,
+                log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
+                log_end_offset=log_end,
+                epochs=epochs,
+                snapshot=snapshot,
+            )
         ):
             return False
         self._epochs_written[folder.name] = len(log.epoch_entries)
