@@ -1,4 +1,4 @@
-"""Opening a log: after a clean stop nothing is read, after a crash the log ends where it is whole."""
+"""Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,7 +83,7 @@ def cut_to(logs: Logs, size: int) -> bytes:
 
 
 def assert_recovered(logs: Logs, stored: list[bytes], **how: int) -> PartitionLog:
-    """Recover, and recover again: both find exactly these batches, and a file that ends with them."""
+    """Recover, and again: both find exactly these batches, and a file that ends with them."""
     for _ in range(2):
         log, behind = logs.recover(segment_bytes_max=3 * len(BATCH), **how)
         assert behind == []
