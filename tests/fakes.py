@@ -262,7 +262,7 @@ class World:
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
         self.topics = Topics(
-            self.config, self.store, self.io_thread, self.table, self.open_log, self.delete_log
+            self.config, self.store, self.io_thread, self.table, self.open_logs, self.delete_log
         )
         self.broker = Broker(
             config=self.config,
@@ -277,10 +277,12 @@ class World:
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
 
-    def open_log(self, name: str, topic_id: bytes, partition: int, config: TopicConfig) -> FakeLog:
-        if partition == self.broken_partition:
+    def open_logs(
+        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+    ) -> list[FakeLog]:
+        if self.broken_partition is not None and self.broken_partition < count:
             raise StorageError("no space left on device")
-        return FakeLog(name, topic_id, partition, config)
+        return [FakeLog(name, topic_id, partition, config) for partition in range(count)]
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

@@ -3,6 +3,7 @@
 import select
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
@@ -28,7 +29,7 @@ class Logs:
         """Return where a partition lives."""
         return self.path / f"topic-{partition}"
 
-    def unopened(self, partition: int = 0, **settings: int) -> PartitionLog:
+    def unopened(self, partition: int = 0, **settings: Any) -> PartitionLog:
         """Return a log whose files are not looked at yet."""
         folder = self.folder(partition)
         folder.mkdir(exist_ok=True)
@@ -102,22 +103,15 @@ class Logs:
         self.turn.poll_synced()
 
 
-def records(
-    count: int = 1, *, size: int = 8, timestamp: int = NOW_MS, **fields: int
-) -> bytes:
+def records(count: int = 1, *, size: int = 8, timestamp: int = NOW_MS, **fields: Any) -> bytes:
     """Return a batch of `count` records of `size` bytes."""
-    values = [(None, bytes([65 + place % 26]) * size, []) for place in range(count)]
+    values: list[Any] = [(None, bytes([65 + place % 26]) * size, []) for place in range(count)]
     return build(values, timestamp, **fields)
 
 
 def placed(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
     """Return a batch as the log stores it."""
-    return (
-        base_offset.to_bytes(8)
-        + batch[8:12]
-        + leader_epoch.to_bytes(4)
-        + batch[16:]
-    )
+    return base_offset.to_bytes(8) + batch[8:12] + leader_epoch.to_bytes(4) + batch[16:]
 
 
 def batches(data: bytes) -> list[bytes]:

@@ -28,7 +28,7 @@ from tests.oracles import schema_oracle as oracle
 
 FACTS = Path(__file__).parents[2] / "shared" / "protocols" / "kafka-messages.txt"
 # Found without importing the package, which reads all of them.
-KAFKA_PYTHON = Path(find_spec("kafka").origin).parent / "protocol" / "schemas" / "resources"
+KAFKA_PYTHON = Path(getattr(find_spec("kafka"), "origin", "")).parent / "protocol/schemas/resources"
 ALWAYS = range(1000)
 MESSAGES = {message.name: message for message in schema.messages()}
 
@@ -265,7 +265,7 @@ def test_kio_reads_what_we_write_and_writes_what_we_read(
     for version in versions:
         value = oracle.sample(message, version)
         encoded = message.encode(version, value)
-        entity_type = load_entity_schema(name, version, kind)
+        entity_type = load_entity_schema(name, version, kind)  # type: ignore[arg-type]
 
         entity, size = entity_reader(entity_type)(encoded, 0)
         written = io.BytesIO()

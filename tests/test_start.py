@@ -24,7 +24,9 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
     """Start brokers that are expected to end by themselves."""
     brokers: list[BrokerProcess] = []
 
-    def start(*settings: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> object:
+    def start(
+        *settings: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None
+    ) -> BrokerProcess:
         folder = tmp_path / f"launched-{len(brokers)}"
         folder.mkdir()
         broker = BrokerProcess(folder, settings=settings, listen=listen)

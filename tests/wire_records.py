@@ -22,7 +22,7 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 class Batch:
     """A batch to send; fields that are None are computed, the others go out as they are."""
 
-    values: Sequence[bytes] = (b"value",)
+    values: Sequence[bytes | None] = (b"value",)
     base_offset: int = 0
     magic: int = 2
     attributes: int = 0
@@ -68,12 +68,13 @@ class ReadBatch:
     values: list[bytes | None]
 
 
-def encode_records(values: Sequence[bytes]) -> bytes:
+def encode_records(values: Sequence[bytes | None]) -> bytes:
     """Return records without keys and headers, all of the base timestamp."""
     out = bytearray()
     for place, value in enumerate(values):
         # Attributes, timestamp delta 0, offset delta, null key, value, no headers.
-        body = b"\x00\x00" + varint(place) + b"\x01" + varint(len(value)) + value + b"\x00"
+        content = varint(-1) if value is None else varint(len(value)) + value
+        body = b"\x00\x00" + varint(place) + b"\x01" + content + b"\x00"
         out += varint(len(body)) + body
     return bytes(out)
 

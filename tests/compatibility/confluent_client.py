@@ -1,12 +1,12 @@
 """confluent-kafka, that is librdkafka: what most programs outside Java use."""
 
 from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaException,
-    Message,
     Producer,
     TopicPartition,
 )
@@ -31,7 +31,7 @@ def connect(address: str) -> Client:
     return ConfluentClient(address)
 
 
-def read_record(message: Message) -> Record:
+def read_record(message: Any) -> Record:
     """Return a received message in our words."""
     error = message.error()
     if error is not None:
@@ -50,7 +50,7 @@ def read_record(message: Message) -> Record:
 class ConfluentMember:
     """A consumer of a group."""
 
-    def __init__(self, config: dict[str, object], group: str, topic: str) -> None:
+    def __init__(self, config: dict[str, Any], group: str, topic: str) -> None:
         self._consumer = Consumer(
             config
             | {
@@ -82,7 +82,7 @@ class ConfluentClient:
     name = "confluent"
 
     def __init__(self, address: str) -> None:
-        self._config: dict[str, object] = {
+        self._config: dict[str, Any] = {
             "bootstrap.servers": address,
             "topic.metadata.refresh.interval.ms": 1_000,
             "allow.auto.create.topics": True,
@@ -126,8 +126,8 @@ class ConfluentClient:
         )
         offsets: dict[int, int] = {}
 
-        def keep_offset(place: int) -> object:
-            def delivered(error: object, message: Message) -> None:
+        def keep_offset(place: int) -> Callable[[object, Any], None]:
+            def delivered(error: object, message: Any) -> None:
                 assert error is None, error
                 offsets[place] = message.offset()
 

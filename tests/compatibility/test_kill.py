@@ -5,7 +5,8 @@ durability words; what a power cut takes away is another test's subject.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_kill_dash_nine_loses_and_repeats_nothing(
             )
             for name, partition in PRODUCERS.items()
         ]
-        workers = [committer, *producers]
+        workers: list[ProducerWorker | CommitWorker] = [committer, *producers]
         for worker in workers:
             worker.start()
         producer_ids = kill_again_and_again(broker, ledger, workers, cycles)
@@ -75,10 +76,16 @@ def test_kill_dash_nine_loses_and_repeats_nothing(
         check_producer(logs[partition], of_producer, once="once" in name)
 
 
+def _has_gone_on(
+    ledger: Ledger, target: int, workers: Sequence[ProducerWorker | CommitWorker]
+) -> bool:
+    return ledger.lines >= target or any(worker.failure for worker in workers)
+
+
 def kill_again_and_again(
     broker: BrokerProcess,
     ledger: Ledger,
-    workers: list[ProducerWorker | CommitWorker],
+    workers: Sequence[ProducerWorker | CommitWorker],
     cycles: int,
 ) -> list[int]:
     """Kill and restart under load; return a producer id that each life issued."""
@@ -89,7 +96,7 @@ def kill_again_and_again(
             producer_ids.append(wire_requests.init_producer_id(client)[0])
         target = ledger.lines + moments.randint(*ACKNOWLEDGED_PER_CYCLE)
         wait_until(
-            lambda target=target: ledger.lines >= target or any(w.failure for w in workers),
+            partial(_has_gone_on, ledger, target, workers),
             f"load goes on after kill {cycle}",
             LIFE_TIMEOUT_S,
         )

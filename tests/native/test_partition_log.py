@@ -10,7 +10,7 @@ from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import OFFLINE, ROLLED, PartitionLog
 from broker.model.errors import StorageError
-from tests.native_log import Logs, appended, batches, placed, records
+from tests.native_log import Logs, appended, placed, records
 
 
 @pytest.fixture
@@ -296,24 +296,7 @@ def test_with_group_commit_it_follows_the_sync(logs: Logs) -> None:
     assert (log.durable_end, log.high_watermark, log.log_end_offset) == (1, 1, 2)
 
 
-def test_a_new_partitions_names_are_durable_before_its_bytes_count(
-    logs: Logs, recording: None
-) -> None:
-    log = logs.create()
-    log.append(BATCH)
-    logs.sync(log)
-
-    syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
-    assert syncs == [
-        ("sync_data", logs.folder() / f"{0:020}.log"),
-        ("sync", logs.folder()),
-        ("sync", logs.path),
-    ]
-
-
-def test_a_roll_syncs_the_old_file_the_new_one_and_their_names(
-    logs: Logs, recording: None
-) -> None:
+def test_a_roll_syncs_the_old_file_the_new_one_and_their_names(logs: Logs, recording: None) -> None:
     log = logs.create(segment_bytes_max=ROOM_FOR_TWO)
     log.append(BATCH)
     logs.sync(log)

@@ -261,7 +261,7 @@ TAGGED = Program(
         is_flexible=True,
     ),
 )
-TAGGED_DEFAULTS = {"name": None, "inner": {"number": 0}, "big": b"", "list": []}
+TAGGED_DEFAULTS: dict[str, Any] = {"name": None, "inner": {"number": 0}, "big": b"", "list": []}
 
 
 @pytest.mark.parametrize(

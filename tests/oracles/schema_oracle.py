@@ -19,7 +19,9 @@ def complete(fields: list[Definition], version: int, value: dict[str, Any]) -> d
     """Return the value with every field there: what lacks or is of another version by default."""
     result = {}
     for field in fields:
-        item = value.get(field.name, field.default) if version in field.versions else field.default
+        item: Any = field.default
+        if version in field.versions:
+            item = value.get(field.name, field.default)
         if field.type == "{}" and item is not None:
             item = complete(field.fields, version, item)
         elif field.type == "[]" and item is not None:

@@ -76,8 +76,6 @@ cdef class PartitionLog:
     cdef readonly int32_t partition
     cdef readonly str folder
     cdef bytes folder_path
-    cdef bytes data_path                  # of the data directory: the folder's own folder
-    cdef bint is_new                      # made in this life, its names not yet synced
     cdef Turn turn
 
     cdef list segments                    # of Segment, oldest first; the last is active
@@ -140,8 +138,8 @@ cdef class PartitionLog:
     cdef int roll(self) noexcept
     cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept
     cdef void start_sync(self) noexcept
-    cdef int sync_folder_too(self, int place, bytes path) noexcept
-    cdef void close_folders(self) noexcept
+    cdef int sync_folder_too(self) noexcept
+    cdef void close_folder(self) noexcept
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept
     cdef void call_back(self, bint is_durable)
     cdef Segment segment_of(self, int64_t offset)

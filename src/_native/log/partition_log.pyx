@@ -169,7 +169,6 @@ cdef class PartitionLog:
         self.partition = partition
         self.folder = folder
         self.folder_path = os.fsencode(folder)
-        self.data_path = os.path.dirname(self.folder_path)
         self.segments = []
         self.epochs = []
         self.callbacks = []
@@ -349,51 +348,42 @@ cdef class PartitionLog:
             sealed = <Segment>self.unsealed[0]
             self.job.fds[0] = sealed.fd
             self.job.truncate_to = sealed.written
-        if self.is_new:
-            # The names must be on the disk before the bytes can count: the file's name in the
-            # partition's folder, and the folder's in the data directory.
-            status = self.sync_folder_too(1, self.folder_path)
-            if status >= 0:
-                status = self.sync_folder_too(2, self.data_path)
-        elif PyList_GET_SIZE(self.unsealed) == 1:
-            self.job.fds[1] = self.active.fd
-            status = self.sync_folder_too(2, self.folder_path)
-        if PyList_GET_SIZE(self.unsealed) > 1 or (self.is_new and self.unsealed):
-            # Several files to sync: one after the other, this job proves only the first.
-            self.job.target = self.segment_after(sealed).base_offset
-            self.job_segment = sealed
-            self.job_position = sealed.written
+            # A file's name must be on the disk before its bytes can count.
+            status = self.sync_folder_too()
+            if PyList_GET_SIZE(self.unsealed) == 1:
+                self.job.fds[1] = self.active.fd
+            else:
+                # Several full segments: one after the other, this job proves only the first.
+                self.job.target = self.segment_after(sealed).base_offset
+                self.job_segment = sealed
+                self.job_position = sealed.written
         if status < 0:
-            self.close_folders()
+            self.close_folder()
             self.fail(status)
             return
         self.job_is_running = True
         Py_INCREF(self)  # the job points here until `synced`
         self.turn.commit.submit(&self.job)
 
-    cdef int sync_folder_too(self, int place, bytes path) noexcept:
-        cdef int fd = file_open(path, O_RDONLY | O_DIRECTORY, 0)
-        self.job.fds[place] = fd
-        self.job.is_folder[place] = 1
-        return fd
+    cdef int sync_folder_too(self) noexcept:
+        self.job.fds[2] = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
+        self.job.is_folder[2] = 1
+        return self.job.fds[2]
 
-    cdef void close_folders(self) noexcept:
-        cdef int i
-        for i in range(3):
-            if self.job.is_folder[i] and self.job.fds[i] >= 0:
-                file_close(self.job.fds[i])
+    cdef void close_folder(self) noexcept:
+        if self.job.fds[2] >= 0:
+            file_close(self.job.fds[2])
 
     cdef void synced(self) noexcept:
         """The job has ended: everything it covered is durable, or the log is lost to us."""
         cdef Segment sealed
         self.job_is_running = False
-        self.close_folders()
+        self.close_folder()
         if self.is_offline or self.is_deleted:
             return
         if self.job.result < 0:
             self.fail(self.job.result)
             return
-        self.is_new = False
         if self.job.truncate_to >= 0:
             sealed = <Segment>self.unsealed.pop(0)
             sealed.reserved = sealed.written
@@ -457,6 +447,13 @@ cdef class PartitionLog:
         self.call_back(False)
         self.wake()
         self.turn.request_end()
+
+    def take_offline(self, str reason):
+        """Refuse everything from here on: the log's files cannot be used."""
+        logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
+                     self.partition, self.folder, reason)
+        self.is_offline = True
+        self.let_go()
 
     def retire(self):
         """The partition is deleted: refuse everything from here on, and wake who waits."""

@@ -154,12 +154,11 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
 
 
 def create(PartitionLog log):
-    """Make the first file of a new partition; its first sync also syncs the names above it."""
+    """Make the first file of a new partition; the caller syncs the names above it."""
     cdef Segment segment = Segment(log.folder_path, 0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
-    log.is_new = True
     finish(log, 0, 0, [(0, 0)])
 
 
@@ -236,7 +235,6 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         log.segments = log.segments[:len(base_offsets) - len(behind)]
     if scan.next_offset < snapshot_offset:
         producers_free(&log.producers)   # it tells of batches that are gone
-    log.is_new = True                    # who knows which names the last life has synced
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     return behind
 
@@ -259,9 +257,8 @@ def close(PartitionLog log):
     for segment in (*log.unsealed, log.active):
         must(segment.cut(segment.written), log, "cannot sync a segment")
         must(segment.finish_index(), log, "cannot write an index")
-    if log.log_end_offset > 0 and (log.is_new or log.unsealed):
+    if log.unsealed:
         must(file_sync_folder(log.folder_path), log, "cannot sync the folder")
-        must(file_sync_folder(log.data_path), log, "cannot sync the data directory")
     log.unsealed = []
     log.durable_end = log.log_end_offset
     log.advance(log.log_end_offset, log.active, log.active.written)

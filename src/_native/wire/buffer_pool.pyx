@@ -1,8 +1,9 @@
 """Buffers for bytes that must outlive a read: frames still incomplete, requests that must wait.
 
-A buffer of some hundred KiB is, to the allocator, a mapping made and unmapped each time, whose pages
-fault one by one: 2 µs each on a virtual machine, more than the copy and the CRC of what goes into
-them. So buffers of a power of two are kept for the next frame, a bounded number of bytes of them.
+A buffer of some hundred KiB is, to the allocator, a mapping made and unmapped each time, whose
+pages fault one by one: 2 µs each on a virtual machine, more than the copy and the CRC of what
+goes into them. So buffers of a power of two are kept for the next frame, a bounded number of
+bytes of them.
 """
 
 from libc.stdint cimport uint8_t

@@ -40,8 +40,6 @@ _OFFSETS_CONFIG = {
 
 DEFAULT = -1  # Kafka's "as the broker is configured", for partitions and replication factor
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
-# Opening a log makes a folder and files: other connections get their turn after so many.
-_LOGS_OPENED_PER_TURN = 16
 
 
 class Topic:
@@ -88,14 +86,15 @@ class TopicTable(Protocol):
     """The native table that the fast paths look partitions up in."""
 
     def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
-        """Make a topic's logs known, of the kind that `OpenLog` returns."""
+        """Make a topic's logs known, of the kind that `OpenLogs` returns."""
 
     def remove(self, name: str) -> None:
         """Forget a topic."""
 
 
-OpenLog: TypeAlias = Callable[[str, bytes, int, TopicConfig], Log]
-DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLog` returns
+# All partitions of a topic (name, id, how many), or StorageError and none of a new topic's.
+OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], Sequence[Log]]
+DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
 
 
 class Topics:
@@ -107,7 +106,7 @@ class Topics:
         store: metadata.MetaStore,
         io_thread: IoThread,
         table: TopicTable,
-        open_log: OpenLog,
+        open_logs: OpenLogs,
         delete_log: DeleteLog,
     ) -> None:
         """Start empty; `load` brings what the store knows."""
@@ -115,7 +114,7 @@ class Topics:
         self._store = store
         self._io_thread = io_thread
         self._table = table
-        self._open_log = open_log
+        self._open_logs = open_logs
         self._delete_log = delete_log
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -145,9 +144,7 @@ class Topics:
         """Open the logs of every topic that the store knows."""
         for name, topic_id, partitions, own_config in topic_records.read_all(self._store):
             plan = Plan(name, partitions, TopicConfig(own_config, self._config))
-            logs: list[Log] = []
-            await self._open(plan, topic_id, logs)
-            self._publish(plan, topic_id, logs)
+            self._publish(plan, topic_id, await self._open(plan, topic_id))
 
     def plan(self, new: NewTopic) -> Plan:
         """Check that a topic may be created; RequestError says why not."""
@@ -199,21 +196,23 @@ class Topics:
         """A change that has begun ends, even when the connection that asked for it is gone."""
         task = asyncio.create_task(change)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Topic]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # the asker was told, or has gone: asyncio need not warn of it
 
     async def _create(self, new: NewTopic) -> Topic:
         async with self._changes:
             plan = self.plan(new)
             topic_id = random_id()
             await self._commit(plan, topic_id)
-            logs: list[Log] = []
             try:
-                await self._open(plan, topic_id, logs)
+                logs = await self._open(plan, topic_id)
             except StorageError as error:
                 await self._transact([], topic_records.deletions(plan.name, topic_id))
-                for log in logs:
-                    self._delete_log(log)
                 raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             return self._publish(plan, topic_id, logs)
 
@@ -285,11 +284,11 @@ class Topics:
         """Change the store, in the thread that may wait for the disk."""
         return await self._io_thread.run(lambda: self._store.transact(guards, operations))
 
-    async def _open(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> None:
-        for partition in range(plan.partitions):
-            logs.append(self._open_log(plan.name, topic_id, partition, plan.config))
-            if len(logs) % _LOGS_OPENED_PER_TURN == 0:
-                await asyncio.sleep(0)
+    async def _open(self, plan: Plan, topic_id: bytes) -> Sequence[Log]:
+        """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""
+        return await self._io_thread.run(
+            lambda: self._open_logs(plan.name, topic_id, plan.partitions, plan.config)
+        )
 
     def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:
         topic = Topic(plan.name, topic_id, plan.config, logs)

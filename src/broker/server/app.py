@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import signal
@@ -96,7 +95,7 @@ class _Process:
             self._store,
             self._io_thread,
             self._table,
-            self._partitions.open,
+            self._partitions.open_topic,
             self._partitions.delete,
         )
         self._groups = self._make_groups()
@@ -135,8 +134,6 @@ class _Process:
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
-        gc.collect()
-        gc.freeze()  # what exists now stays: the collector need not walk it again
         housekeeping = asyncio.ensure_future(self._housekeep())
         try:
             return await self._stop
@@ -287,6 +284,7 @@ class _Process:
             self._group_timer.cancel()
         self._groups.close()
         self._poller.close()
+        await asyncio.sleep(0)  # the tasks of their requests end
         self._loop.remove_reader(self._poller.epoll_fd)
         self._poller.end()
         self._commit.stop()

@@ -61,7 +61,12 @@ def read_partition_metadata(folder: Path) -> bytes | None:
 
 def write_partition_metadata(folder: Path, topic_id: bytes) -> None:
     """Say which topic a partition's folder belongs to."""
-    _write(folder / PARTITION_METADATA, f"version: 0\ntopic_id: {id_to_text(topic_id)}")
+    _write(folder / PARTITION_METADATA, partition_metadata(topic_id))
+
+
+def partition_metadata(topic_id: bytes) -> str:
+    """The text of a partition.metadata file."""
+    return f"version: 0\ntopic_id: {id_to_text(topic_id)}"
 
 
 def read_properties(file: Path) -> dict[str, str] | None:

@@ -3,11 +3,10 @@
     kv        key -> value, create_revision, mod_revision
     revision  one row: the revision of the last change
 
-`synchronous=FULL` makes a commit durable on return. Measured on an empty directory (ext4, virtual
-disk, SQLite 3.40): WAL 3.5 ms to create and 0.5 ms per change (p99 1.6), a rollback journal 2.2 ms
-and 1.3 ms (p99 2.9). Changes are many (each auto-created topic), creations one: WAL. The write lock
-is SQLite's own, so that its shell can read beside a running broker; that only one broker runs is
-the data directory's lock.
+`synchronous=FULL` makes a commit durable on return. Measured per change (ext4, virtual disk, SQLite
+3.40): 0.5 ms with the write-ahead file (p99 1.6), 1.3 ms with a rollback journal (p99 2.9). The
+write lock is SQLite's own, so that its shell can read beside a running broker; that only one broker
+runs is the data directory's lock.
 """
 
 import sqlite3
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from broker._native.kernel import file_ops
 from broker.model import limits
 from broker.model.errors import DataDirError, StorageError
 from broker.storage.metadata import (
@@ -60,6 +60,8 @@ class SqliteMetaStore:
         """Open the file, or make it; DataDirError when it is damaged or of another version."""
         self._path = path
         try:
+            if not path.exists() or not path.stat().st_size:
+                _create(path)
             # One caller at a time, but not always the same thread (storage/metadata.py).
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
@@ -106,10 +108,6 @@ class SqliteMetaStore:
     def _prepare(self) -> None:
         execute = self._connection.execute
         execute("PRAGMA synchronous = FULL")
-        if not execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            execute("PRAGMA journal_mode = WAL")
-            self._connection.executescript(_SCHEMA)
-            return
         version = _pragma(execute("PRAGMA user_version"))
         if _pragma(execute("PRAGMA application_id")) != APPLICATION_ID:
             raise DataDirError(f"{self._path} is a SQLite file of another program")
@@ -171,6 +169,25 @@ class SqliteMetaStore:
             yield
         except sqlite3.Error as error:
             raise StorageError(f"cannot {verb} {self._path}: {error}") from error
+
+
+def _create(path: Path) -> None:
+    """Make an empty store, which is whole or not there after a crash.
+
+    SQLite syncs seven times on its way to an empty file in WAL mode, half of them wait for the file
+    system's journal. So it works beside, without any, and two put in place what it made: 7 ms
+    instead of 17 on a busy disk.
+    """
+    beside = path.with_name(f"{path.name}.new")
+    for leftover in (beside, Path(f"{beside}-journal"), Path(f"{beside}-wal"), Path(f"{path}-wal")):
+        leftover.unlink(missing_ok=True)
+    connection = sqlite3.connect(beside, isolation_level=None)
+    try:
+        connection.executescript(f"PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; {_SCHEMA}")
+    finally:
+        connection.close()
+    file_ops.write_file_atomic(path, file_ops.read_file(beside))
+    beside.unlink()
 
 
 def _pragma(rows: sqlite3.Cursor) -> int | str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog, Turn
+from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
@@ -53,22 +54,51 @@ class Partitions:
 
     # ---- open --------------------------------------------------------------------------------
 
-    def open(
-        self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
-    ) -> PartitionLog:
-        """Open a partition's log, making its folder if there is none; StorageError if it fails."""
-        folder = self._path / f"{topic}-{partition}"
-        log = self._log_for(folder, topic, topic_id, partition, config)
-        if self._claim(folder, topic_id):
-            self._load(log, folder, (topic, partition))
-        else:
-            file_ops.make_folder(str(folder))
-            recovery.create(log)
-            (folder / checkpoint.PARTITION_METADATA).write_text(
-                f"version: 0\ntopic_id: {id_to_text(topic_id)}", encoding="ascii"
-            )
-        self._logs[folder.name] = log
-        return log
+    def open_topic(
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig
+    ) -> list[PartitionLog]:
+        """Open a topic's partitions, making the folders that are not there; in the I/O thread.
+
+        A partition whose files cannot be read comes back offline: the rest of the topic works.
+        Raises StorageError when a new folder cannot be made; those made before are removed again.
+        """
+        logs: list[PartitionLog] = []
+        made: list[PartitionLog] = []
+        unsynced: list[PartitionLog] = []
+        try:
+            for partition in range(count):
+                folder = self._path / f"{topic}-{partition}"
+                log = self._log_for(folder, topic, topic_id, partition, config)
+                if not self._claim(folder, topic_id):
+                    file_ops.make_folder(str(folder))
+                    made.append(log)
+                    self._make(log, folder)
+                    unsynced.append(log)
+                elif not self._try_to_load(log, folder, (topic, partition)):
+                    unsynced.append(log)
+                logs.append(log)
+            self._sync_names(unsynced)
+        except StorageError:
+            for log in made:
+                self._remove(log)
+            raise
+        for log in logs:
+            self._logs[Path(log.folder).name] = log
+        return logs
+
+    def _make(self, log: PartitionLog, folder: Path) -> None:
+        recovery.create(log)
+        # Not worth a sync of its own: a start that finds none writes it again.
+        (folder / checkpoint.PARTITION_METADATA).write_text(
+            checkpoint.partition_metadata(log.topic_id), encoding="ascii"
+        )
+
+    def _sync_names(self, logs: list[PartitionLog]) -> None:
+        """Before the first ack a file's name must be on the disk, and its folder's."""
+        for log in logs:
+            file_ops.sync_folder(log.folder)
+        if logs:
+            file_ops.sync_folder(str(self._path))
 
     def _log_for(
         self, folder: Path, topic: str, topic_id: bytes, partition: int, config: TopicConfig
@@ -120,39 +150,57 @@ class Partitions:
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> None:
+    def _try_to_load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
+        try:
+            return self._load(log, folder, key)
+        except StorageError as error:
+            log.take_offline(str(error))
+            return True
+
+    def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
+        """Open a log that has a folder. False: which names of its files are synced is not known."""
         names = file_ops.list_folder(str(folder))
         bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
-        epochs = checkpoint.read_leader_epochs(folder)
         if not bases:
             recovery.create(log)
-            return
-        recovery_point = self._recovery_points.get(key, 0)
-        log_start = max(self._log_starts.get(key, 0), bases[0])
+            return False
+        if self._attach(log, folder, bases, key):
+            return True
+        self._recover(log, folder, bases, key)
+        return False
+
+    def _attach(
+        self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
+    ) -> bool:
+        """Believe what a clean stop has written, if all of it is there."""
+        log_end = self._recovery_points.get(key, 0)
+        if not self.is_clean or log_end < bases[-1]:
+            return False
         # A log that was never written to has no epochs and no producers, and no files that say so.
-        if self.is_clean and recovery_point >= bases[-1] and (epochs or not recovery_point):
-            snapshot = _read_snapshot(folder, recovery_point) if recovery_point else b""
-            if snapshot is not None and recovery.attach(
+        snapshot = _read_snapshot(folder, log_end) if log_end else b""
+        epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
+        if (
+            snapshot is None
+            or epochs is None
+            or not recovery.attach(
                 log,
                 bases,
-                log_start_offset=log_start,
-                log_end_offset=recovery_point,
-                epochs=epochs or [(0, 0)],
+                log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
+                log_end_offset=log_end,
+                epochs=epochs,
                 snapshot=snapshot,
-            ):
-                self._epochs_written[folder.name] = len(log.epoch_entries)
-                return
-        self._recover(log, folder, bases, log_start, recovery_point, epochs)
+            )
+        ):
+            return False
+        self._epochs_written[folder.name] = len(log.epoch_entries)
+        return True
 
     def _recover(
-        self,
-        log: PartitionLog,
-        folder: Path,
-        bases: list[int],
-        log_start: int,
-        recovery_point: int,
-        epochs: list[tuple[int, int]] | None,
+        self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
     ) -> None:
+        """Read the log from its recovery point on and cut it where it ends."""
+        recovery_point = self._recovery_points.get(key, 0)
+        epochs = checkpoint.read_leader_epochs(folder)
         # Without its epochs a log is read from its beginning: an epoch below that of an older batch
         # would make the next recovery cut there.
         read_from = recovery_point if epochs else 0
@@ -160,7 +208,7 @@ class Partitions:
         behind = recovery.recover(
             log,
             bases,
-            log_start_offset=log_start,
+            log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
             recovery_point=read_from,
             epochs=epochs or [(0, 0)],
             snapshot=snapshot,
@@ -202,12 +250,15 @@ class Partitions:
 
     def delete(self, log: PartitionLog) -> None:
         """Let go of a deleted topic's partition. Readers that still hold a file read on."""
-        folder = Path(log.folder)
         log.retire()
-        self._logs.pop(folder.name, None)
+        self._logs.pop(Path(log.folder).name, None)
         self._recovery_points.pop((log.topic, log.partition), None)
         self._log_starts.pop((log.topic, log.partition), None)
-        self._epochs_written.pop(folder.name, None)
+        self._epochs_written.pop(Path(log.folder).name, None)
+        self._remove(log)
+
+    def _remove(self, log: PartitionLog) -> None:
+        folder = Path(log.folder)
         doomed = folder.with_name(f"{folder.name}.{id_to_text(log.topic_id)}{_DELETE_SUFFIX}")
         file_ops.rename(str(folder), str(doomed))
         _remove_folder(doomed)
@@ -216,7 +267,7 @@ class Partitions:
 
     def plan_checkpoint(self) -> Mapping[tuple[str, int], int]:
         """What `write_checkpoint` shall write: taken on the loop, cheap."""
-        for log in self._logs.values():
+        for log in list(self._logs.values()):
             self._note(log, log.durable_end)
         return dict(self._recovery_points)
 

@@ -16,7 +16,12 @@ from broker.model.errors import ConfigError, DataDirError, PolylogError, Storage
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that a start would have run with."""
     configs: list[Config] = []
-    monkeypatch.setattr(start, "run", lambda config: configs.append(config) or 0)
+
+    def run(config: Config) -> int:
+        configs.append(config)
+        return 0
+
+    monkeypatch.setattr(start, "run", run)
     return configs
 
 

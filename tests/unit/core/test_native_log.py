@@ -16,7 +16,7 @@ from tests.fakes import NOW_MS, World, only
 
 
 def records(count: int = 1, **more: Any) -> bytes:
-    each = [(None, b"value", [])] * count
+    each: list[Any] = [(None, b"value", [])] * count
     return record_batch.build(each, NOW_MS, **more)
 
 
@@ -32,8 +32,8 @@ class NativeWorld(World):
         super().__init__({"polylog.durability": "os"}, store=self.native_store)
         self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)
 
-    def open_log(self, *args: Any) -> Any:
-        return self.partitions.open(*args)
+    def open_logs(self, *args: Any) -> Any:
+        return self.partitions.open_topic(*args)
 
     def delete_log(self, log: Any) -> None:
         self.partitions.delete(log)
@@ -117,7 +117,12 @@ def test_a_fetch_waits_for_the_native_log_to_grow(world: NativeWorld) -> None:
     async def scenario() -> Any:
         part = {"partition": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
         topics = [{"topic": "a", "partitions": [part]}]
-        fields = {"max_bytes": 1 << 20, "min_bytes": 1, "max_wait_ms": 60_000, "topics": topics}
+        fields: dict[str, Any] = {
+            "max_bytes": 1 << 20,
+            "min_bytes": 1,
+            "max_wait_ms": 60_000,
+            "topics": topics,
+        }
         fetched = asyncio.create_task(world.ask_soon(1, 12, **fields))
         await asyncio.sleep(0)
         data = [{"name": "a", "partition_data": [{"index": 0, "records": records()}]}]

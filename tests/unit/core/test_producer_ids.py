@@ -11,7 +11,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage.metadata import PRODUCER_ID_BLOCK as KEY
-from broker.storage.metadata import Guard, KeyValue, Operation, Put
+from broker.storage.metadata import Guard, Operation, Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 
 
@@ -60,22 +60,20 @@ def test_two_brokers_on_one_store_never_give_the_same_id(store: SqliteMetaStore)
     assert len(set(given)) == len(given)
 
 
-def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(store: SqliteMetaStore) -> None:
-    class Overtaken:
+def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(
+    store: SqliteMetaStore, tmp_path: Path
+) -> None:
+    others = [ProducerIds(store)]
+
+    class Overtaken(SqliteMetaStore):
         """A store on which another broker reserves between our read and our write, once."""
 
-        def __init__(self) -> None:
-            self.others = [ProducerIds(store)]
-
-        def get(self, key: bytes) -> KeyValue | None:
-            return store.get(key)
-
         def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
-            if self.others:
-                assert self.others.pop().next_id() == 0
-            return store.transact(guards, operations)
+            if others:
+                assert others.pop().next_id() == 0
+            return super().transact(guards, operations)
 
-    assert ProducerIds(Overtaken()).next_id() == PRODUCER_ID_BLOCK
+    assert ProducerIds(Overtaken(tmp_path / "metadata.db")).next_id() == PRODUCER_ID_BLOCK
 
 
 def test_no_id_is_given_twice_after_kill_9(tmp_path: Path) -> None:

@@ -222,6 +222,35 @@ def test_a_start_that_died_while_making_the_file_is_begun_anew(tmp_path: Path) -
     store.close()
 
 
+def test_what_a_start_that_died_left_beside_is_swept_away(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    for name in ("metadata.db.new", "metadata.db.new-journal", "metadata.db.new-wal"):
+        (tmp_path / name).write_bytes(b"half of it")
+
+    store = SqliteMetaStore(path)
+
+    assert store.transact([], [Put(b"a", b"")]) == 1
+    store.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["metadata.db"]
+
+
+def test_a_new_store_does_not_take_over_the_changes_of_one_that_was_removed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "metadata.db"
+    removed = SqliteMetaStore(path)
+    removed.transact([], [Put(b"a", b"")])
+    wal = (tmp_path / "metadata.db-wal").read_bytes()
+    removed.close()
+    path.unlink()
+    (tmp_path / "metadata.db-wal").write_bytes(wal)
+
+    store = SqliteMetaStore(path)
+
+    assert store.scan(b"") == ([], 0)
+    store.close()
+
+
 def test_keys_are_those_of_the_cluster_store() -> None:
     topic_id = bytes(range(16))
 

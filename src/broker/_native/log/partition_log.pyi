@@ -38,6 +38,8 @@ class PartitionLog:
         producer_ids_max: int = ...,
         producer_expiration_ms: int = ...,
         is_plain: bool = True,
+        behind_ms_max: int = ...,
+        ahead_ms_max: int = ...,
     ) -> Self: ...
     @property
     def topic(self) -> str: ...

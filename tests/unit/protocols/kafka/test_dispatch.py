@@ -47,16 +47,20 @@ def test_bytes_after_the_body_are_ignored() -> None:
     assert isinstance(PROTOCOL.handle(60, 0, "tester", body, world.session), bytes)
 
 
-def test_a_request_error_becomes_the_error_of_the_response() -> None:
+def test_a_request_error_becomes_the_error_of_the_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
-    world.groups.join = _raising(RequestError(ErrorCode.NOT_COORDINATOR))
+    monkeypatch.setattr(world.groups, "join", _raising(RequestError(ErrorCode.NOT_COORDINATOR)))
 
     assert world.ask(11, 9)["error_code"] == 16
 
 
-def test_an_unexpected_failure_is_logged_once_and_closes(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_failure_is_logged_once_and_closes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World()
-    world.groups.heartbeat = _raising(ZeroDivisionError("oops"))
+    monkeypatch.setattr(world.groups, "heartbeat", _raising(ZeroDivisionError("oops")))
 
     with caplog.at_level(logging.ERROR), pytest.raises(PeerError, match="Heartbeat v4 failed"):
         world.ask(12, 4)
@@ -65,7 +69,9 @@ def test_an_unexpected_failure_is_logged_once_and_closes(caplog: pytest.LogCaptu
     assert record.getMessage() == "request_failed api=Heartbeat version=4"
 
 
-def test_an_unexpected_failure_later_closes_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_failure_later_closes_too(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World()
 
     def heartbeat(_command: object) -> asyncio.Future[ErrorCode]:
@@ -73,7 +79,7 @@ def test_an_unexpected_failure_later_closes_too(caplog: pytest.LogCaptureFixture
         asyncio.get_running_loop().call_soon(future.set_exception, ZeroDivisionError("oops"))
         return future
 
-    world.groups.heartbeat = heartbeat  # type: ignore[method-assign]
+    monkeypatch.setattr(world.groups, "heartbeat", heartbeat)
 
     with pytest.raises(PeerError):
         world.ask(12, 4)

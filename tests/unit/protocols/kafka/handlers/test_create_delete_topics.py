@@ -12,11 +12,13 @@ def new(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "num_partitions": -1, "replication_factor": -1, **more}
 
 
-def create(world: World, version: int, *topics: dict[str, Any], **more: Any) -> list[dict]:
+def create(
+    world: World, version: int, *topics: dict[str, Any], **more: Any
+) -> list[dict[str, Any]]:
     return world.ask(19, version, topics=list(topics), **more)["topics"]
 
 
-def code(answer: list[dict]) -> int:
+def code(answer: list[dict[str, Any]]) -> int:
     return only(answer)["error_code"]
 
 

@@ -3,6 +3,8 @@
 What a group decides is tested with its state machine.
 """
 
+from typing import Any
+
 import pytest
 
 from broker.core.groups import commands
@@ -64,7 +66,7 @@ def test_another_type_of_coordinator_is_an_invalid_request(key_type: int) -> Non
     assert only(answer["coordinators"])["error_code"] == 42
 
 
-JOIN = {
+JOIN: dict[str, Any] = {
     "group_id": "g",
     "session_timeout_ms": 10_000,
     "member_id": "m",

@@ -1,5 +1,7 @@
 """Metadata (kafka.md 2.1, 2.2)."""
 
+from typing import Any
+
 import pytest
 
 from broker.core.topics import OFFSETS_TOPIC
@@ -8,7 +10,7 @@ from tests.fakes import World, only
 UNKNOWN_ID = bytes(range(16))
 
 
-def names(answer: dict) -> list[str]:
+def names(answer: dict[str, Any]) -> list[str]:
     return [topic["name"] for topic in answer["topics"]]
 
 

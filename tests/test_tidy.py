@@ -1,0 +1,162 @@
+"""Our own rules of style, those that no linter knows."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PYTHON = ROOT / "src" / "broker"
+NATIVE = ROOT / "src" / "_native"
+
+LINES_MAX = 900
+READMES_LINES_MAX = 60
+NATIVE_MAY_IMPORT = ("broker._native", "broker.model.errors")
+
+FILE_SYSCALLS = (
+    "copy_file_range|creat|fallocate|fdatasync|fopen|fsync|ftruncate|madvise|mkdir|mmap|msync|munmap"
+    "|open|openat|posix_fallocate|pread|preadv|pwrite|pwritev|remove|rename|renameat|rmdir|sendfile"
+    "|sync_file_range|truncate|unlink|unlinkat|write"
+)
+# Everything else on files goes through broker._native.kernel.file_ops.
+FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
+MAY_USE_FILES = {
+    "codec/schema.py": {"read_text"},  # its own table of messages
+    "model/config.py": {"read_text"},  # the user's settings
+    "storage/log_dir.py": {"open"},  # the lock between processes
+    "storage/metadata_sqlite.py": {"unlink"},  # SQLite's own files
+    "storage/recovery.py": {"write_text"},  # an id that is written again when it is missing
+}
+
+SOURCES = sorted(
+    file
+    for folder in ("src", "tests", "benchmarks")
+    for pattern in ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.c", "*.h")
+    for file in (ROOT / folder).rglob(pattern)
+)
+NATIVE_SOURCES = [file for file in SOURCES if file.is_relative_to(NATIVE)]
+
+
+def name_of(file: Path) -> str:
+    """Where a file stands in the project."""
+    return str(file.relative_to(ROOT))
+
+
+def code_of(file: Path) -> str:
+    """The text of a native source without its comments, strings and docstrings."""
+    text = file.read_text()
+    if file.suffix in {".c", ".h"}:
+        return re.sub(r'/\*.*?\*/|//[^\n]*|"[^"\n]*"', "", text, flags=re.DOTALL)
+    text = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
+    return re.sub(r'#[^\n]*|b?"[^"\n]*"', "", text)
+
+
+@pytest.mark.parametrize("file", NATIVE_SOURCES, ids=name_of)
+def test_native_code_imports_nothing_of_ours_but_errors_and_itself(file: Path) -> None:
+    imported = re.findall(
+        r"^\s*(?:from|import|cimport) (broker[\w.]*)", code_of(file), re.MULTILINE
+    )
+
+    assert [name for name in imported if not name.startswith(NATIVE_MAY_IMPORT)] == []
+
+
+@pytest.mark.parametrize(
+    ("lower", "higher"), [("kernel", "log"), ("kernel", "wire"), ("log", "wire")]
+)
+def test_native_folders_import_downwards(lower: str, higher: str) -> None:
+    wrong = [
+        name_of(file)
+        for file in NATIVE_SOURCES
+        if file.parent.name == lower
+        and re.search(rf"\bbroker\._native\.{higher}\b|\"{higher}/", file.read_text())
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("file", NATIVE_SOURCES, ids=name_of)
+def test_only_file_ops_makes_file_syscalls(file: Path) -> None:
+    if file.name.startswith("file_ops"):
+        return
+    # A declaration of a method is none, a method that is called is none.
+    code = re.sub(r"^\s*(?:cdef|cpdef|def)\b[^=(\n]*\(", "", code_of(file), flags=re.MULTILINE)
+
+    assert re.findall(rf"(?<![\w.>])(?:{FILE_SYSCALLS})\(", code) == []
+    assert re.findall(rf'"(?:{FILE_SYSCALLS})"\(', file.read_text()) == []  # under another name
+
+
+def test_python_touches_files_only_in_named_places() -> None:
+    found: dict[str, set[str]] = {}
+    for file in PYTHON.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            for name in file_calls(node):
+                found.setdefault(str(file.relative_to(PYTHON)), set()).add(name)
+
+    assert found == MAY_USE_FILES
+
+
+def file_calls(node: ast.AST) -> Iterator[str]:
+    """The names under which a node calls something that opens or changes a file."""
+    if not isinstance(node, ast.Call):
+        return
+    if isinstance(node.func, ast.Name) and node.func.id == "open":
+        yield node.func.id
+    if isinstance(node.func, ast.Attribute) and node.func.attr in FILE_METHODS:
+        yield node.func.attr
+
+
+def test_a_todo_names_its_issue() -> None:
+    nameless = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b(?!\(#\d+\))")
+
+    assert [name_of(file) for file in SOURCES if nameless.search(file.read_text())] == []
+
+
+def test_a_file_fits_in_the_head() -> None:
+    lengths = {name_of(file): file.read_text().count("\n") for file in SOURCES}
+
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_MAX} == {}
+
+
+def test_a_readme_of_a_package_is_short() -> None:
+    for file in (ROOT / "src").rglob("README.md"):
+        assert file.read_text().count("\n") <= READMES_LINES_MAX, name_of(file)
+
+
+def test_every_link_of_a_readme_leads_somewhere() -> None:
+    for file in (ROOT / "README.md", *(ROOT / "src").rglob("README.md")):
+        for target in re.findall(r"\]\(([^)#]+)\)", file.read_text()):
+            assert (file.parent / target).exists(), f"{name_of(file)}: {target}"
+
+
+def test_every_compiled_module_has_a_stub() -> None:
+    modules = re.findall(
+        r"^broker_extension\((\w+) (\w+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE
+    )
+
+    assert modules
+    for folder, module in modules:
+        assert (PYTHON / "_native" / folder / f"{module}.pyi").exists(), f"{folder}.{module}"
+
+
+def ways() -> list[str]:
+    """What the native README names on the way of a produce and on the way of a fetch."""
+    text = (NATIVE / "README.md").read_text()
+    sections = re.findall(r"^## The way of a \w+\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert len(sections) == 2, "a produce and a fetch"
+    return sorted(set(re.findall(r"`([A-Z]\w+(?:\.\w+)?|[a-z]\w+_\w+)`", "\n".join(sections))))
+
+
+@pytest.mark.parametrize("name", ways())
+def test_the_ways_of_a_produce_and_of_a_fetch_name_what_exists(name: str) -> None:
+    owner, _, member = name.rpartition(".")
+    code = "\n".join(code_of(file) for file in NATIVE_SOURCES)
+    if owner:
+        bodies = re.findall(rf"^cdef class {owner}:\n((?:(?:[ \t].*)?\n)*)", code, re.MULTILINE)
+
+        assert re.search(rf"^    (?:cdef|cpdef|def) .*\b{member}\(", "".join(bodies), re.MULTILINE)
+    else:
+        assert re.search(
+            rf"^cdef (?:(?:class|struct) {member}:|.*\b{member}\()", code, re.MULTILINE
+        )

@@ -1,0 +1,181 @@
+"""Which folders and files a data directory's partitions have, from start to start."""
+
+import errno
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog, Turn
+from broker._native.log.record_batch import build
+from broker.model.config import load
+from broker.model.errors import StorageError
+from broker.model.identifiers import random_id
+from broker.model.topic_config import TopicConfig
+from broker.storage import checkpoint
+from broker.storage.metadata import Put
+from broker.storage.metadata_sqlite import SqliteMetaStore
+from broker.storage.recovery import Partitions
+
+TOPIC_ID = random_id()
+CONFIG = TopicConfig({}, load())
+BATCH = build([(b"key", b"value", ())], 1_700_000_000_000)
+
+
+class Life:
+    """One run of a broker on a data directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = SqliteMetaStore(path / "metadata.db")
+        self.commit = CommitThread(1)
+        self.turn = Turn(self.commit)
+        self.partitions = Partitions(path, self.store, self.turn, 1, 86_400_000)
+
+    def open(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
+        return self.partitions.open_topic("topic", topic_id, count, CONFIG)
+
+    def stop(self) -> None:
+        self.commit.stop()
+        self.turn.poll_synced()
+        self.partitions.close()
+        self.store.close()
+
+    def kill(self) -> None:
+        self.turn.end()
+        self.commit.stop()
+        self.store.close()
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    yield (first := Life(tmp_path))
+    first.store.close()
+    first.commit.stop()
+
+
+def test_a_new_topics_names_are_durable_before_it_is_there(life: Life) -> None:
+    file_ops.start_recording()
+
+    life.open(count=2)
+
+    synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
+    file_ops.stop_recording()
+    assert synced == [str(life.path / "topic-0"), str(life.path / "topic-1"), str(life.path)]
+
+
+def test_a_topic_that_cannot_be_made_leaves_no_folder(life: Life) -> None:
+    file_ops.start_recording()
+    file_ops.fail("make_folder", "topic-1", errno.ENOSPC)
+
+    with pytest.raises(StorageError):
+        life.open(count=2)
+
+    file_ops.stop_recording()
+    assert [entry.name for entry in life.path.iterdir() if entry.is_dir()] == []
+
+
+def test_records_are_there_after_a_clean_stop_and_the_epoch_stays(life: Life) -> None:
+    life.open()[0].append(BATCH)
+    life.turn.end()
+    life.stop()
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert (log.log_end_offset, log.high_watermark, log.leader_epoch) == (1, 1, 0)
+    again.kill()
+
+
+def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: Life) -> None:
+    life.store.transact([], [Put(b"topic/topic", b"{}")])
+    life.open()[0].append(BATCH)
+    life.kill()
+
+    epochs = []
+    for _ in range(3):
+        again = Life(life.path)
+        (log,) = again.open()
+        log.append(BATCH)
+        epochs.append(log.leader_epoch)
+        again.kill()
+
+    assert epochs == [1, 2, 3]
+
+
+def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: Life) -> None:
+    life.open()[0].append(BATCH)
+    life.kill()
+
+    again = Life(life.path)
+    file_ops.start_recording()
+    again.open()
+
+    synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
+    file_ops.stop_recording()
+    assert synced == [str(life.path / "topic-0"), str(life.path)]
+    again.kill()
+
+
+def test_a_folder_of_another_incarnation_is_set_aside(life: Life) -> None:
+    life.open()[0].append(BATCH)
+    life.stop()
+
+    again = Life(life.path)
+    (log,) = again.open(random_id())
+
+    assert log.log_end_offset == 0
+    assert len(list(life.path.glob("topic-0.*-stray"))) == 1
+    again.kill()
+
+
+def test_a_folder_that_no_topic_knows_is_set_aside_and_kept(life: Life) -> None:
+    shutil.copytree(life.open()[0].folder, life.path / "lost-7")
+
+    life.partitions.set_strays_aside()
+
+    (aside,) = life.path.glob("lost-7.*-stray")
+    assert (aside / checkpoint.PARTITION_METADATA).exists()
+
+
+def test_a_delete_that_a_crash_cut_short_is_finished(life: Life) -> None:
+    (life.path / "gone-0.xyz-delete").mkdir()
+
+    life.partitions.set_strays_aside()
+
+    assert not list(life.path.glob("*-delete"))
+
+
+def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(life: Life) -> None:
+    for log in life.open(count=2):
+        log.append(BATCH)
+    life.kill()
+
+    again = Life(life.path)
+    file_ops.start_recording()
+    file_ops.fail("read", "topic-0/0", errno.EIO, times=100)
+    broken, whole = again.open(count=2)
+    file_ops.stop_recording()
+
+    assert (broken.is_offline, whole.is_offline) == (True, False)
+    assert whole.log_end_offset == 1
+    again.kill()
+
+
+def test_a_deleted_partition_leaves_nothing(life: Life) -> None:
+    (log,) = life.open()
+
+    life.partitions.delete(log)
+
+    assert log.is_deleted
+    assert not list(life.path.glob("topic-0*"))
+
+
+def test_a_log_that_is_offline_at_the_stop_makes_it_unclean(life: Life) -> None:
+    life.open()[0].take_offline("for this test")
+    life.stop()
+
+    assert not checkpoint.take_clean_shutdown(life.path)
