@@ -183,9 +183,7 @@ class Wire:
         self.logs = logs
         self.table = TopicTable()
         self.sessions = FetchSessions(sessions_max, session_idle_ms, FETCH_BYTES_MAX)
-        self.poller = Poller(
-            logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX
-        )
+        self.poller = Poller(logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
         self.clients: list[Client] = []

@@ -156,9 +156,11 @@ def test_a_produce_body_cut_short_is_not_served_by_the_native_path(
 
     assert head > 18
     assert log.log_end_offset == 0
-    assert len(wire.slow) + wire.closed.count(
-        "request with a key, version or header that is not served"
-    ) == len(data) - 18
+    assert (
+        len(wire.slow)
+        + wire.closed.count("request with a key, version or header that is not served")
+        == len(data) - 18
+    )
 
 
 def test_several_partitions_of_several_requests_are_answered_in_order(
@@ -324,9 +326,7 @@ def test_a_fetch_body_cut_short_is_not_served_by_the_native_path(wire: Wire, ver
 
 
 @each_fetch_version
-def test_long_runs_of_batches_arrive_whole(
-    client: Client, log: PartitionLog, version: int
-) -> None:
+def test_long_runs_of_batches_arrive_whole(client: Client, log: PartitionLog, version: int) -> None:
     """Short runs are copied behind the head, long ones go by sendfile."""
     stored = []
     for size in (100, 20_000, 300_000, 5):
@@ -555,9 +555,7 @@ def incremental(
 ) -> bytes:
     """Return a fetch within a session."""
     topics = [{"topic": "topic", "partitions": list(forgotten)}] if forgotten else []
-    return fetch(
-        11, *wanted, session_id=session, session_epoch=epoch, forgotten_topics_data=topics
-    )
+    return fetch(11, *wanted, session_id=session, session_epoch=epoch, forgotten_topics_data=topics)
 
 
 def changed(body: Fields) -> list[int]:
@@ -616,9 +614,7 @@ def test_partitions_come_and_go_within_a_session(client: Client) -> None:
 
 def test_an_incremental_fetch_waits_and_is_woken(client: Client, wire: Wire) -> None:
     session = session_of(client, (0, 0), (1, 0))
-    client.send(
-        fetch(11, session_id=session, session_epoch=1, max_wait_ms=LONG_MS, min_bytes=1)
-    )
+    client.send(fetch(11, session_id=session, session_epoch=1, max_wait_ms=LONG_MS, min_bytes=1))
     assert client.frames() == []
 
     base_offset(wire.connect(), produce(9, (1, BATCH)))
@@ -858,7 +854,9 @@ def test_a_frame_of_an_impossible_size_closes_the_connection(client: Client, siz
     assert client.is_closed
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\xff" * 8])
+@pytest.mark.parametrize(
+    "data", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\xff" * 8]
+)
 def test_what_is_no_kafka_is_closed(client: Client, data: bytes) -> None:
     client.send(data)
 
@@ -1012,7 +1010,9 @@ def test_the_next_request_waits_for_the_answer_of_the_one_before(client: Client)
     assert len(client.frames()) == 4
 
 
-def test_a_large_frame_that_waits_its_turn_is_served_whole(client: Client, log: PartitionLog) -> None:
+def test_a_large_frame_that_waits_its_turn_is_served_whole(
+    client: Client, log: PartitionLog
+) -> None:
     large = records(1, size=200_000)
     data = request(API_VERSIONS, 0, {}) + produce(9, (0, large)) * 3
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
