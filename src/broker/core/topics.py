@@ -93,7 +93,7 @@ class TopicTable(Protocol):
 
 
 # All partitions of a topic (name, id, how many), or StorageError and none of a new topic's.
-OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], Sequence[Log]]
+OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
 DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
 
 
@@ -284,7 +284,7 @@ class Topics:
         """Change the store, in the thread that may wait for the disk."""
         return await self._io_thread.run(lambda: self._store.transact(guards, operations))
 
-    async def _open(self, plan: Plan, topic_id: bytes) -> Sequence[Log]:
+    async def _open(self, plan: Plan, topic_id: bytes) -> list[Log]:
         """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""
         return await self._io_thread.run(
             lambda: self._open_logs(plan.name, topic_id, plan.partitions, plan.config)
