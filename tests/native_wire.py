@@ -174,6 +174,7 @@ class Wire:
         self.poller = Poller(logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
+        self.clients: list[Client] = []
         self._wants_turn = False
         self.poller.serve_with(
             [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)],
@@ -194,7 +195,8 @@ class Wire:
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        return Client(self, near, far)
+        self.clients.append(Client(self, near, far))
+        return self.clients[-1]
 
     @property
     def is_ready(self) -> bool:
@@ -223,6 +225,8 @@ class Wire:
         """Close everything."""
         self.poller.close()
         self.poller.end()
+        for client in self.clients:
+            client.socket.close()
         self.logs.turn.schedule = None
 
 

@@ -26,6 +26,7 @@ MAY_USE_FILES = {
     "codec/schema.py": {"read_text"},  # its own table of messages
     "model/config.py": {"read_text"},  # the user's settings
     "storage/log_dir.py": {"open"},  # the lock between processes
+    "storage/metadata_sqlite.py": {"unlink"},  # SQLite's own files
     "storage/recovery.py": {"write_text"},  # an id that is written again when it is missing
 }
 

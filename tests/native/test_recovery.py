@@ -138,11 +138,7 @@ def test_a_close_writes_and_syncs_what_was_staged(logs: Logs, recording: None) -
     assert log.durable_end == log.high_watermark == 2
     assert (logs.folder() / f"{0:020}.log").read_bytes() == placed(BATCH, 0)
     syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
-    assert syncs == [
-        ("sync_data", logs.folder() / f"{0:020}.log"),
-        ("sync_folder", logs.folder()),
-        ("sync_folder", logs.path),
-    ]
+    assert syncs == [("sync_data", logs.folder() / f"{0:020}.log")]
 
 
 def test_a_close_whose_write_fails_is_not_clean(logs: Logs, recording: None) -> None:
@@ -357,18 +353,6 @@ def test_a_cut_is_synced_before_anything_else_happens(logs: Logs, recording: Non
     assert operations[-2:] == [("truncate", name), ("sync_data", name)]
 
 
-def test_the_first_sync_after_a_crash_covers_the_names_too(logs: Logs, recording: None) -> None:
-    crashed(logs, 1)
-    log, _ = logs.recover()
-    appended(log, BATCH)
-    before = len(file_ops.recorded())
-
-    logs.sync(log)
-
-    synced = [Path(path) for op, path, *_ in file_ops.recorded()[before:] if op == "sync"]
-    assert synced == [logs.folder(), logs.path]
-
-
 # ---- a crash: what is known besides -----------------------------------------------------------
 
 
@@ -500,11 +484,11 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     folder = tmp_path / "t-0"
     for _ in range(2):  # the second start is an unclean one: epoch 1
         home, turn = partitions(tmp_path, store)
-        log = home.open("t", TOPIC_ID, 0, config)
+        (log,) = home.open_topic("t", TOPIC_ID, 1, config)
         appended(log, BATCH)
         turn.end()
     home, turn = partitions(tmp_path, store)
-    log = home.open("t", TOPIC_ID, 0, config)
+    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
     epoch = log.leader_epoch
     assert epoch > 0
     appended(log, BATCH)
@@ -513,7 +497,7 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     (folder / checkpoint.LEADER_EPOCHS).unlink()
 
     home, _ = partitions(tmp_path, store)
-    log = home.open("t", TOPIC_ID, 0, config)
+    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
 
     assert home.is_clean
     assert log.leader_epoch == epoch
@@ -525,13 +509,13 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
     store.values[b"topic/t"] = b"{}"
     config = TopicConfig({}, load())
     home, turn = partitions(tmp_path, store)
-    log = home.open("t", TOPIC_ID, 0, config)
+    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
     appended(log, BATCH)
     turn.end()
     (tmp_path / "t-0" / f"{50:020}.log").write_bytes(placed(BATCH, 50))
 
     home, _ = partitions(tmp_path, store)
-    log = home.open("t", TOPIC_ID, 0, config)
+    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
 
     assert log.segment_base_offsets == [0]
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()

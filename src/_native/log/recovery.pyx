@@ -154,7 +154,7 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
 
 
 def create(PartitionLog log):
-    """Make the first file of a new partition; its first sync also syncs the names above it."""
+    """Make the first file of a new partition; the caller syncs the names above it."""
     cdef Segment segment = Segment(log.folder_path, 0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()

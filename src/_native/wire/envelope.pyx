@@ -28,10 +28,12 @@ cdef enum:
 cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noexcept nogil:
     """Decide by a connection's first bytes what it speaks (design.md section 6)."""
     cdef int16_t key, version
-    if size < FRAME_HEAD_SIZE + 4:
+    if size < FRAME_HEAD_SIZE:
         return PROTOCOL_UNDECIDED
     if load_int32(data) < REQUEST_HEAD_MIN:
         return PROTOCOL_UNKNOWN
+    if size < FRAME_HEAD_SIZE + 4:
+        return PROTOCOL_UNDECIDED
     key = load_int16(data + 4)
     version = load_int16(data + 6)
     if 0 <= key < API_KEYS and 0 <= version < VERSION_PLAUSIBLE_MAX:

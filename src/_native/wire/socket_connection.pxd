@@ -93,6 +93,7 @@ cdef class Poller:
     cdef readonly uint64_t closed_undecided
 
     cdef int listen_to(self, int fd) except -1
+    cdef void take_timer(self)
     cdef void end_turn(self)
     cdef void finish_acks(self)
     cdef void wake_fetches(self)

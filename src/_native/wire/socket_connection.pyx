@@ -16,7 +16,7 @@ as Apache Kafka does; produce requests that wait for their sync do not, they are
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from libc.time cimport time_t
@@ -615,7 +615,7 @@ cdef class Poller:
             try:
                 for i in range(count):
                     if events[i].data.fd == self.timer_fd:
-                        self.timer_armed_ms = -1
+                        self.take_timer()
                     elif events[i].data.fd == self.turn.commit.event_fd:
                         self.turn.take_synced()
                     else:
@@ -625,6 +625,12 @@ cdef class Poller:
                 self.end_turn()
             finally:
                 self.turn.is_running = False   # whatever went wrong, the next turn must come
+
+    cdef void take_timer(self):
+        # Read, or it stays readable and the loop never rests again.
+        cdef uint64_t times
+        c_read(self.timer_fd, &times, sizeof(times))
+        self.timer_armed_ms = -1
 
     def tell_time(self):
         """Read the clocks: a turn is one moment."""

@@ -8,6 +8,7 @@ imports what it needs when it is the one that runs.
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
@@ -23,6 +24,9 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
     (DataDirError, EXIT_DATA_DIR),
     (StorageError, EXIT_STORAGE),
 )
+# Of a given width, because argparse asks shutil for the terminal's with every option that is added,
+# help or not: 3 ms for its import of every compression there is.
+_FORMATTER = partial(argparse.HelpFormatter, width=78)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="broker", description="Polylog: a durable log that Kafka's clients use."
+        prog="broker",
+        description="Polylog: a durable log that Kafka's clients use.",
+        formatter_class=_FORMATTER,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -53,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run a broker until SIGTERM or SIGINT. A setting given with --set goes before"
         " the environment (BROKER_NUM_PARTITIONS=3), that before the file, that before the"
         " default.",
+        formatter_class=_FORMATTER,
     )
     start.add_argument("--config", type=Path, metavar="FILE.toml", help="read settings from here")
     start.add_argument("--data-dir", metavar="DIR", help="keep the data here (default: ./data)")

@@ -196,8 +196,13 @@ class Topics:
         """A change that has begun ends, even when the connection that asked for it is gone."""
         task = asyncio.create_task(change)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Topic]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # the asker was told, or has gone: asyncio need not warn of it
 
     async def _create(self, new: NewTopic) -> Topic:
         async with self._changes:

@@ -24,7 +24,7 @@ def random_id() -> bytes:
 
 
 def random_uuid() -> str:
-    """A new id as Kafka ends its member ids: 128 random bits, written like a UUID.
+    """A new id as Kafka ends its member ids with: 128 random bits, written as a UUID is.
 
     The module `uuid` is not worth its import, 5 ms of a start: it asks what platform this is.
     """

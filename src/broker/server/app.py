@@ -284,6 +284,7 @@ class _Process:
             self._group_timer.cancel()
         self._groups.close()
         self._poller.close()
+        await asyncio.sleep(0)  # the tasks of their requests end
         self._loop.remove_reader(self._poller.epoll_fd)
         self._poller.end()
         self._commit.stop()

@@ -53,7 +53,8 @@ class Requests:
         """A connection has ended: so do the requests on it."""
         task = self._running.pop(connection, None)
         if task is not None:
-            task.cancel()
+            # Not at once: a task that never took its first step leaves its coroutine unawaited.
+            self._loop.call_soon(task.cancel)
         if reason in _ORDINARY:
             _log.debug("connection closed: peer=%s reason=%s", connection.peer_host, reason)
         else:

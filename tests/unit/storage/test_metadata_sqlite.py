@@ -231,7 +231,7 @@ def test_what_a_start_that_died_left_beside_is_swept_away(tmp_path: Path) -> Non
 
     assert store.transact([], [Put(b"a", b"")]) == 1
     store.close()
-    assert os.listdir(tmp_path) == ["metadata.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["metadata.db"]
 
 
 def test_a_new_store_does_not_take_over_the_changes_of_one_that_was_removed(

@@ -106,6 +106,20 @@ def test_an_unclean_start_raises_the_epoch_above_all_earlier_ones(life: Life) ->
     assert epochs == [1, 2, 3]
 
 
+def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: Life) -> None:
+    life.open()[0].append(BATCH)
+    life.kill()
+
+    again = Life(life.path)
+    file_ops.start_recording()
+    again.open()
+
+    synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
+    file_ops.stop_recording()
+    assert synced == [str(life.path / "topic-0"), str(life.path)]
+    again.kill()
+
+
 def test_a_folder_of_another_incarnation_is_set_aside(life: Life) -> None:
     life.open()[0].append(BATCH)
     life.stop()
