@@ -124,7 +124,12 @@ class Client:
     def frame(self) -> bytes:
         """Return the one frame that must come now, or after syncs."""
         found: list[bytes] = []
-        self.wire.run_until(lambda: found.extend(self.frames()) or bool(found))
+
+        def has_come() -> bool:
+            found.extend(self.frames())
+            return bool(found)
+
+        self.wire.run_until(has_come)
         assert len(found) == 1
         return found[0]
 

@@ -1,7 +1,8 @@
-"""Opening a log: after a clean stop nothing is read, after a crash the log ends where it is whole."""
+"""Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,15 +83,20 @@ def cut_to(logs: Logs, size: int) -> bytes:
     return whole
 
 
-def assert_recovered(logs: Logs, stored: list[bytes], **how: int) -> PartitionLog:
-    """Recover, and recover again: both find exactly these batches, and a file that ends with them."""
-    for _ in range(2):
-        log, behind = logs.recover(segment_bytes_max=3 * len(BATCH), **how)
-        assert behind == []
-        assert content(log) == stored
-        assert log.log_end_offset == log.durable_end == 2 * len(stored)
-        sizes = [file.stat().st_size for file in logs.folder().glob("*.log")]
-        assert sum(sizes) == sum(map(len, stored))
+def assert_recovered(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
+    """Recover, and recover again: both find exactly these batches, in files that end with them."""
+    recover_once(logs, stored, **how)
+    return recover_once(logs, stored, **how)
+
+
+def recover_once(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
+    """Recover: it finds exactly these batches, in files that end with them."""
+    log, behind = logs.recover(segment_bytes_max=3 * len(BATCH), **how)
+    assert behind == []
+    assert content(log) == stored
+    assert log.log_end_offset == log.durable_end == 2 * len(stored)
+    sizes = [file.stat().st_size for file in logs.folder().glob("*.log")]
+    assert sum(sizes) == sum(map(len, stored))
     return log
 
 
@@ -473,7 +479,7 @@ def partitions(path: Path, store: FakeStore) -> tuple[Partitions, Turn]:
     """Start on a data directory."""
     turn = Turn(COMMIT)
     turn.now_ms = NOW_MS
-    return Partitions(path, store, turn, 1, 1_000_000), turn  # type: ignore[arg-type]
+    return Partitions(path, store, turn, 1, 1_000_000), turn
 
 
 def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path) -> None:

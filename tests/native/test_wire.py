@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from broker._native.log.commit import CommitThread
-from tests.native_log import Logs, placed, records
-from tests.native_wire import FETCH_VERSIONS, PRODUCE_VERSIONS, Wire, fetch, produce
+from tests.native_log import Logs, records
+from tests.native_wire import Wire, fetch
 
 COMMIT = CommitThread(1)  # one for all tests: what they sync, they wait for
 BATCH = records(2)

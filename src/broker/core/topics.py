@@ -284,10 +284,10 @@ class Topics:
         """Change the store, in the thread that may wait for the disk."""
         return await self._io_thread.run(lambda: self._store.transact(guards, operations))
 
-    async def _open(self, plan: Plan, topic_id: bytes) -> Sequence[Log]:
+    async def _open(self, plan: Plan, topic_id: bytes) -> list[Log]:
         """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""
         return await self._io_thread.run(
-            lambda: self._open_logs(plan.name, topic_id, plan.partitions, plan.config)
+            lambda: list(self._open_logs(plan.name, topic_id, plan.partitions, plan.config))
         )
 
     def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:
