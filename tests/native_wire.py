@@ -153,9 +153,10 @@ class Client:
             return True
 
     def close(self) -> None:
-        """Close this end, and have the broker see it."""
-        self.socket.close()
+        """Close this end as TCP does, first saying so, and have the broker see it."""
+        self.socket.shutdown(socket.SHUT_WR)
         self.wire.run()
+        self.socket.close()
 
     def _receive(self) -> None:
         while True:
@@ -171,11 +172,17 @@ class Client:
 class Wire:
     """A poller, its topics and its connections."""
 
-    def __init__(self, logs: Logs, sessions_max: int = SESSIONS_MAX) -> None:
+    def __init__(
+        self,
+        logs: Logs,
+        *,
+        sessions_max: int = SESSIONS_MAX,
+        session_idle_ms: int = SESSION_IDLE_MS,
+    ) -> None:
         """Serve the logs that `serve` adds."""
         self.logs = logs
         self.table = TopicTable()
-        self.sessions = FetchSessions(sessions_max, SESSION_IDLE_MS, FETCH_BYTES_MAX)
+        self.sessions = FetchSessions(sessions_max, session_idle_ms, FETCH_BYTES_MAX)
         self.poller = Poller(logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []

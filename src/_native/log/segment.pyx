@@ -33,6 +33,7 @@ from broker._native.log.offset_index cimport (
     index_store,
 )
 from broker._native.log.record_batch cimport (
+    ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
     BATCH_SIZE_MAX,
@@ -273,6 +274,26 @@ cdef class Segment:
                 break
             reached = next_end
         return reached
+
+    cdef bint uses_codec(self, int64_t position, int64_t end, int codec) noexcept nogil:
+        """Whether one of the batches in [position, end) is compressed by a codec."""
+        cdef uint8_t headers[HEADERS_PER_READ]
+        cdef int64_t start
+        cdef int32_t length
+        cdef ssize_t size
+        while position < end:
+            size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
+            if size < OFFSET_FIELDS_SIZE:
+                return False   # the read that follows will say why
+            start = position
+            while position < end and position - start <= size - OFFSET_FIELDS_SIZE:
+                if headers[position - start + 22] & ATTRIBUTE_CODEC == codec:
+                    return True
+                length = load_int32(headers + (position - start) + 8)
+                if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
+                    return False
+                position += BATCH_LENGTH_END + length
+        return False
 
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil:
         """Keep where a reader stopped: the next fetch most likely goes on there."""

@@ -51,6 +51,7 @@ cdef class FetchSession:
     cdef int32_t epoch         # that the next request must carry
     cdef int64_t used_ms
     cdef bint by_id
+    cdef bint is_outdated      # knows a partition that has been deleted
     # The request that is being served:
     cdef bint is_full
     cdef int16_t version
@@ -89,6 +90,7 @@ cdef class FetchSessions:
     cdef int32_t sessions_max
     cdef int64_t idle_ms_max
     cdef int32_t bytes_max
+    cdef int32_t wait_ms_max
     cdef int32_t next_id
 
     cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,

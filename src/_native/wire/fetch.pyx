@@ -51,11 +51,17 @@ from broker._native.wire.output_queue cimport (
     queue_reserve,
 )
 
+import os
+
+from broker.model.limits import FETCH_WAIT_MS_MAX
+
 cdef enum:
     VERSION_MIN = 4
     VERSION_SESSION = 7
+    VERSION_ZSTD = 10
     VERSION_TOPIC_ID = 13
     TOPIC_ID_SIZE = 16
+    CODEC_ZSTD = 4
     NODES_MAX = 10_000         # partitions of one request (reliability.md 4.3)
     COPIED_MAX = 16 << 10      # shorter runs are copied behind the head: one send, no sendfile
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
@@ -68,6 +74,7 @@ cdef enum:
     ERROR_SESSION_EPOCH = 71
     ERROR_FENCED_EPOCH = 74
     ERROR_UNKNOWN_EPOCH = 75
+    ERROR_COMPRESSION = 76
     ERROR_UNKNOWN_TOPIC_ID = 100
     ERROR_SESSION_TOPIC_ID = 106
 
@@ -113,7 +120,7 @@ cdef bint name_partition(Wanted* wanted, PyObject* topic, int32_t partition):
 
 
 cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic, Wanted* wanted):
-    cdef int32_t partition = 0, epoch = 0
+    cdef int32_t partition = 0, last_fetched_epoch = -1
     cdef int64_t log_start = 0
     wanted.leader_epoch = -1
     if cursor_int32(cursor, &partition) != READ_DONE:
@@ -122,7 +129,8 @@ cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic, Wan
         return False
     if cursor_int64(cursor, &wanted.offset) != READ_DONE:
         return False
-    if head.api_version >= 12 and cursor_int32(cursor, &epoch) != READ_DONE:
+    if head.api_version >= 12 and (
+            cursor_int32(cursor, &last_fetched_epoch) != READ_DONE or last_fetched_epoch != -1):
         return False
     if head.api_version >= 5 and cursor_int64(cursor, &log_start) != READ_DONE:
         return False
@@ -219,12 +227,16 @@ cdef class FetchSession:
         self.clear()
 
     cdef void clear(self) noexcept:
+        cdef Watch* watch = self.owner.ready_head
+        while watch != NULL:
+            watch.is_ready = False      # all at once: one by one would be a walk for each
+            watch = watch.ready_next
+        self.owner.ready_head = self.owner.ready_tail = NULL
         while self.first != NULL:
             self.drop(self.first)
         free(self.slots)
         self.slots = NULL
         self.slot_count = 0
-        self.owner.ready_head = self.owner.ready_tail = NULL
 
     cdef uint32_t slot_of(self, void* log) noexcept:
         return <uint32_t>((<uint64_t>log * <uint64_t>0x9E3779B97F4A7C15) >> 32) % self.slot_count
@@ -264,7 +276,7 @@ cdef class FetchSession:
         return node
 
     cdef void drop(self, FetchNode* node) noexcept:
-        """Forget a partition. The ready list must not hold it: see `mark`."""
+        """Forget a partition."""
         cdef FetchNode** link
         (<PartitionLog>node.log).unwatch(&node.watch)
         if self.slots != NULL:
@@ -403,6 +415,8 @@ cdef class FetchSession:
         else:
             store_uint32(count_at, topics)
         store_uint32(start, <uint32_t>(queue.bytes - queued_before - 4))
+        if self.is_outdated:
+            self.sessions.end(self)
 
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept:
         # Neighbouring partitions of one topic share its entry.
@@ -414,7 +428,7 @@ cdef class FetchSession:
         cdef uint32_t parts = 0
         cdef int64_t left = self.bytes_max
         cdef bint is_first = True
-        cdef bint has_more
+        cdef PartitionLog log
         self.owner.ready_head = self.owner.ready_tail = NULL
         while watch != NULL:
             node = <FetchNode*>watch
@@ -431,9 +445,12 @@ cdef class FetchSession:
                     parts = 0
                 self.put_partition(queue, node, &left, &is_first)
                 parts += 1
-                # What stays unread must be offered again even if the log does not change.
-                has_more = node.offset < (<PartitionLog>node.log).high_watermark
-                if self.session_id != 0 and has_more:
+                log = <PartitionLog>node.log
+                # A topic of the same name may have come: the session starts anew to find it.
+                self.is_outdated = self.is_outdated or log.is_deleted
+                # What stays unread, or wrong, must be said again even if the log does not change.
+                if self.session_id != 0 and (
+                        node.offset < log.high_watermark or node_error(self, node) != 0):
                     self.mark(node)
         self.end_topic(queue, count_at, parts)
         return topics
@@ -496,6 +513,11 @@ cdef class FetchSession:
         if error == 0 and (size_max > 0 or is_first[0]):
             error = error_of(self, log.slice(
                 node.offset, size_max if size_max > 0 else 0, is_first[0], &found, &segment))
+        if found.size > 0 and self.version < VERSION_ZSTD and (<Segment>segment).uses_codec(
+                found.position, found.position + found.size, CODEC_ZSTD):
+            error = ERROR_COMPRESSION
+            Py_DECREF(<object>segment)
+            found.size = 0
         at = queue_reserve(queue, PART_SIZE_MAX + (
             <size_t>found.size if found.size <= COPIED_MAX else 0))
         if at == NULL:
@@ -613,7 +635,9 @@ cdef class FetchSessions:
         self.sessions_max = sessions_max
         self.idle_ms_max = idle_ms_max
         self.bytes_max = bytes_max
-        self.next_id = 1
+        self.wait_ms_max = FETCH_WAIT_MS_MAX
+        # Anywhere: a client may still hold the id of a session that another life of the broker gave.
+        self.next_id = 1 + int.from_bytes(os.urandom(4), "big") % 0x7FFFFFFF
 
     def __len__(self):
         return len(self.by_id)
@@ -631,7 +655,7 @@ cdef class FetchSessions:
         session.version = head.api_version
         session.is_flexible = head.is_flexible
         session.is_committed = request.isolation == 1
-        session.wait_ms = request.wait_ms
+        session.wait_ms = min(request.wait_ms, self.wait_ms_max)
         session.bytes_min = request.bytes_min
         session.bytes_max = min(request.bytes_max, self.bytes_max)
         if session.error == 0:
@@ -643,7 +667,7 @@ cdef class FetchSessions:
         cdef FetchSession session = None
         if request.session_id != 0:
             session = <FetchSession>self.by_id.get(request.session_id)
-        if request.epoch > 0:
+        if request.epoch != 0 and request.epoch != -1:
             return self.continued(turn, head, request, session)
         if session is not None:
             self.end(session)

@@ -198,9 +198,10 @@ cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
         waiter.owner = slot
         waiter.place = <uint32_t>(at[0] - slot.data) + 4
         slot.waiting += 1
-    at[0] = put_part(at[0], head, log.partition, 0 if status == LOG_OK else ERROR_KAFKA_STORAGE,
-                     base_offset if status == LOG_OK else -1, log.log_start_offset)
-    return status == LOG_OK
+        at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
+        return True
+    at[0] = put_part(at[0], head, log.partition, ERROR_KAFKA_STORAGE, -1, -1)
+    return False
 
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
@@ -247,6 +248,7 @@ cdef ServeStatus append_silently(RequestHead* head, int32_t part_count) noexcept
 cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* slot) noexcept:
     cdef uint8_t* at = slot.data + 8
     cdef int32_t part = 0, i, _j
+    slot.has_log_start = head.api_version >= 5
     store_uint32(slot.data + 4, head.correlation_id)
     if head.is_flexible:
         at[0] = 0                                    # tags of the response header

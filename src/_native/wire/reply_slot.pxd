@@ -12,6 +12,7 @@ cdef struct ReplySlot:
     void* connection          # borrowed; NULL once the connection is closed
     int32_t waiting           # acknowledgements (or a Python answer) still to come
     bint is_closing           # the connection is closed instead of answered
+    bint has_log_start        # its partitions say where their logs start, 18 bytes behind the error
     uint32_t size
     uint32_t capacity
     uint8_t* data             # `inline_data` or malloc'd

@@ -26,7 +26,7 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     slot.next = NULL
     slot.connection = NULL
     slot.waiting = 0
-    slot.is_closing = False
+    slot.is_closing = slot.has_log_start = False
     slot.size = 0
     slot.data = slot.inline_data
     slot.capacity = SLOT_INLINE_SIZE

@@ -69,6 +69,7 @@ cdef class Connection:
     cdef void watch(self, uint32_t interest)
     cdef void touch(self)
     cdef void close(self, str reason)
+    cdef void drop_replies(self) noexcept
 
 
 cdef class Poller:

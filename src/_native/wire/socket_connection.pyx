@@ -179,14 +179,24 @@ cdef class PendingReply:
         if slot.connection == NULL:
             slot_free(slot)     # the connection has gone meanwhile
             return
+        self.connection.slots_bytes += slot.size
         self.connection.is_busy = False
         self.connection.touch()
         self.poller.turn.request_end()
 
     def __dealloc__(self):
         # Dropped without an answer: the handler failed. The connection cannot go on in order.
-        if self.slot != NULL and self.slot.connection == NULL:
+        cdef Connection connection
+        if self.slot == NULL:
+            return
+        if self.slot.connection == NULL:
             slot_free(self.slot)
+            return
+        connection = <Connection>self.slot.connection
+        self.slot.is_closing = True
+        self.slot.waiting = 0
+        connection.touch()
+        connection.poller.turn.request_end()
 
 
 @cython.final
@@ -201,6 +211,11 @@ cdef class Connection:
         self.interest = EPOLLIN | EPOLLRDHUP
         self.timer.owner = <void*>self
         self.active_ms = clock_ms(CLOCK_MONOTONIC)
+
+    def __dealloc__(self):
+        # Closed long ago, unless the poller itself was dropped.
+        self.drop_replies()
+        free(self.partial)
 
     def __repr__(self):
         return f"<Connection {self.fd} from {self.peer_host}>"
@@ -500,7 +515,6 @@ cdef class Connection:
 
     cdef void close(self, str reason):
         """Close the socket and let go of everything owed on it."""
-        cdef ReplySlot* slot
         if self.is_closed:
             return
         self.is_closed = True
@@ -510,6 +524,13 @@ cdef class Connection:
         if self.parked is not None:
             self.parked.unpark()
             self.parked = None
+        self.drop_replies()
+        self.drop_partial()
+        if self.poller.on_close is not None:
+            self.poller.on_close(self, reason)
+
+    cdef void drop_replies(self) noexcept:
+        cdef ReplySlot* slot
         while self.slots_head != NULL:
             slot = self.slots_head
             self.slots_head = slot.next
@@ -518,9 +539,6 @@ cdef class Connection:
                 slot_free(slot)     # else by the last of those it waits for
         self.slots_tail = NULL
         queue_free(&self.output)
-        self.drop_partial()
-        if self.poller.on_close is not None:
-            self.poller.on_close(self, reason)
 
     def abort(self, str reason):
         """Close the connection from outside, with the reason that the log line gives."""
@@ -687,6 +705,8 @@ cdef class Poller:
             if waiter.status != LOG_OK:
                 store_uint16(slot.data + waiter.place, 56)         # KAFKA_STORAGE_ERROR
                 store_uint64(slot.data + waiter.place + 2, -1)     # no base offset
+                if slot.has_log_start:
+                    store_uint64(slot.data + waiter.place + 18, -1)
             slot.waiting -= 1
             if slot.waiting == 0:
                 if slot.connection == NULL:

@@ -93,7 +93,7 @@ class TopicTable(Protocol):
 
 
 # All partitions of a topic (name, id, how many), or StorageError and none of a new topic's.
-OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], Sequence[Log]]
+OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
 DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
 
 
