@@ -24,11 +24,7 @@ def random_id() -> bytes:
 
 
 def random_uuid() -> str:
-<<<<<<< HEAD
-    """A new id as Kafka ends its member ids with: 128 random bits, written as a UUID is.
-=======
     """A new id as Kafka ends its member ids: 128 random bits, written like a UUID.
->>>>>>> main
 
     The module `uuid` is not worth its import, 5 ms of a start: it asks what platform this is.
     """
