@@ -84,22 +84,12 @@ def cut_to(logs: Logs, size: int) -> bytes:
 
 
 def assert_recovered(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
-<<<<<<< HEAD
-    """Recover, and recover again: both find exactly these batches, in files that end with them."""
-    recover_once(logs, stored, **how)
-    return recover_once(logs, stored, **how)
-
-
-def recover_once(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
-    """Recover: it finds exactly these batches, in files that end with them."""
-=======
     """Recover, and again: both find exactly these batches, and a file that ends with them."""
     _recover_once(logs, stored, **how)
     return _recover_once(logs, stored, **how)
 
 
 def _recover_once(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
->>>>>>> main
     log, behind = logs.recover(segment_bytes_max=3 * len(BATCH), **how)
     assert behind == []
     assert content(log) == stored

@@ -10,10 +10,6 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
-<<<<<<< HEAD
-from tests.native_log import Logs, records
-from tests.native_wire import Wire, fetch
-=======
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import schema
 from tests.native_log import Logs, appended, batches, placed, records
@@ -32,7 +28,6 @@ from tests.native_wire import (
     request,
     response,
 )
->>>>>>> main
 
 COMMIT = CommitThread(1)  # one for all tests: what they sync, they wait for
 BATCH = records(2)
