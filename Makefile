@@ -55,7 +55,7 @@ check: $(VENV)/.check $(VENV)/.built
 	ruff check
 	ruff format --check
 	cython-lint src/_native
-	PYTHONPATH=src lint-imports --verbose
+	PYTHONPATH=src lint-imports
 	mypy
 	mypy tests benchmarks
 	python -m mypy.stubtest broker._native --mypy-config-file pyproject.toml

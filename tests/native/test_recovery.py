@@ -524,3 +524,32 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
 
     assert log.segment_base_offsets == [0]
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()
+
+
+# ---- what recovery leaves for later ------------------------------------------------------------
+
+
+def test_under_os_recovery_claims_no_more_than_was_durable_before(
+    logs: Logs, recording: None
+) -> None:
+    crashed(logs, 9)
+    before = len(file_ops.recorded())
+
+    log, _ = logs.recover(recovery_point=4, is_group_commit=False)
+
+    assert (log.durable_end, log.high_watermark) == (4, log.log_end_offset)
+    assert not [op for op, *_ in file_ops.recorded()[before:] if op == "sync_data"]
+
+
+def test_under_os_the_first_append_has_the_recovered_files_synced(
+    logs: Logs, recording: None
+) -> None:
+    crashed(logs, 9)
+    log, _ = logs.recover(is_group_commit=False, segment_bytes_max=100 * len(BATCH))
+    appended(log, BATCH)
+    before = len(file_ops.recorded())
+
+    logs.sync(log)
+
+    synced = {Path(path).name for op, path, *_ in file_ops.recorded()[before:] if op == "sync_data"}
+    assert synced == {f"{base:020}.log" for base in log.segment_base_offsets}

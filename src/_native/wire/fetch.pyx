@@ -638,7 +638,7 @@ cdef class FetchSessions:
         self.idle_ms_max = idle_ms_max
         self.bytes_max = bytes_max
         self.wait_ms_max = FETCH_WAIT_MS_MAX
-        # Anywhere: a client may still hold the id of a session of another life of the broker.
+        # Anywhere: a client may still hold the id of a session of the last life.
         self.next_id = 1 + int.from_bytes(os.urandom(4), "big") % 0x7FFFFFFF
 
     def __len__(self):

@@ -287,7 +287,7 @@ class Topics:
     async def _open(self, plan: Plan, topic_id: bytes) -> list[Log]:
         """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""
         return await self._io_thread.run(
-            lambda: self._open_logs(plan.name, topic_id, plan.partitions, plan.config)
+            lambda: list(self._open_logs(plan.name, topic_id, plan.partitions, plan.config))
         )
 
     def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:
