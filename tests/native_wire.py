@@ -89,11 +89,13 @@ def fetch(
 class Client:
     """The far end of a connection."""
 
-    def __init__(self, wire: "Wire", near: socket.socket, far: socket.socket) -> None:
+    def __init__(
+        self, wire: "Wire", near: socket.socket, far: socket.socket, session: object
+    ) -> None:
         """Speak through `near` and listen to it."""
         self.wire = wire
         self.socket = near
-        self.connection: Connection = wire.poller.add(far.detach(), "here", None)
+        self.connection: Connection = wire.poller.add(far.detach(), "here", session)
         self._received = bytearray()
 
     def send(self, data: bytes) -> None:
@@ -192,10 +194,11 @@ class Wire:
         self.closed: list[str] = []
         self.clients: list[Client] = []
         self._wants_turn = False
+        self._poll = select.poll()
+        self._poll.register(self.poller.epoll_fd, select.POLLIN)
+        self.rows = [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)]
         self.poller.serve_with(
-            [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)],
-            self.slow.extend,
-            lambda _, reason: self.closed.append(reason),
+            self.rows, self.slow.extend, lambda _, reason: self.closed.append(reason)
         )
         logs.turn.schedule = self._schedule
 
@@ -214,18 +217,18 @@ class Wire:
         assert log
         return log
 
-    def connect(self) -> Client:
+    def connect(self, session: object = None) -> Client:
         """Open a connection."""
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        self.clients.append(Client(self, near, far))
+        self.clients.append(Client(self, near, far, session))
         return self.clients[-1]
 
     @property
     def is_ready(self) -> bool:
         """Whether the event loop would call the poller now."""
-        return bool(select.select([self.poller.epoll_fd], [], [], 0)[0])
+        return bool(self._poll.poll(0))
 
     def run(self) -> None:
         """Play the event loop until nothing is left to do."""
@@ -242,7 +245,7 @@ class Wire:
         self.run()
         while not is_reached():
             assert time.monotonic() < deadline, "it did not come in time"
-            select.select([self.poller.epoll_fd], [], [], WAIT_MS / 1000)
+            self._poll.poll(WAIT_MS)
             self.run()
 
     def close(self) -> None:
@@ -251,7 +254,15 @@ class Wire:
         self.poller.end()
         for client in self.clients:
             client.socket.close()
+        # No descriptor shall wait for the garbage collector.
+        self.clients.clear()
+        self.poller.serve_with([], _ignore, _ignore)
+        self.logs.turn.events.clear()
         self.logs.turn.schedule = None
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 def api_row(key: int) -> tuple[int, int, int, int]:

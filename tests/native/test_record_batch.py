@@ -128,7 +128,7 @@ def test_with_log_append_time_every_record_has_the_largest_time() -> None:
 
 
 def test_a_compressed_batch_is_handed_to_the_decompressor() -> None:
-    plain: list[tuple[bytes, bytes, list[tuple[bytes, bytes]]]] = [(b"key", b"value" * 100, [])]
+    plain: list[tuple[bytes, bytes, oracle.Headers]] = [(b"key", b"value" * 100, [])]
     batch = build(plain, TIMESTAMP, codec=3, compress=lambda data: data[::-1])
 
     def decompress(codec: int, payload: bytes) -> bytes:

@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.partition_log cimport PartitionLog
 
@@ -10,6 +10,7 @@ cdef class TopicEntry:
     cdef bytes name_bytes
     cdef readonly bytes topic_id
     cdef readonly list logs              # of PartitionLog, by partition; None where not led here
+    cdef uint64_t request_mark           # the last produce request that named it (produce.pyx)
 
     cdef PartitionLog log_of(self, int32_t partition)
 

@@ -151,8 +151,10 @@ cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
         if not read_topic(cursor, head, topics, &topic) or not read_count(
                 cursor, head.is_flexible, &count):
             return False
-        if count > NODES_MAX - request.wanted:
+        if count < 1 or count > NODES_MAX - request.wanted:
             return False
+        if request.wanted > 0 and topic == named[request.wanted - 1].topic:
+            return False  # twice in a row: the reply would make one of them
         for _j in range(count):
             if not read_partition(cursor, head, topic, &named[request.wanted]):
                 return False
@@ -549,12 +551,12 @@ cdef class FetchSession:
         if self.version >= 5:
             store_uint64(at, log.log_start_offset if error == 0 else -1)
             at += 8
-        # Aborted transactions: null for read_uncommitted, none so far for read_committed.
+        # Aborted transactions: none so far for read_committed, else null.
         if self.is_flexible:
-            at[0] = 1 if self.is_committed else 0
+            at[0] = 1 if self.is_committed and error == 0 else 0
             at += 1
         else:
-            store_uint32(at, 0 if self.is_committed else -1)
+            store_uint32(at, 0 if self.is_committed and error == 0 else -1)
             at += 4
         if self.version >= 11:
             store_uint32(at, -1)                                          # preferred replica

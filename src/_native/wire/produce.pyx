@@ -111,9 +111,12 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Topic
                 topic.name == NULL):
             return False
         entry = topics.find_name(topic.name, <size_t>topic.name_size)
-    if entry is None or not read_count(cursor, head.is_flexible, &count):
+    if entry is None or entry.request_mark == request_mark:
+        return False  # not known, or named twice
+    entry.request_mark = request_mark
+    if not read_count(cursor, head.is_flexible, &count):
         return False
-    if count < 0 or count > PARTS_MAX - part_count[0]:
+    if count < 1 or count > PARTS_MAX - part_count[0]:
         return False
     topic.part_count = count
     for _i in range(count):

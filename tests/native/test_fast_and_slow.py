@@ -1,0 +1,311 @@
+"""The native paths and the Python handlers are one: the same answers, byte for byte, and logs.
+
+Every request goes to two brokers in this process. In one the native paths serve what they can and
+Python the rest, as in production; in the other, whose native topic table is empty, Python serves
+everything. Long polls and sessions are the native path's alone, and not asked for here.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker._native.log.commit import CommitThread
+from broker.core.broker import Broker
+from broker.core.partition import Growth
+from broker.core.session import Session
+from broker.core.topics import Topic
+from broker.model.clock import SystemClock
+from broker.model.config import load
+from broker.model.topic_config import TopicConfig
+from broker.protocols.kafka import PROTOCOL
+from broker.server.requests import Requests
+from tests.native_log import TOPIC_ID, Logs, records
+from tests.native_wire import (
+    FETCH,
+    FETCH_VERSIONS,
+    HEAD,
+    PRODUCE,
+    PRODUCE_VERSIONS,
+    Client,
+    Fields,
+    Wire,
+    request,
+    response,
+)
+
+COMMIT = CommitThread(1)  # for logs that never sync
+PARTITIONS = 2  # a request may name a third
+EPOCH = 2  # of partition 1
+HOUR_MS = 3600 * 1000
+NOW_MS = SystemClock().wall_ms()
+CONFIG = TopicConfig({"max.message.bytes": "400"}, load())
+FLEXIBLE_FETCH = 12
+OTHER_ID = b"another id of 16"
+
+
+class OneTopic:
+    """A topic, and none besides: what the handlers ask of `Topics`."""
+
+    def __init__(self, topic: Topic) -> None:
+        """Know this one."""
+        self.topic = topic
+
+    def get(self, name: str) -> Topic | None:
+        """Return the topic of a name."""
+        return self.topic if name == self.topic.name else None
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """Return the topic of an id."""
+        return self.topic if topic_id == self.topic.topic_id else None
+
+
+class Served:
+    """A broker of one topic, and a connection to it that is renewed when it closes."""
+
+    def __init__(self, path: Path, *, is_fast: bool) -> None:
+        """Make the logs; only the fast one's are known to the native paths."""
+        path.mkdir()
+        self.logs = Logs(path, COMMIT)
+        self.partitions = [
+            self.logs.create(
+                number,
+                is_group_commit=False,
+                batch_bytes_max=CONFIG.integer("max.message.bytes"),
+                behind_ms_max=CONFIG.integer("message.timestamp.before.max.ms"),
+                ahead_ms_max=CONFIG.integer("message.timestamp.after.max.ms"),
+            )
+            for number in range(PARTITIONS)
+        ]
+        self.partitions[1].start_epoch(EPOCH)
+        self.wire = Wire(self.logs)
+        if is_fast:
+            self.wire.serve(*self.partitions)
+        self.loop = asyncio.new_event_loop()
+        requests = Requests(self.loop, PROTOCOL)
+        self.handed_over = 0
+        self.wire.poller.serve_with(self.wire.rows, self._count(requests.dispatch), requests.closed)
+        self.client = self._connect()
+
+    def _count(self, dispatch: Any) -> Any:
+        def counted(pending: list[Any]) -> None:
+            self.handed_over += len(pending)
+            dispatch(pending)
+
+        return counted
+
+    def _connect(self) -> Client:
+        topic = Topic("topic", TOPIC_ID, CONFIG, list(self.partitions))
+        broker = Broker(
+            config=load(),
+            clock=SystemClock(),
+            cluster_id="cluster",
+            io_thread=None,  # type: ignore[arg-type]
+            topics=OneTopic(topic),  # type: ignore[arg-type]
+            growth=Growth(),
+            groups=None,  # type: ignore[arg-type]
+            producer_ids=None,  # type: ignore[arg-type]
+        )
+        return self.wire.connect(Session(broker, "here", "there", 9092))
+
+    def ask(self, data: bytes) -> bytes | None:
+        """Return the response, b"" when there is none, or None when the connection was closed."""
+        # Every request is followed by one that is always answered: so silence has an end.
+        self.client.send(data)
+        self.client.send(request(PRODUCE, 3, {"acks": 1, "topic_data": []}, correlation_id=-1))
+        frames: list[bytes] = []
+        while not frames or frames[-1][4:8] != b"\xff" * 4:
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+            self.wire.run()
+            frames += self.client.frames()
+            if self.client.is_closed:
+                self.client.socket.close()
+                self.client = self._connect()
+                return None
+        return b"".join(frames[:-1])
+
+    def state(self) -> list[Any]:
+        """Return what the logs have."""
+        ends = [(log.log_end_offset, log.high_watermark) for log in self.partitions]
+        producers = [log.producer_count for log in self.partitions]
+        return [ends, producers, *(log.read(0, 1 << 20) for log in self.partitions)]
+
+    def close(self) -> None:
+        """Close everything."""
+        self.wire.close()
+        self.loop.close()
+
+
+@contextmanager
+def two(path: Path) -> Iterator[tuple[Served, Served]]:
+    """Lend the fast one and the slow one."""
+    served = Served(path / "fast", is_fast=True), Served(path / "slow", is_fast=False)
+    try:
+        yield served
+    finally:
+        for each in served:
+            each.close()
+
+
+# ---- requests ---------------------------------------------------------------------------------
+
+FAR = [-(2**63), -2, -1, 0, NOW_MS, NOW_MS + 2 * HOUR_MS, NOW_MS - 2 * HOUR_MS, 2**63 - 1]
+
+
+@st.composite
+def batch(draw: st.DrawFn) -> bytes | None:
+    """Return what a client may send for a partition, mostly a sound batch."""
+    kind = draw(st.integers(0, 19))
+    if kind < 8:
+        data = records(draw(st.integers(1, 3)), timestamp=NOW_MS)
+    elif kind < 14:
+        data = records(
+            draw(st.integers(1, 2)),
+            timestamp=NOW_MS,
+            producer_id=draw(st.integers(0, 1)),
+            producer_epoch=draw(st.integers(0, 1)),
+            base_sequence=draw(st.integers(0, 3)),
+        )
+    elif kind < 16:
+        data = records(timestamp=draw(st.sampled_from(FAR)))
+    else:
+        return draw(ODD)
+    return data
+
+
+SOUND = records(timestamp=NOW_MS)
+ODD = st.sampled_from(
+    [
+        None,
+        b"",
+        SOUND[:-1],
+        SOUND[:30],
+        SOUND + SOUND,
+        SOUND[:-1] + b"\1",
+        SOUND[:16] + b"\1" + SOUND[17:],
+        records(0, timestamp=NOW_MS),
+        records(timestamp=NOW_MS, codec=1),
+        records(timestamp=NOW_MS, codec=4),
+        records(timestamp=NOW_MS, codec=5),
+        records(timestamp=NOW_MS, is_control=True),
+        records(timestamp=NOW_MS, is_transactional=True, producer_id=1),
+        records(timestamp=NOW_MS, producer_id=1),
+        records(timestamp=NOW_MS, size=330),
+    ]
+)
+
+
+def topic(draw: st.DrawFn, name_field: str) -> Fields:
+    """Return a topic's name and id, mostly the known one's."""
+    if draw(st.integers(0, 9)):
+        return {name_field: "topic", "topic_id": TOPIC_ID}
+    other = draw(st.sampled_from(["other", "no/topic", ""]))
+    return {name_field: other, "topic_id": draw(st.sampled_from([OTHER_ID, bytes(16)]))}
+
+
+@st.composite
+def produce(draw: st.DrawFn) -> bytes:
+    """Return a Produce request."""
+    topics = [
+        {
+            **topic(draw, "name"),
+            "partition_data": [
+                {"index": index, "records": draw(batch())}
+                for index in draw(st.lists(st.integers(-1, PARTITIONS), max_size=3))
+            ],
+        }
+        for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2])))
+    ]
+    body = {
+        "acks": draw(st.sampled_from([-1, 1, -1, 1, 0, 2])),
+        "timeout_ms": 1000,
+        "transactional_id": draw(st.sampled_from([None] * 9 + ["t"])),
+        "topic_data": topics,
+    }
+    return request(PRODUCE, draw(st.sampled_from([0, *PRODUCE_VERSIONS])), body, 5)
+
+
+@st.composite
+def fetch(draw: st.DrawFn) -> bytes:
+    """Return a Fetch request."""
+    sizes = st.sampled_from([0, 1, 80, 200, 1 << 20, -1])
+    topics = [
+        {
+            **topic(draw, "topic"),
+            "partitions": [
+                {
+                    "partition": index,
+                    "current_leader_epoch": draw(st.sampled_from([-1, -1, -1, 0, 1, 2, 3])),
+                    "fetch_offset": draw(st.integers(-1, 12)),
+                    "last_fetched_epoch": draw(st.sampled_from([-1] * 9 + [0])),
+                    "log_start_offset": -1,
+                    "partition_max_bytes": draw(sizes),
+                }
+                for index in draw(st.lists(st.integers(-1, PARTITIONS), max_size=3))
+            ],
+        }
+        for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2])))
+    ]
+    session_id, epoch = draw(st.sampled_from([(0, -1)] * 9 + [(0, 1), (7, 3)]))
+    body = {
+        "replica_id": draw(st.sampled_from([-1] * 9 + [1])),
+        "max_wait_ms": 0,
+        "min_bytes": draw(st.integers(0, 200)),
+        "max_bytes": draw(sizes),
+        "isolation_level": draw(st.integers(0, 1)),
+        "session_id": session_id,
+        "session_epoch": epoch,
+        "topics": topics,
+    }
+    return request(FETCH, draw(st.sampled_from(FETCH_VERSIONS)), body, 6)
+
+
+# ---- the same answers -------------------------------------------------------------------------
+
+
+def assert_same(asked: bytes, served: tuple[Served, Served]) -> None:
+    """Ask both, and compare the bytes of their answers."""
+    fast, slow = (each.ask(asked) for each in served)
+    _, key, version, *_ = HEAD.unpack_from(asked)
+    if fast and slow and key == FETCH and version >= FLEXIBLE_FETCH:
+        # The native path reserves the counts' places before it knows them: in longer varints.
+        assert response(key, version, fast) == response(key, version, slow)
+    else:
+        assert fast == slow
+
+
+@given(st.lists(produce() | fetch(), min_size=1, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[bytes]
+) -> None:
+    with two(tmp_path_factory.mktemp("both")) as served:
+        for asked in requests:
+            assert_same(asked, served)
+
+        fast, slow = served
+        assert fast.state() == slow.state()
+
+
+def test_the_usual_requests_are_served_without_python(tmp_path: Path) -> None:
+    data = {"index": 0, "records": SOUND}
+    topics = [{"name": "topic", "topic_id": TOPIC_ID, "partition_data": [data]}]
+    part = {"partition": 0, "fetch_offset": 3, "partition_max_bytes": 100}
+    wanted = [{"topic": "topic", "topic_id": TOPIC_ID, "partitions": [part]}]
+
+    with two(tmp_path) as served:
+        for version in PRODUCE_VERSIONS:
+            assert_same(request(PRODUCE, version, {"acks": -1, "topic_data": topics}), served)
+        for version in FETCH_VERSIONS:
+            body = {"max_bytes": 1000, "session_epoch": -1, "topics": wanted}
+            assert_same(request(FETCH, version, body), served)
+
+        fast, slow = served
+        ends = len(PRODUCE_VERSIONS) + len(FETCH_VERSIONS)  # an empty request follows each
+        assert (fast.handed_over, slow.handed_over) == (ends, 2 * ends)
