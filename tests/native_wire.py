@@ -121,17 +121,21 @@ class Client:
             del self._received[:end]
         return found
 
-    def frame(self) -> bytes:
-        """Return the one frame that must come now, or after syncs."""
+    def wait_frames(self, count: int) -> list[bytes]:
+        """Return as many frames as must come now, or after syncs."""
         found: list[bytes] = []
 
-        def has_come() -> bool:
+        def has_all() -> bool:
             found.extend(self.frames())
-            return bool(found)
+            return len(found) >= count
 
-        self.wire.run_until(has_come)
-        assert len(found) == 1
-        return found[0]
+        self.wire.run_until(has_all)
+        return found
+
+    def frame(self) -> bytes:
+        """Return the one frame that must come now, or after syncs."""
+        (found,) = self.wait_frames(1)
+        return found
 
     def ask(self, data: bytes) -> Fields:
         """Send one request and return the body of its response."""
@@ -201,6 +205,14 @@ class Wire:
     def serve(self, *logs: PartitionLog | None) -> None:
         """Make the topic known with these logs."""
         self.table.add("topic", TOPIC_ID, list(logs))
+
+    def log(self, partition: int = 0) -> PartitionLog:
+        """Return the log of a partition that is served."""
+        entry = self.table.find("topic")
+        assert entry
+        log = entry.logs[partition]
+        assert log
+        return log
 
     def connect(self) -> Client:
         """Open a connection."""

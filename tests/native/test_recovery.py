@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -83,20 +82,21 @@ def cut_to(logs: Logs, size: int) -> bytes:
     return whole
 
 
-def assert_recovered(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
-    """Recover, and again: both find exactly these batches, and a file that ends with them."""
-    _recover_once(logs, stored, **how)
-    return _recover_once(logs, stored, **how)
-
-
-def _recover_once(logs: Logs, stored: list[bytes], **how: Any) -> PartitionLog:
-    log, behind = logs.recover(segment_bytes_max=3 * len(BATCH), **how)
+def recovered(logs: Logs, stored: list[bytes]) -> PartitionLog:
+    """Recover: what is found are exactly these batches, and files that end with them."""
+    log, behind = logs.recover()
     assert behind == []
     assert content(log) == stored
     assert log.log_end_offset == log.durable_end == 2 * len(stored)
     sizes = [file.stat().st_size for file in logs.folder().glob("*.log")]
     assert sum(sizes) == sum(map(len, stored))
     return log
+
+
+def assert_recovered(logs: Logs, stored: list[bytes]) -> None:
+    """Recover, and recover again: the second time finds the same."""
+    recovered(logs, stored)
+    recovered(logs, stored)
 
 
 # ---- a clean stop -----------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_index_files_are_made_again(logs: Logs, damage: str) -> None:
         if damage != "missing":
             file.write_bytes({"empty": b"", "zeros": bytes(48), "garbage": b"\x11" * 480}[damage])
 
-    log = assert_recovered(logs, stored)
+    log = recovered(logs, stored)
 
     assert [log.read(offset, 1) for offset in range(12)] == [stored[at // 2] for at in range(12)]
     assert log.find_timestamp(NOW_MS) == (0, NOW_MS)
@@ -524,3 +524,32 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
 
     assert log.segment_base_offsets == [0]
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()
+
+
+# ---- what recovery leaves for later ------------------------------------------------------------
+
+
+def test_under_os_recovery_claims_no_more_than_was_durable_before(
+    logs: Logs, recording: None
+) -> None:
+    crashed(logs, 9)
+    before = len(file_ops.recorded())
+
+    log, _ = logs.recover(recovery_point=4, is_group_commit=False)
+
+    assert (log.durable_end, log.high_watermark) == (4, log.log_end_offset)
+    assert not [op for op, *_ in file_ops.recorded()[before:] if op == "sync_data"]
+
+
+def test_under_os_the_first_append_has_the_recovered_files_synced(
+    logs: Logs, recording: None
+) -> None:
+    crashed(logs, 9)
+    log, _ = logs.recover(is_group_commit=False, segment_bytes_max=100 * len(BATCH))
+    appended(log, BATCH)
+    before = len(file_ops.recorded())
+
+    logs.sync(log)
+
+    synced = {Path(path).name for op, path, *_ in file_ops.recorded()[before:] if op == "sync_data"}
+    assert synced == {f"{base:020}.log" for base in log.segment_base_offsets}

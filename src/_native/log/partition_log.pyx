@@ -204,9 +204,12 @@ cdef class PartitionLog:
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept:
         """Whether a batch's timestamps are as near to now as the topic asks (KIP-937)."""
-        return info.base_timestamp == -1 or (
-            self.turn.now_ms - info.base_timestamp <= self.behind_ms_max
-            and info.max_timestamp - self.turn.now_ms <= self.ahead_ms_max)
+        cdef int64_t now_ms = self.turn.now_ms
+        if info.base_timestamp == -1:
+            return True
+        # The client's numbers may be any: nothing is computed that could overflow.
+        return info.base_timestamp >= now_ms - self.behind_ms_max and (
+            info.max_timestamp < now_ms or info.max_timestamp - now_ms <= self.ahead_ms_max)
 
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept:

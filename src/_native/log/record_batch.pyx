@@ -24,7 +24,7 @@ varint key length (-1 null) | key | varint value length | value | varint header 
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.crc32c cimport crc32c_extend
@@ -248,30 +248,46 @@ def iterate(bytes data, decompress=None):
 
 
 cdef list batch_records(bytes payload, BatchInfo info):
-    cdef Cursor cursor
-    cdef int32_t length = 0, offset_delta = 0, header_count = 0, i, _j
-    cdef int64_t timestamp_delta = 0
+    cdef Cursor cursor, record
+    cdef int32_t length = 0, i
     records = []
     cursor.next = <const uint8_t*>PyBytes_AS_STRING(payload)
     cursor.left = PyBytes_GET_SIZE(payload)
     for i in range(info.record_count):
-        if (cursor_varint(&cursor, &length) != READ_DONE or length < 0
-                or cursor_take(&cursor, 1) == NULL
-                or cursor_varlong(&cursor, &timestamp_delta) != READ_DONE
-                or cursor_varint(&cursor, &offset_delta) != READ_DONE):
+        if cursor_varint(&cursor, &length) != READ_DONE or length < 0:
+            raise PeerError(f"batch: record {i} of {info.record_count} has no length")
+        record.next = cursor_take(&cursor, <size_t>length)
+        record.left = <size_t>length
+        if record.next == NULL:
             raise PeerError(f"batch: record {i} of {info.record_count} is cut short")
-        key = read_nullable(&cursor)
-        value = read_nullable(&cursor)
-        if cursor_varint(&cursor, &header_count) != READ_DONE or header_count < 0:
-            raise PeerError(f"batch: record {i} has a header count of {header_count}")
-        headers = []
-        for _j in range(header_count):
-            name = read_nullable(&cursor)
-            headers.append((name, read_nullable(&cursor)))
-        timestamp = info.max_timestamp if info.attributes & ATTRIBUTE_LOG_APPEND_TIME else (
-            info.base_timestamp + timestamp_delta)
-        records.append((info.base_offset + offset_delta, timestamp, key, value, headers))
+        records.append(read_record(&record, &info))
+        if record.left > 0:
+            raise PeerError(f"batch: record {i} is {record.left} bytes longer than its fields")
+    if cursor.left > 0:
+        raise PeerError(f"batch: {cursor.left} bytes after {info.record_count} records")
     return records
+
+
+cdef tuple read_record(Cursor* record, BatchInfo* info):
+    cdef int32_t offset_delta = 0, header_count = 0, _i
+    cdef int64_t timestamp_delta = 0, timestamp
+    if (cursor_take(record, 1) == NULL
+            or cursor_varlong(record, &timestamp_delta) != READ_DONE
+            or cursor_varint(record, &offset_delta) != READ_DONE):
+        raise PeerError("batch: a record is shorter than its fields")
+    key = read_nullable(record)
+    value = read_nullable(record)
+    if cursor_varint(record, &header_count) != READ_DONE or header_count < 0:
+        raise PeerError(f"batch: a record has a header count of {header_count}")
+    headers = []
+    for _i in range(header_count):
+        name = read_nullable(record)
+        headers.append((name, read_nullable(record)))
+    timestamp = info.max_timestamp
+    if not info.attributes & ATTRIBUTE_LOG_APPEND_TIME:
+        # Both are a client's: the sum may wrap, as Java's does.
+        timestamp = <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>timestamp_delta)
+    return info.base_offset + offset_delta, timestamp, key, value, headers
 
 
 cdef object read_nullable(Cursor* cursor):

@@ -17,7 +17,12 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport strerror
 
 from broker._native.kernel.cursor cimport Cursor, load_int32
-from broker._native.kernel.file_ops cimport file_pread, file_sync_data, file_sync_folder
+from broker._native.kernel.file_ops cimport (
+    file_pread,
+    file_sync_data,
+    file_sync_folder,
+    file_truncate,
+)
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.producer_state cimport producers_free, producers_restore
 from broker._native.log.record_batch cimport (
@@ -201,6 +206,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef Scan scan
     cdef Py_ssize_t first, i
     cdef list behind = []
+    cdef list read = []
     if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         snapshot_offset = 0
     log.epochs = list(epochs)
@@ -224,18 +230,25 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             break
         scan_segment(log, segment, &scan, snapshot_offset, chunk)
         if segment.size < segment.reserved:
-            must(segment.cut(segment.size), log, "cannot cut a segment")
-        else:
-            # What the page cache shows after a kill may not be on the disk yet, and from here on it
-            # counts as durable.
+            must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
+            segment.reserved = segment.size
+        if log.is_group_commit:
+            # What the page cache shows after a kill may not be on the disk, and what can be read
+            # here counts as durable. (Under `os` it need not be: the next sync sees to it.)
             must(file_sync_data(segment.fd), log, "cannot sync a segment")
         segment.finish_index()
-        segment.close()
+        read.append(segment)
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
     if scan.next_offset < snapshot_offset:
         producers_free(&log.producers)   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
+    if log.is_group_commit:
+        for segment in read:
+            segment.close()
+    else:
+        log.durable_end = min(recovery_point, log.log_end_offset)
+        log.unsealed = read[:-1]
     return behind
 
 
@@ -249,6 +262,8 @@ def close(PartitionLog log):
     cdef int status
     if log.is_offline:
         return -1
+    if log.active.fd < 0 and log.durable_end == log.log_end_offset and not log.unsealed:
+        return log.log_end_offset   # not touched in this life
     must(log.active.open(False), log, "cannot open a segment")
     status = log.write_staged()
     if status < 0:

@@ -1,0 +1,297 @@
+"""Record batches: built, read and checked as the plain oracle does it."""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker._native.log.record_batch import build, header, iterate, validate
+from broker.model.errors import PeerError
+from tests.oracles import record_batch_oracle as oracle
+from tests.oracles.record_batch_oracle import HEADER, Header, Record
+
+TIMESTAMP = 1_700_000_000_000
+RECORDS = [Record(0, 0, b"key", b"value", [(b"name", b"content")]), Record(5, 1, None, None, [])]
+SOUND = Header(
+    base_offset=77,
+    leader_epoch=3,
+    last_offset_delta=1,
+    base_timestamp=TIMESTAMP,
+    max_timestamp=TIMESTAMP + 5,
+    record_count=2,
+)
+UINT32 = st.integers(0, 2**32 - 1)
+INT8, INT16, INT32, INT64 = (
+    st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
+)
+FIELDS = dict(
+    zip(
+        [field.name for field in fields(Header)],
+        [INT64, INT32, INT32, INT8, UINT32, INT16, INT32, INT64, INT64, INT64, INT16, INT32, INT32],
+        strict=True,
+    )
+)
+
+contents = st.none() | st.binary(max_size=20) | st.binary(min_size=127, max_size=130)
+headers = st.lists(st.tuples(st.binary(max_size=8), contents), max_size=3)
+records = st.tuples(contents, contents, headers)
+wire_records = st.builds(Record, INT64, INT32, contents, contents, headers)
+
+
+def encode(parts: Iterable[Record]) -> bytes:
+    """Return the records of a batch."""
+    return b"".join(record.encode() for record in parts)
+
+
+BATCH = SOUND.encode(encode(RECORDS))
+
+
+# ---- build and iterate ------------------------------------------------------------------------
+
+
+@given(st.lists(records, min_size=1, max_size=5), INT64, INT64, INT16, INT32)
+@settings(max_examples=100, deadline=None)
+def test_what_is_built_is_what_the_oracle_builds(
+    given_records: list[tuple[bytes | None, bytes | None, oracle.Headers]],
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> None:
+    batch = build(
+        given_records,
+        timestamp,
+        base_offset=5,
+        leader_epoch=2,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+    parts = [Record(0, place, *record) for place, record in enumerate(given_records)]
+    expected = Header(
+        base_offset=5,
+        leader_epoch=2,
+        last_offset_delta=len(parts) - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(parts),
+    )
+    assert batch == expected.encode(encode(parts))
+
+
+@given(st.lists(st.lists(records, min_size=1, max_size=4), max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_iterating_returns_every_record_of_every_batch(
+    batches: list[list[tuple[bytes | None, bytes | None, oracle.Headers]]],
+) -> None:
+    data = b"".join(
+        build(each, TIMESTAMP + place, base_offset=100 * place)
+        for place, each in enumerate(batches)
+    )
+
+    assert list(iterate(data)) == [
+        (100 * place + delta, TIMESTAMP + place, *record)
+        for place, each in enumerate(batches)
+        for delta, record in enumerate(each)
+    ]
+
+
+@given(st.lists(wire_records, max_size=4), INT64)
+@settings(max_examples=100, deadline=None)
+def test_times_and_offsets_are_relative_to_the_headers(
+    parts: list[Record], base_timestamp: int
+) -> None:
+    sound = replace(
+        SOUND, base_offset=2**40, base_timestamp=base_timestamp, record_count=len(parts)
+    )
+
+    found = list(iterate(sound.encode(encode(parts))))
+
+    assert [offset - 2**40 for offset, *_ in found] == [part.offset_delta for part in parts]
+    assert [(timestamp - base_timestamp) % 2**64 for _, timestamp, *_ in found] == [
+        part.timestamp_delta % 2**64 for part in parts
+    ]
+    assert [each[2:] for each in found] == [tuple(part[2:]) for part in parts]
+
+
+def test_with_log_append_time_every_record_has_the_largest_time() -> None:
+    batch = replace(SOUND, attributes=8, max_timestamp=42).encode(encode(RECORDS))
+
+    assert [record[1] for record in iterate(batch)] == [42, 42]
+
+
+def test_a_compressed_batch_is_handed_to_the_decompressor() -> None:
+    plain: list[tuple[bytes, bytes, list[tuple[bytes, bytes]]]] = [(b"key", b"value" * 100, [])]
+    batch = build(plain, TIMESTAMP, codec=3, compress=lambda data: data[::-1])
+
+    def decompress(codec: int, payload: bytes) -> bytes:
+        assert codec == 3
+        return payload[::-1]
+
+    assert list(iterate(batch, decompress)) == [(0, TIMESTAMP, *plain[0])]
+    with pytest.raises(PeerError, match="decompressor"):
+        list(iterate(batch))
+
+
+def test_the_flags_of_a_marker_are_set() -> None:
+    assert header(build(RECORDS_OF_A_MARKER, 0, is_control=True))["attributes"] == 0x20
+    assert header(build(RECORDS_OF_A_MARKER, 0, is_transactional=True))["attributes"] == 0x10
+
+
+RECORDS_OF_A_MARKER: list[tuple[bytes, bytes, oracle.Headers]] = [(b"\0\0\0\1", b"\0\0", [])]
+
+
+# ---- the header -------------------------------------------------------------------------------
+
+
+@given(st.fixed_dictionaries({name: FIELDS[name] for name in FIELDS if name != "length"}))
+@settings(max_examples=100, deadline=None)
+def test_every_field_of_a_header_is_read(values: dict[str, int]) -> None:
+    data = Header(**{**values, "magic": 2}).encode(b"payload")
+
+    found = dict(header(b"before" + data, 6))
+
+    assert found.pop("size") == len(data)
+    assert found == {**values, "magic": 2}
+
+
+@pytest.mark.parametrize("position", [-1, len(BATCH) + 1, 2**40])
+def test_a_position_outside_of_the_bytes_is_refused(position: int) -> None:
+    with pytest.raises(PeerError):
+        header(BATCH, position)
+
+
+def test_a_header_is_only_read_of_a_whole_batch() -> None:
+    for size in range(len(BATCH)):
+        with pytest.raises(PeerError):
+            header(BATCH[:size])
+
+
+# ---- what a client may send -------------------------------------------------------------------
+
+
+def test_a_sound_batch_is_valid() -> None:
+    assert validate(BATCH) is None
+    assert oracle.what_is_wrong(BATCH) is None
+
+
+@given(st.sampled_from(sorted(FIELDS)), st.data())
+@settings(max_examples=400, deadline=None)
+def test_a_batch_with_any_one_field_changed_is_judged_as_the_oracle_does(
+    name: str, data: st.DataObject
+) -> None:
+    small = st.integers(0, 70)
+    value = data.draw(FIELDS[name] | small if name != "crc" else FIELDS[name])
+    batch = replace(SOUND, **{name: value}).encode(encode(RECORDS))
+
+    assert validate(batch) == oracle.what_is_wrong(batch)
+
+
+@given(st.dictionaries(st.sampled_from(["attributes", "producer_id", "producer_epoch",
+                                        "base_sequence", "record_count", "last_offset_delta"]),
+                       st.integers(-2, 9)),
+       st.lists(wire_records, max_size=3) | st.binary(max_size=12))  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_any_mixture_is_judged_as_the_oracle_does(
+    values: dict[str, int], payload: list[Record] | bytes
+) -> None:
+    content = payload if isinstance(payload, bytes) else encode(payload)
+    count = 1 if isinstance(payload, bytes) else len(payload)
+    sound = replace(SOUND, record_count=count, last_offset_delta=count - 1)
+    batch = replace(sound, **values).encode(content)
+
+    assert validate(batch) == oracle.what_is_wrong(batch)
+
+
+def test_a_batch_cut_at_any_length_is_refused() -> None:
+    for size in range(1, len(BATCH)):
+        assert validate(BATCH[:size]) == "a batch cut short"
+    assert validate(b"") == "no batch"
+
+
+def test_anything_behind_a_batch_is_refused() -> None:
+    for tail in (b"\0", BATCH, bytes(100)):
+        assert validate(BATCH + tail) == "bytes after the batch"
+
+
+def test_a_changed_bit_anywhere_under_the_crc_is_found() -> None:
+    for place in range(17, len(BATCH)):
+        for bit in range(8):
+            damaged = bytearray(BATCH)
+            damaged[place] ^= 1 << bit
+            assert validate(bytes(damaged)) == "a CRC that does not fit"
+
+
+@pytest.mark.parametrize("codec", range(8))
+def test_only_codecs_that_exist_are_taken(codec: int) -> None:
+    batch = replace(SOUND, attributes=codec).encode(encode(RECORDS))
+
+    assert (validate(batch) is None) == (codec <= 4)
+
+
+def test_a_control_batch_is_not_for_clients() -> None:
+    batch = replace(SOUND, attributes=0x20).encode(encode(RECORDS))
+
+    assert validate(batch) == "attributes a client may not set"
+
+
+def test_compressed_records_are_not_looked_at() -> None:
+    assert validate(replace(SOUND, attributes=1).encode(b"\xff" * 30)) is None
+
+
+# ---- records that are not what they say -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        encode(RECORDS)[:-1],
+        encode(RECORDS) + b"\0",
+        encode(RECORDS[:1]),
+        oracle.varint(-1),
+        oracle.varint(2**31 - 1),
+        b"\xff" * 5,
+        oracle.varint(7) + RECORDS[1].encode()[1:] + b"\0" + RECORDS[1].encode(),
+        oracle.varint(5) + RECORDS[1].encode()[1:] + RECORDS[1].encode(),
+    ],
+    ids=["none", "short", "long", "one", "negative", "huge", "varint", "padded", "overlapping"],
+)
+def test_records_that_do_not_fit_their_lengths_are_refused(payload: bytes) -> None:
+    batch = SOUND.encode(payload)
+
+    with pytest.raises(PeerError):
+        list(iterate(batch))
+
+
+@given(st.binary(max_size=60), st.integers(0, 4))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_records_or_an_error_of_the_peer(payload: bytes, count: int) -> None:
+    batch = replace(SOUND, record_count=count).encode(payload)
+
+    try:
+        found = list(iterate(batch))
+    except PeerError:
+        return
+    assert len(found) == count
+
+
+def test_a_batch_cut_anywhere_is_an_error_of_the_peer() -> None:
+    for size in range(1, len(BATCH)):
+        with pytest.raises(PeerError):
+            list(iterate(BATCH + BATCH[:size]))
+
+
+@pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 2**30 + 1, 2**31 - 1])
+def test_a_length_that_no_batch_has_is_refused(length: int) -> None:
+    data = BATCH[:8] + struct.pack(">i", length) + BATCH[12:]
+
+    assert validate(data) == "a batch cut short"
+    assert HEADER.size - 12 == 49
