@@ -71,13 +71,14 @@ bench: $(VENV)/.built
 	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
 
-# The native tests on a build that stops at the first bad access or undefined operation.
+# The native tests on a build that stops at the first bad access or undefined operation. What the
+# sanitizers say goes to the terminal: pytest's usual capture would end with the process.
 sanitize: $(VENV)/.test
 	$(INSTALL) --upgrade --target build/sanitized --config-settings=build-dir=build/sanitize \
 		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_SANITIZE=ON .
 	PYTHONPATH=build/sanitized LD_PRELOAD=$$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-		$(BIN)/python -m pytest tests/native $(TEST)
+		$(BIN)/python -m pytest --capture=sys $(or $(TEST),tests/native)
 
 clean:
 	rm -rf build dist $(VENV)

@@ -270,3 +270,38 @@ def api_row(key: int) -> tuple[int, int, int, int]:
     message = schema.request(key)
     flexible = NEVER_FLEXIBLE if message.first_flexible is None else message.first_flexible
     return key, 0, message.versions.stop - 1, flexible
+
+
+def partition(body: Fields, place: int = 0) -> Fields:
+    """Return one partition of a response to a request for one topic."""
+    (topic,) = body["responses"]
+    partitions = topic.get("partitions") or topic.get("partition_responses")
+    return partitions[place]
+
+
+def base_offset(client: Client, data: bytes) -> int:
+    """Send a Produce request; where its batch stands."""
+    answer = partition(client.ask(data))
+    assert answer["error_code"] == 0
+    return int(answer["base_offset"])
+
+
+def session_of(client: Client, *wanted: tuple[int, int], version: int = 11) -> int:
+    """Begin a session; its id."""
+    body = client.ask(fetch(version, *wanted, session_epoch=0))
+    assert body["error_code"] == 0
+    return int(body["session_id"])
+
+
+def incremental(
+    session: int, epoch: int, *wanted: tuple[int, int], forgotten: tuple[int, ...] = ()
+) -> bytes:
+    """Return a fetch within a session."""
+    topics = [{"topic": "topic", "partitions": list(forgotten)}] if forgotten else []
+    return fetch(11, *wanted, session_id=session, session_epoch=epoch, forgotten_topics_data=topics)
+
+
+def changed(body: Fields) -> list[int]:
+    """Return the partitions in a response."""
+    assert body["error_code"] == 0
+    return [each["partition_index"] for topic in body["responses"] for each in topic["partitions"]]

@@ -16,7 +16,7 @@ as Apache Kafka does; produce requests that wait for their sync do not, they are
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from libc.time cimport time_t
@@ -735,9 +735,16 @@ cdef class Poller:
             timer = wheel_due(&self.wheel, self.monotonic_ms)
 
     cdef void arm(self):
+        # A timer that is set for earlier than needed costs one empty turn, so it is only moved up,
+        # and the wheel is searched only when it has gone off.
         cdef itimerspec at
-        cdef int64_t deadline_ms = wheel_next(&self.wheel)
-        if deadline_ms < 0 or (0 <= self.timer_armed_ms <= deadline_ms):
+        cdef int64_t deadline_ms = self.wheel.earliest_ms
+        if self.timer_armed_ms >= 0 and deadline_ms >= self.timer_armed_ms:
+            return
+        if self.timer_armed_ms < 0:
+            deadline_ms = wheel_next(&self.wheel)
+        self.wheel.earliest_ms = INT64_MAX
+        if deadline_ms < 0:
             return
         memset(&at, 0, sizeof(at))
         at.it_value.tv_sec = deadline_ms // 1000

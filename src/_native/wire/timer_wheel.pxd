@@ -13,6 +13,7 @@ cdef struct Timer:
 cdef struct TimerWheel:
     Timer slots[WHEEL_SLOTS]  # heads of circular lists
     int64_t hand_ms           # everything due before this has been handed out
+    int64_t earliest_ms       # deadline set since the owner last looked (and put INT64_MAX here)
     int count
 
 

@@ -4,7 +4,7 @@ A wheel of one-millisecond slots; a timer stands in the slot of its deadline mod
 and is due when the hand passes it at or after its deadline (Varghese and Lauck 1987, scheme 6).
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 
 
 cdef void wheel_init(TimerWheel* wheel, int64_t now_ms) noexcept nogil:
@@ -12,6 +12,7 @@ cdef void wheel_init(TimerWheel* wheel, int64_t now_ms) noexcept nogil:
     for i in range(WHEEL_SLOTS):
         wheel.slots[i].next = wheel.slots[i].previous = &wheel.slots[i]
     wheel.hand_ms = now_ms
+    wheel.earliest_ms = INT64_MAX
     wheel.count = 0
 
 
@@ -28,6 +29,8 @@ cdef void wheel_set(TimerWheel* wheel, Timer* timer, int64_t deadline_ms) noexce
     head.previous.next = timer
     head.previous = timer
     wheel.count += 1
+    if deadline_ms < wheel.earliest_ms:
+        wheel.earliest_ms = deadline_ms
 
 
 cdef void wheel_clear(TimerWheel* wheel, Timer* timer) noexcept nogil:

@@ -1,0 +1,61 @@
+"""A poller over socket pairs, its turns ended by the test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
+from tests.native_log import Logs
+from tests.native_wire import (
+    Client,
+    Wire,
+)
+
+COMMIT = CommitThread(1)  # one for all tests: what they sync, they wait for
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    """One data directory."""
+    return Logs(tmp_path, COMMIT)
+
+
+@pytest.fixture
+def log(logs: Logs) -> PartitionLog:
+    """Partition 0; what is written is visible, without a sync."""
+    return logs.create(is_group_commit=False)
+
+
+@pytest.fixture
+def wire(logs: Logs, log: PartitionLog) -> Iterator[Wire]:
+    """A poller that serves that partition and two like it."""
+    wire = Wire(logs)
+    wire.serve(log, *(logs.create(number, is_group_commit=False) for number in (1, 2)))
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def client(wire: Wire) -> Client:
+    """One connection."""
+    return wire.connect()
+
+
+@pytest.fixture
+def durable(logs: Logs) -> Iterator[Wire]:
+    """A poller whose partition acknowledges what is synced."""
+    wire = Wire(logs)
+    wire.serve(logs.create(3))
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def recording() -> Iterator[None]:
+    """Let a test make file operations fail."""
+    file_ops.start_recording()
+    yield
+    file_ops.stop_recording()

@@ -1,0 +1,323 @@
+"""Native connections: frames in pieces, replies in order, who hangs up when."""
+
+import socket
+
+import pytest
+
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
+from tests.native_log import Logs, appended, batches, records
+from tests.native_wire import (
+    API_VERSIONS,
+    FETCH,
+    FRAME_BYTES_MAX,
+    PRODUCE,
+    Client,
+    Wire,
+    base_offset,
+    changed,
+    fetch,
+    incremental,
+    produce,
+    request,
+    response,
+    session_of,
+)
+
+BATCH = records(2)
+ACKS_BYTES_MAX = 1 << 20  # as in socket_connection.pyx
+LONG_MS = 600_000  # a wait that no test sees the end of
+SHORT_MS = 20
+
+
+def test_a_client_that_goes_while_its_fetch_waits_is_forgotten(
+    client: Client, wire: Wire, log: PartitionLog
+) -> None:
+    client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
+
+    client.close()
+    appended(log, BATCH)
+    wire.run()
+
+    assert wire.closed == ["closed by the peer"]
+
+
+def test_a_client_may_go_in_the_turn_that_wakes_its_fetch(
+    client: Client, wire: Wire, log: PartitionLog
+) -> None:
+    client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
+    appended(log, BATCH)
+    client.socket.close()
+
+    wire.poller()  # the hang-up; the append becomes visible at the end of the same turn
+    wire.run()
+
+    assert wire.closed == ["reset by the peer"]
+
+
+def test_a_deadline_may_pass_in_the_turn_that_wakes_a_fetch(durable: Wire) -> None:
+    log = durable.log()
+    clients = [durable.connect() for _ in range(20)]
+    for client in clients:
+        client.send(fetch(11, (0, 0), max_wait_ms=SHORT_MS))
+    appended(log, BATCH)
+    durable.poller.end()
+
+    for client in clients:
+        assert client.frame()
+
+
+def test_a_client_that_goes_while_acknowledgements_are_pending_is_forgotten(durable: Wire) -> None:
+    client = durable.connect()
+    log = durable.log()
+    client.socket.send(b"".join(produce(9, (0, BATCH)) for _ in range(100)))
+    durable.poller()
+
+    client.close()
+    durable.logs.sync(log)
+    durable.run()
+
+    assert log.durable_end == log.log_end_offset > 0
+    assert durable.closed == ["closed by the peer"]
+
+
+def test_a_session_outlives_the_connection_that_waits_on_it(
+    client: Client, wire: Wire, log: PartitionLog
+) -> None:
+    session = session_of(client, (0, 0))
+    client.send(fetch(11, session_id=session, session_epoch=1, max_wait_ms=LONG_MS))
+    client.close()
+
+    appended(log, BATCH)
+    wire.run()
+
+    assert changed(wire.connect().ask(incremental(session, 2))) == [0]
+
+
+def test_a_session_that_is_ended_from_elsewhere_while_it_waits_is_answered(
+    client: Client, wire: Wire
+) -> None:
+    session = session_of(client, (0, 0))
+    client.send(fetch(11, session_id=session, session_epoch=1, max_wait_ms=2 * SHORT_MS))
+
+    wire.connect().ask(incremental(session, -1, (0, 0)))
+
+    assert changed(response(FETCH, 11, client.frame())[1]) == []
+
+
+def test_the_poller_may_close_with_everything_under_way(logs: Logs) -> None:
+    wire = Wire(logs)
+    log = logs.create(9)
+    wire.serve(log)
+    for _ in range(5):
+        wire.connect().send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
+        wire.connect().send(produce(9, (0, BATCH)))
+        wire.connect().send(request(API_VERSIONS, 0, {}))
+        wire.connect().send(b"\0\0\1")
+
+    wire.close()
+    logs.sync(log)
+    for pending in wire.slow:
+        pending.send(b"")
+
+
+def test_a_poller_may_be_dropped_with_everything_under_way(logs: Logs) -> None:
+    log = logs.create(9)
+    wire = Wire(logs)
+    wire.serve(log)
+    wire.connect().socket.send(produce(9, (0, BATCH)))
+    wire.poller()
+
+    for client in wire.clients:
+        client.socket.close()
+    logs.turn.schedule = None
+    del wire, client
+
+    logs.sync(log)
+    assert log.durable_end == 2
+
+
+@pytest.mark.parametrize("size", [-1, 0, 9, FRAME_BYTES_MAX + 1, 2**31 - 1, -(2**31)])
+def test_a_frame_of_an_impossible_size_closes_the_connection(client: Client, size: int) -> None:
+    client.send(produce(9, (0, BATCH)))
+    client.frames()
+
+    client.send((size & 0xFFFFFFFF).to_bytes(4) + bytes(20))
+
+    assert client.is_closed
+
+
+@pytest.mark.parametrize(
+    "data", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\xff" * 8]
+)
+def test_what_is_no_kafka_is_closed(client: Client, data: bytes) -> None:
+    client.send(data)
+
+    assert client.is_closed
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 0), (127, 0), (PRODUCE, 14), (FETCH, -1)])
+def test_a_key_or_version_that_is_not_served_closes_the_connection(
+    client: Client, key: int, version: int
+) -> None:
+    client.send(produce(9, (0, BATCH)))
+    client.frames()
+    data = bytearray(fetch(11, (0, 0)))
+    data[4:8] = key.to_bytes(2) + version.to_bytes(2, signed=True)
+
+    client.send(bytes(data))
+
+    assert client.is_closed
+
+
+def test_any_version_of_api_versions_is_handed_on(client: Client) -> None:
+    data = bytearray(request(API_VERSIONS, 3, {}))
+    data[6:8] = (99).to_bytes(2)
+
+    client.send(bytes(data))
+
+    (pending,) = client.wire.slow
+    assert pending.api_version == 99
+
+
+def test_a_header_of_too_many_tagged_fields_closes_the_connection(client: Client) -> None:
+    data = produce(9, (0, BATCH))
+    tags = bytes([65]) + b"\x01\x00" * 65
+    data = (len(data) - 4 + len(tags) - 1).to_bytes(4) + data[4:18] + tags + data[19:]
+
+    client.send(data)
+
+    assert client.is_closed
+
+
+def test_unknown_tagged_fields_are_stepped_over(client: Client) -> None:
+    data = produce(9, (0, BATCH))
+    tags = b"\x02\x05\x03abc\x07\x00"
+    data = (len(data) - 4 + len(tags) - 1).to_bytes(4) + data[4:18] + tags + data[19:]
+
+    assert base_offset(client, data) == 0
+
+
+def ask_slowly(client: Client, correlation_id: int = 0) -> None:
+    """Send a request that Python answers."""
+    client.send(request(API_VERSIONS, 0, {}, correlation_id))
+
+
+def test_an_answer_of_any_size_goes_out_whole(client: Client) -> None:
+    for size in (0, 1, 151, 152, 153, 5000, 300_000):
+        ask_slowly(client, size)
+        client.wire.slow.pop().send(b"x" * size)
+
+        frame = client.frame()
+        assert (len(frame), frame[8:]) == (size + 8, b"x" * size)
+
+
+@pytest.mark.parametrize("large_answers", [0, 8])
+def test_a_connection_has_a_bounded_number_of_acknowledgements_pending(
+    logs: Logs, large_answers: int
+) -> None:
+    """Replies that wait for a sync are bounded by their bytes; more requests wait in the socket."""
+    wire = Wire(logs)
+    wire.serve(*(logs.create(10 + number) for number in range(20)))
+    client = wire.connect()
+    for _ in range(large_answers):
+        ask_slowly(client)
+        wire.slow.pop().send(b"x" * 1_000_000)
+        client.frame()
+    unwatched = CommitThread(1)
+    logs.turn.commit = unwatched  # nobody takes what it has finished: nothing becomes durable
+
+    data = produce(9, *((number, BATCH) for number in range(20))) * 100
+    for _ in range(50):
+        try:
+            assert client.socket.send(data) == len(data)  # else the socket is full
+        except (BlockingIOError, AssertionError):
+            break
+        wire.run()
+
+    reply_bytes = 20 * (4 + 2 + 8 + 8 + 8 + 1 + 1 + 1) + 23
+    requests = wire.log().log_end_offset // 2
+    assert requests == ACKS_BYTES_MAX // reply_bytes + 1
+    wire.close()
+
+
+def test_an_answer_of_none_is_no_answer(client: Client) -> None:
+    ask_slowly(client, 1)
+    client.wire.slow.pop().send(None)
+    ask_slowly(client, 2)
+    client.wire.slow.pop().send(b"!")
+
+    assert int.from_bytes(client.frame()[4:8]) == 2
+
+
+def test_a_request_is_answered_once(client: Client) -> None:
+    ask_slowly(client)
+    pending = client.wire.slow.pop()
+    pending.send(b"")
+
+    with pytest.raises(RuntimeError):
+        pending.send(b"")
+    with pytest.raises(RuntimeError):
+        pending.close()
+
+
+def test_a_request_may_be_answered_by_closing(client: Client) -> None:
+    client.send(produce(9, (0, BATCH), correlation_id=1) + request(API_VERSIONS, 0, {}))
+    client.wire.slow.pop().close()
+    client.wire.run()
+
+    assert int.from_bytes(client.frame()[4:8]) == 1
+    assert client.is_closed
+
+
+def test_a_request_that_is_dropped_unanswered_closes_its_connection(client: Client) -> None:
+    ask_slowly(client)
+
+    client.wire.slow.clear()
+    client.wire.run()
+
+    assert client.is_closed
+
+
+def test_an_answer_after_the_end_of_its_connection_goes_nowhere(client: Client) -> None:
+    ask_slowly(client)
+    client.close()
+
+    client.wire.slow.pop().send(b"late")
+    client.wire.run()
+
+    assert client.wire.closed == ["closed by the peer"]
+
+
+def test_the_next_request_waits_for_the_answer_of_the_one_before(client: Client) -> None:
+    client.send(request(API_VERSIONS, 0, {}) * 3 + produce(9, (0, BATCH)))
+
+    for _ in range(3):
+        (pending,) = client.wire.slow
+        client.wire.slow.clear()
+        pending.send(b"")
+        client.wire.run()
+
+    assert len(client.frames()) == 4
+
+
+def test_a_large_frame_that_waits_its_turn_is_served_whole(
+    client: Client, log: PartitionLog
+) -> None:
+    large = records(1, size=200_000)
+    data = request(API_VERSIONS, 0, {}) + produce(9, (0, large)) * 3
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+
+    sent = 0
+    while sent < len(data):
+        try:
+            sent += client.socket.send(data[sent:])
+        except BlockingIOError:
+            break
+        client.wire.run()
+    client.wire.slow.pop().send(b"")
+    client.wire.run()
+    client.send(data[sent:])
+
+    assert len(client.frames()) == 4
+    assert len(batches(log.read(0, 1 << 20))) == 3

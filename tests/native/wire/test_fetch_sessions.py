@@ -1,0 +1,186 @@
+"""Incremental fetch sessions (KIP-227) on the native way of a Fetch."""
+
+import pytest
+
+from broker._native.log.partition_log import PartitionLog
+from tests.native_log import Logs, placed, records
+from tests.native_wire import (
+    FETCH,
+    Client,
+    Wire,
+    base_offset,
+    changed,
+    fetch,
+    incremental,
+    partition,
+    produce,
+    response,
+    session_of,
+)
+
+BATCH = records(2)
+LONG_MS = 600_000  # a wait that no test sees the end of
+
+
+@pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
+def test_epoch_0_begins_a_session_with_a_full_answer(client: Client, version: int) -> None:
+    body = client.ask(fetch(version, (0, 0), (1, 0), session_epoch=0))
+
+    assert body["session_id"] > 0
+    assert changed(body) == [0, 1]
+    assert len(client.wire.sessions) == 1
+
+
+def test_an_incremental_fetch_returns_only_what_has_changed(client: Client) -> None:
+    session = session_of(client, (0, 0), (1, 0), (2, 0))
+
+    assert changed(client.ask(incremental(session, 1))) == []
+    base_offset(client, produce(9, (1, BATCH)))
+    body = client.ask(incremental(session, 2))
+    assert changed(body) == [1]
+    assert partition(body)["records"] == placed(BATCH, 0)
+    assert changed(client.ask(incremental(session, 3, (1, 2)))) == []
+
+
+def test_what_was_not_read_on_is_offered_again(client: Client) -> None:
+    session = session_of(client, (0, 0))
+    base_offset(client, produce(9, (0, BATCH)))
+
+    for epoch in (1, 2, 3):
+        body = client.ask(incremental(session, epoch))
+        assert partition(body)["records"] == placed(BATCH, 0)
+
+
+def test_an_error_is_told_in_every_answer_until_it_is_mended(client: Client) -> None:
+    session = session_of(client, (0, 99), (1, 0))
+
+    for epoch in (1, 2):
+        body = client.ask(incremental(session, epoch))
+        assert changed(body) == [0]
+        assert partition(body)["error_code"] == 1
+    assert changed(client.ask(incremental(session, 3, (0, 0)))) == []
+
+
+def test_partitions_come_and_go_within_a_session(client: Client) -> None:
+    session = session_of(client, (0, 0), (1, 0))
+    for number in range(3):
+        base_offset(client, produce(9, (number, BATCH)))
+
+    assert changed(client.ask(incremental(session, 1, (2, 0), forgotten=(0,)))) == [1, 2]
+    assert changed(client.ask(incremental(session, 2, forgotten=(1, 2)))) == []
+
+
+def test_an_incremental_fetch_waits_and_is_woken(client: Client, wire: Wire) -> None:
+    session = session_of(client, (0, 0), (1, 0))
+    client.send(fetch(11, session_id=session, session_epoch=1, max_wait_ms=LONG_MS, min_bytes=1))
+    assert client.frames() == []
+
+    base_offset(wire.connect(), produce(9, (1, BATCH)))
+
+    assert changed(response(FETCH, 11, client.frame())[1]) == [1]
+
+
+def test_a_session_goes_on_on_another_connection(client: Client, wire: Wire) -> None:
+    session = session_of(client, (0, 0))
+    client.close()
+    base_offset(wire.connect(), produce(9, (0, BATCH)))
+
+    assert changed(wire.connect().ask(incremental(session, 1))) == [0]
+
+
+@pytest.mark.parametrize("epoch", [2, 5, -2])
+def test_a_wrong_epoch_is_refused_and_the_session_stays(client: Client, epoch: int) -> None:
+    session = session_of(client, (0, 0))
+
+    body = client.ask(incremental(session, epoch))
+
+    assert (body["error_code"], body["session_id"], body["responses"]) == (71, 0, [])
+    assert changed(client.ask(incremental(session, 1))) == []
+
+
+def test_an_epoch_is_good_once(client: Client) -> None:
+    session = session_of(client, (0, 0))
+    client.ask(incremental(session, 1))
+
+    assert client.ask(incremental(session, 1))["error_code"] == 71
+
+
+@pytest.mark.parametrize("session", [0, 1, -5])
+def test_an_unknown_session_is_refused(client: Client, session: int) -> None:
+    known = session_of(client, (0, 0))
+
+    assert session != known
+    assert client.ask(incremental(session, 1))["error_code"] == 70
+
+
+def test_epoch_minus_1_ends_the_session_with_a_full_answer(client: Client) -> None:
+    session = session_of(client, (0, 0))
+
+    body = client.ask(incremental(session, -1, (0, 0), (1, 0)))
+
+    assert changed(body) == [0, 1]
+    assert body["session_id"] == 0
+    assert len(client.wire.sessions) == 0
+    assert client.ask(incremental(session, 1))["error_code"] == 70
+
+
+def test_a_new_session_ends_the_one_that_its_request_names(client: Client) -> None:
+    session = session_of(client, (0, 0))
+
+    body = client.ask(fetch(11, (1, 0), session_id=session, session_epoch=0))
+
+    assert body["session_id"] not in {0, session}
+    assert len(client.wire.sessions) == 1
+
+
+def test_a_session_of_names_is_not_continued_with_ids(client: Client) -> None:
+    session = session_of(client, (0, 0))
+
+    assert client.ask(fetch(13, session_id=session, session_epoch=1))["error_code"] == 106
+
+
+def test_sessions_are_bounded_and_who_gets_none_reads_on_without(client: Client) -> None:
+    sessions = [session_of(client, (0, 0)) for _ in range(4)]
+
+    assert [session > 0 for session in sessions] == [True, True, True, False]
+    assert len(client.wire.sessions) == 3
+
+
+def test_a_session_that_is_idle_for_too_long_makes_room(logs: Logs) -> None:
+    wire = Wire(logs, sessions_max=1, session_idle_ms=0)
+    wire.serve(logs.create(is_group_commit=False))
+    client = wire.connect()
+    first = session_of(client, (0, 0))
+
+    second = session_of(client, (0, 0))
+
+    assert len(wire.sessions) == 1
+    assert client.ask(incremental(first, 1))["error_code"] == 70
+    assert changed(client.ask(incremental(second, 1))) == []
+    wire.close()
+
+
+def test_session_ids_of_two_broker_lives_differ(logs: Logs, client: Client) -> None:
+    other = Wire(logs)
+    other.serve(None)
+
+    ids = {session_of(client, (0, 0)) for _ in range(3)}
+    other.serve(client.wire.log())
+    stale = session_of(other.connect(), (0, 0))
+
+    assert stale not in ids
+    other.close()
+
+
+def test_a_session_that_knows_a_deleted_partition_says_so_and_ends(
+    client: Client, wire: Wire, log: PartitionLog
+) -> None:
+    """A topic of the same name may come back, which only a full fetch finds."""
+    session = session_of(client, (0, 0), (1, 0))
+
+    log.retire()
+
+    body = client.ask(incremental(session, 1))
+    assert (changed(body), partition(body)["error_code"]) == ([0], 3)
+    assert client.ask(incremental(session, 2))["error_code"] == 70
+    assert len(wire.sessions) == 0
