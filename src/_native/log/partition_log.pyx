@@ -22,6 +22,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.errno cimport EMFILE, ENFILE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
@@ -223,7 +224,9 @@ cdef class PartitionLog:
             status = self.roll()
             segment = self.active
         if status < 0:
-            self.fail(status)
+            # Without a descriptor nothing has been written, and the next append may have one.
+            if status != -EMFILE and status != -ENFILE:
+                self.fail(status)
             return LOG_OFFLINE
         base_offset[0] = self.log_end_offset
         batch_assign(batch, self.log_end_offset, self.leader_epoch)
