@@ -1,16 +1,20 @@
 """A partition's log: append, roll, sync, read, and who is told when."""
 
 import errno
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import OFFLINE, ROLLED, PartitionLog
 from broker.model.errors import StorageError
-from tests.native_log import Logs, appended, placed, records
+from tests.native_log import Logs, appended, batches, placed, records
+from tests.oracles.record_batch_oracle import Header, Record
 
 
 @pytest.fixture
@@ -494,3 +498,221 @@ def test_a_sync_under_way_may_fail_once_the_partition_is_deleted(
 
     assert not log.is_offline
     assert logs.turn.events == []
+
+
+# ---- by time (KIP-79, KIP-734) ----------------------------------------------------------------
+
+
+def test_a_time_finds_the_first_record_at_least_as_new(logs: Logs) -> None:
+    log = logs.create()
+    for timestamp in (100, 300, 200, 300):
+        log.append(records(2, timestamp=timestamp))
+    logs.sync(log)
+
+    assert log.find_timestamp(0) == (0, 100)
+    assert log.find_timestamp(101) == (2, 300)
+    assert log.find_timestamp(300) == (2, 300)
+    assert log.find_timestamp(301) is None
+
+
+def test_a_time_finds_a_record_within_a_batch(logs: Logs) -> None:
+    parts = [Record(10 * place, place, None, b"", []) for place in range(5)]
+    head = Header(last_offset_delta=4, base_timestamp=100, max_timestamp=140, record_count=5)
+    log = logs.create()
+    log.append(records(timestamp=50))
+    log.append(head.encode(b"".join(part.encode() for part in parts)))
+    logs.sync(log)
+
+    assert [log.find_timestamp(time) for time in (50, 51, 100, 101, 131, 140)] == [
+        (0, 50),
+        (1, 100),
+        (1, 100),
+        (2, 110),
+        (5, 140),
+        (5, 140),
+    ]
+
+
+def test_the_newest_record_is_the_first_of_the_largest_time(logs: Logs) -> None:
+    log = logs.create()
+    assert log.find_max_timestamp() is None
+    for timestamp in (100, 300, 200, 300):
+        log.append(records(2, timestamp=timestamp))
+    logs.sync(log)
+
+    assert log.find_max_timestamp() == (2, 300)
+
+
+def test_the_newest_record_is_a_visible_one(logs: Logs) -> None:
+    log = logs.create()
+    log.append(records(timestamp=100))
+    logs.sync(log)
+    log.append(records(timestamp=200))
+    logs.turn.end()
+
+    assert log.find_max_timestamp() == (0, 100)
+    assert log.find_timestamp(150) is None
+    logs.sync(log)
+    assert log.find_max_timestamp() == (1, 200)
+
+
+def test_a_batch_that_cannot_be_unpacked_is_found_by_its_own_time(logs: Logs) -> None:
+    log = logs.create()
+    log.append(records(2, timestamp=100))
+    log.append(records(2, timestamp=200, codec=1))
+    logs.sync(log)
+
+    assert log.find_timestamp(150) == (2, 200)
+
+
+# ---- by epoch (KIP-320) -----------------------------------------------------------------------
+
+
+def test_an_epoch_ends_where_the_next_one_begins(logs: Logs) -> None:
+    log = logs.create()
+    log.append(records(3))
+    log.start_epoch(2)
+    log.append(records(2))
+    log.start_epoch(5)
+    log.append(BATCH)
+
+    assert [log.epoch_end(epoch) for epoch in range(-1, 7)] == [
+        (-1, -1),
+        (0, 3),
+        (0, 3),
+        (2, 5),
+        (2, 5),
+        (2, 5),
+        (5, 6),
+        (-1, -1),
+    ]
+
+
+def test_a_batch_is_stored_under_the_epoch_of_its_append(logs: Logs) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    log.start_epoch(4)
+    log.append(BATCH)
+    logs.sync(log)
+
+    assert batches(log.read(0, 1000)) == [placed(BATCH, 0), placed(BATCH, 1, 4)]
+
+
+@pytest.mark.parametrize("epoch", [-1, 0, 3])
+def test_an_epoch_is_above_the_one_before(logs: Logs, epoch: int) -> None:
+    log = logs.create()
+    log.start_epoch(3)
+
+    with pytest.raises(ValueError, match="not above"):
+        log.start_epoch(epoch)
+
+
+# ---- lookups are a linear scan that is quicker -------------------------------------------------
+
+shapes = st.tuples(
+    st.integers(1, 4),  # records
+    st.sampled_from([0, 30, 200, 1200]),  # bytes of each
+    st.integers(1, 12),  # timestamp
+)
+
+
+@given(
+    st.lists(shapes, min_size=1, max_size=40),
+    st.sampled_from([0, 100, 1000]),
+    st.sampled_from([300, 3000, 1 << 20]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_lookup_finds_what_a_linear_scan_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_shapes: list[tuple[int, int, int]],
+    interval: int,
+    segment_bytes: int,
+    is_reopened: bool,
+) -> None:
+    logs = Logs(tmp_path_factory.mktemp("log"))
+    log = logs.create(index_interval_bytes=interval, segment_bytes_max=segment_bytes)
+    stored: list[bytes] = []  # at the place of every offset, the batch that holds it
+    times: list[int] = []
+    for count, size, timestamp in given_shapes:
+        batch = records(count, size=size, timestamp=timestamp)
+        stored += [placed(batch, len(stored))] * count
+        times += [timestamp] * count
+        log.append(batch)
+    logs.sync(log)
+    if is_reopened:
+        logs.commit.stop()
+        recovery.close(log)
+        log = logs.attach(len(stored))
+
+    assert [log.read(offset, 1) for offset in range(len(stored))] == stored
+    for size_max in (100, 500, 5000):
+        for offset in range(0, len(stored), 3):
+            assert log.read(offset, size_max) == scan(log, stored, offset, size_max)
+    for time in range(14):
+        found = next((each for each in enumerate(times) if each[1] >= time), None)
+        assert log.find_timestamp(time) == found
+    assert log.find_max_timestamp() == log.find_timestamp(max(times))
+    logs.commit.stop()
+    logs.turn.poll_synced()
+    logs.turn.events.clear()
+
+
+def scan(log: PartitionLog, stored: list[bytes], offset: int, size_max: int) -> bytes:
+    """Return the batches from an offset on: at least one, as many as fit, of one segment."""
+    found = b""
+    bases = log.segment_base_offsets
+    while offset < len(stored):
+        batch = stored[offset]
+        base = int.from_bytes(batch[:8])
+        if found and (len(found) + len(batch) > size_max or base in bases):
+            break
+        found += batch
+        offset = base + int.from_bytes(batch[23:27]) + 1
+    return found
+
+
+def test_the_files_of_an_index_are_kafkas(logs: Logs) -> None:
+    """.index: relative offset, position; .timeindex: timestamp, relative offset."""
+    log = logs.create(index_interval_bytes=100, segment_bytes_max=400)
+    for number in range(6):
+        log.append(records(timestamp=1000 + number))
+    logs.sync(log)
+    recovery.close(log)
+
+    index = (logs.folder() / f"{0:020}.index").read_bytes()
+    times = (logs.folder() / f"{0:020}.timeindex").read_bytes()
+    entries = list(struct.iter_unpack(">ii", index))
+    assert entries == [(2, 2 * len(BATCH)), (4, 4 * len(BATCH))]
+    assert list(struct.iter_unpack(">qi", times)) == [(1002, 2), (1004, 4)]
+
+
+def test_an_index_of_many_entries_is_stored_in_parts(logs: Logs) -> None:
+    log = logs.create(index_interval_bytes=0, is_group_commit=False)
+    count = 5000  # more than twice what is held in memory
+
+    for number in range(count):
+        log.append(records(timestamp=number))
+    logs.turn.end()
+
+    for offset in (0, 1, 511, 512, 1023, 1024, 2047, 3000, count - 1025, count - 1):
+        assert log.read(offset, 1) == placed(records(timestamp=offset), offset)
+        assert log.find_timestamp(offset) == (offset, offset)
+    assert log.read(1000, 10 * len(BATCH)) == b"".join(
+        placed(records(timestamp=offset), offset) for offset in range(1000, 1010)
+    )
+
+
+def test_an_index_that_cannot_be_stored_does_not_harm_the_log(logs: Logs, recording: None) -> None:
+    log = logs.create(index_interval_bytes=0, is_group_commit=False)
+    for suffix in (".index", ".timeindex"):
+        file_ops.fail("open", suffix, errno.ENOSPC, times=10_000)
+
+    for number in range(2500):
+        log.append(records(timestamp=number))
+    logs.turn.end()
+
+    assert not log.is_offline
+    for offset in (0, 1023, 1024, 1025, 2499):
+        assert log.read(offset, 1) == placed(records(timestamp=offset), offset)
+        assert log.find_timestamp(offset) == (offset, offset)

@@ -86,6 +86,7 @@ cdef class PartitionLog:
     cdef readonly int64_t high_watermark
     cdef Segment visible_segment          # where the high watermark stands
     cdef int64_t visible_position
+    cdef int64_t visible_max_timestamp    # of the batches up to there in that segment
     cdef readonly int32_t leader_epoch
     cdef list epochs                      # of (epoch, start offset), oldest first
     cdef ProducerTable producers
@@ -114,6 +115,7 @@ cdef class PartitionLog:
     cdef bint job_is_running
     cdef Segment job_segment
     cdef int64_t job_position
+    cdef int64_t job_max_timestamp
     cdef list unsealed                    # full segments whose files are not yet synced
     cdef uint64_t request_mark            # the last request that named this log (produce.pyx)
 
@@ -140,7 +142,8 @@ cdef class PartitionLog:
     cdef void start_sync(self) noexcept
     cdef int sync_folder_too(self) noexcept
     cdef void close_folder(self) noexcept
-    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept
+    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
+                      int64_t max_timestamp) noexcept
     cdef void call_back(self, bint is_durable)
     cdef Segment segment_of(self, int64_t offset)
     cdef Segment segment_after(self, Segment segment)

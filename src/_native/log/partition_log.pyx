@@ -332,7 +332,8 @@ cdef class PartitionLog:
             self.fail(status)
             return
         if not self.is_group_commit:
-            self.advance(self.log_end_offset, self.active, self.active.written)
+            self.advance(self.log_end_offset, self.active, self.active.written,
+                         self.active.max_timestamp)
         if not self.job_is_running and (self.is_group_commit or self.unsealed):
             self.start_sync()
 
@@ -347,6 +348,7 @@ cdef class PartitionLog:
         self.job.target = self.log_end_offset
         self.job_segment = self.active
         self.job_position = self.active.written
+        self.job_max_timestamp = self.active.max_timestamp
         if self.unsealed:
             sealed = <Segment>self.unsealed[0]
             self.job.fds[0] = sealed.fd
@@ -360,6 +362,7 @@ cdef class PartitionLog:
                 self.job.target = self.segment_after(sealed).base_offset
                 self.job_segment = sealed
                 self.job_position = sealed.written
+                self.job_max_timestamp = sealed.max_timestamp
         if status < 0:
             self.close_folder()
             self.fail(status)
@@ -393,13 +396,15 @@ cdef class PartitionLog:
         if self.job.target > self.durable_end:
             self.durable_end = self.job.target
         if self.is_group_commit:
-            self.advance(self.durable_end, self.job_segment, self.job_position)
+            self.advance(self.durable_end, self.job_segment, self.job_position,
+                         self.job_max_timestamp)
         # What is staged is in no file yet: then the end of the turn starts the next sync.
         if self.staged_size == 0 and (self.unsealed or (
                 self.is_group_commit and self.durable_end < self.log_end_offset)):
             self.start_sync()
 
-    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position) noexcept:
+    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
+                      int64_t max_timestamp) noexcept:
         # Move the high watermark and let go of everything that waited for it.
         cdef AckWaiter* waiter
         if high_watermark <= self.high_watermark:
@@ -407,6 +412,7 @@ cdef class PartitionLog:
         self.high_watermark = high_watermark
         self.visible_segment = segment
         self.visible_position = position
+        self.visible_max_timestamp = max_timestamp
         while self.acks_head != NULL and self.acks_head.offset <= high_watermark:
             waiter = self.acks_head
             self.acks_head = waiter.next
@@ -792,5 +798,9 @@ cdef class PartitionLog:
     def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
         cdef Segment segment
-        newest = max((segment.max_timestamp for segment in self.segments), default=-1)
+        cdef int64_t newest = self.visible_max_timestamp
+        for segment in self.segments:
+            if segment is self.visible_segment:
+                break
+            newest = max(newest, segment.max_timestamp)
         return self.find_timestamp(newest) if newest >= 0 else None

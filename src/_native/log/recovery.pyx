@@ -187,6 +187,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
 cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_offset, list epochs):
     log.active = log.visible_segment = <Segment>log.segments[-1]
     log.visible_position = log.active.written
+    log.visible_max_timestamp = log.active.max_timestamp
     log.log_start_offset = log_start_offset
     log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
     log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
@@ -276,7 +277,7 @@ def close(PartitionLog log):
         must(file_sync_folder(log.folder_path), log, "cannot sync the folder")
     log.unsealed = []
     log.durable_end = log.log_end_offset
-    log.advance(log.log_end_offset, log.active, log.active.written)
+    log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
     return log.log_end_offset

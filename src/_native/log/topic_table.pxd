@@ -24,3 +24,4 @@ cdef class TopicTable:
     cdef TopicEntry find_name(self, const uint8_t* name, size_t size)
     cdef TopicEntry find_id(self, const uint8_t* topic_id)
     cdef void rehash(self) except *
+    cdef void place(self, TopicEntry entry) noexcept

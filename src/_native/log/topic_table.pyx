@@ -1,6 +1,6 @@
 """Topic name or id → its partitions' logs, without making a Python object of the name.
 
-Both maps use open addressing and are rebuilt when a topic comes or goes, which is rare.
+Both maps use open addressing and are rebuilt when they are half full, or when a topic goes.
 """
 
 cimport cython
@@ -52,8 +52,13 @@ cdef class TopicTable:
         """Make a topic known, or replace what was known of that name."""
         if len(topic_id) != TOPIC_ID_SIZE:
             raise ValueError(f"topic id of {len(topic_id)} bytes, expected {TOPIC_ID_SIZE}")
-        self.entries[name] = TopicEntry(name, topic_id, logs)
-        self.rehash()
+        cdef TopicEntry entry = TopicEntry(name, topic_id, logs)
+        cdef bint is_new = name not in self.entries
+        self.entries[name] = entry
+        if is_new and 2 * <uint32_t>len(self.entries) <= self.capacity:
+            self.place(entry)
+        else:
+            self.rehash()
 
     def remove(self, str name):
         """Forget a topic; KeyError when it is not known."""
@@ -73,7 +78,7 @@ cdef class TopicTable:
         return len(self.entries)
 
     cdef void rehash(self) except *:
-        cdef uint32_t capacity = CAPACITY_MIN, slot
+        cdef uint32_t capacity = CAPACITY_MIN
         cdef TopicEntry entry
         cdef PyObject** by_name
         cdef PyObject** by_id
@@ -85,22 +90,27 @@ cdef class TopicTable:
             free(by_name)
             free(by_id)
             raise MemoryError
-        for entry in self.entries.values():
-            slot = crc32c_extend(0, <const uint8_t*>PyBytes_AS_STRING(entry.name_bytes),
-                                 PyBytes_GET_SIZE(entry.name_bytes)) & (capacity - 1)
-            while by_name[slot] != NULL:
-                slot = (slot + 1) & (capacity - 1)
-            by_name[slot] = <PyObject*>entry
-            slot = crc32c_extend(0, <const uint8_t*>PyBytes_AS_STRING(entry.topic_id),
-                                 TOPIC_ID_SIZE) & (capacity - 1)
-            while by_id[slot] != NULL:
-                slot = (slot + 1) & (capacity - 1)
-            by_id[slot] = <PyObject*>entry
         free(self.by_name)
         free(self.by_id)
         self.by_name = by_name
         self.by_id = by_id
         self.capacity = capacity
+        for entry in self.entries.values():
+            self.place(entry)
+
+    cdef void place(self, TopicEntry entry) noexcept:
+        # There is room: at most half of the slots are taken.
+        cdef uint32_t slot = crc32c_extend(
+            0, <const uint8_t*>PyBytes_AS_STRING(entry.name_bytes),
+            PyBytes_GET_SIZE(entry.name_bytes)) & (self.capacity - 1)
+        while self.by_name[slot] != NULL:
+            slot = (slot + 1) & (self.capacity - 1)
+        self.by_name[slot] = <PyObject*>entry
+        slot = crc32c_extend(0, <const uint8_t*>PyBytes_AS_STRING(entry.topic_id),
+                             TOPIC_ID_SIZE) & (self.capacity - 1)
+        while self.by_id[slot] != NULL:
+            slot = (slot + 1) & (self.capacity - 1)
+        self.by_id[slot] = <PyObject*>entry
 
     cdef TopicEntry find_name(self, const uint8_t* name, size_t size):
         """The topic of a name, or None."""
