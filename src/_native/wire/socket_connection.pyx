@@ -680,8 +680,8 @@ cdef class Poller:
             if self.slow:
                 self.hand_over()
             self.turn.flush()
+            self.wake_fetches()    # first: who waits for records waits longer than who wrote them
             self.finish_acks()
-            self.wake_fetches()
             if not self.touched:
                 break
             touched = self.touched
