@@ -174,6 +174,7 @@ cdef class PartitionLog:
         self.epochs = []
         self.callbacks = []
         self.unsealed = []
+        self.unsynced_indexes = []
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
         self.behind_ms_max = behind_ms_max
@@ -313,6 +314,7 @@ cdef class PartitionLog:
         if status < 0:
             return status
         self.unsealed.append(self.active)
+        self.unsynced_indexes.append(self.active)
         self.segments.append(segment)
         self.active = segment
         self.turn.events.append((ROLLED, self))
@@ -728,6 +730,20 @@ cdef class PartitionLog:
             self.callbacks.append((offset, callback))
 
     # ---- what storage reads and sets ----------------------------------------------------------
+
+    def sync_indexes(self):
+        """Make the indexes of full segments durable, from any thread: a start after a crash does
+        not read those segments again. Raises StorageError when it fails.
+        """
+        cdef Segment segment
+        cdef int status
+        for segment in list(self.unsynced_indexes):
+            with nogil:
+                status = segment.sync_index()
+            if status < 0:
+                raise StorageError(f"{self.folder}: cannot sync an index: "
+                                   f"{(<bytes>strerror(-status)).decode()}")
+            self.unsynced_indexes.remove(segment)
 
     @property
     def epoch_entries(self):
