@@ -603,9 +603,13 @@ cdef class PartitionLog:
             return LOG_OK
         found.position = position
         found.size = last - position
-        if last == end and segment is self.visible_segment:
+        # A reader goes on where this slice ends: found by a short read now, not by a search then.
+        if last < end:
+            found.next_offset = segment.offset_at(last)
+        elif segment is self.visible_segment:
             found.next_offset = self.high_watermark
-            segment.remember(self.high_watermark, last)
+        if found.next_offset >= 0:
+            segment.remember(found.next_offset, last)
         owner[0] = <PyObject*>segment
         Py_INCREF(segment)
         return LOG_OK

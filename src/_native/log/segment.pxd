@@ -45,6 +45,8 @@ cdef class Segment:
     cdef int cut(self, int64_t size) noexcept nogil
     cdef int64_t locate(self, int64_t offset) noexcept nogil
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept nogil
+    cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil
+    cdef int64_t offset_at(self, int64_t position) noexcept nogil
     cdef int64_t batch_end(self, int64_t position) noexcept nogil
     cdef bint uses_codec(self, int64_t position, int64_t end, int codec) noexcept nogil
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil

@@ -44,6 +44,7 @@ cdef enum:
     RESERVE_MIN = 64 << 10
     RESERVE_MAX = 16 << 20
     HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
+    STEPPED_MAX = 128 << 10      # a shorter slice ends by stepping, without a search in the index
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
 
 
@@ -259,21 +260,51 @@ cdef class Segment:
         `end` must be a boundary. May equal `position`: not even one batch fits. Or -errno.
         """
         cdef char path[PATH_SIZE]
-        cdef int64_t reached, next_end
+        cdef int64_t reached = position, next_end
         if position + size_max >= end:
             return end
-        self.path(path, b".index")
-        reached = index_floor_position(&self.index, path, position + size_max)
-        if reached < position:
-            reached = position
+        if size_max > STEPPED_MAX:
+            self.path(path, b".index")
+            reached = index_floor_position(&self.index, path, position + size_max)
+            if reached < position:
+                reached = position
         while reached < end:
-            next_end = self.batch_end(reached)
-            if next_end < 0:
-                return next_end
-            if next_end > position + size_max:
-                break
+            next_end = self.step(reached, position + size_max)
+            if next_end <= reached:
+                return next_end if next_end < 0 else reached
             reached = next_end
         return reached
+
+    cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil:
+        """Step over whole batches from a position while they end within a limit, one read's worth.
+
+        Where it stopped: `position` itself when the batch there does not fit. Or -errno.
+        """
+        cdef uint8_t headers[HEADERS_PER_READ]
+        cdef ssize_t size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
+        cdef int64_t at = 0
+        cdef int32_t length
+        if size < 0:
+            return size
+        if size < BATCH_LENGTH_END:
+            return -5  # EIO: what stands here is not a batch
+        while at + BATCH_LENGTH_END <= size:
+            length = load_int32(headers + at + 8)
+            if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
+                # The zeros behind the last batch end the steps; at their start they are an error.
+                return position + at if at > 0 else -5
+            if position + at + BATCH_LENGTH_END + length > limit:
+                break
+            at += BATCH_LENGTH_END + length
+        return position + at
+
+    cdef int64_t offset_at(self, int64_t position) noexcept nogil:
+        """The base offset of the batch at a position, or -errno."""
+        cdef uint8_t offset[8]
+        cdef ssize_t size = file_pread(self.fd, offset, sizeof(offset), position)
+        if size < 0:
+            return size
+        return load_int64(offset) if size == sizeof(offset) else -5
 
     cdef bint uses_codec(self, int64_t position, int64_t end, int codec) noexcept nogil:
         """Whether one of the batches in [position, end) is compressed by a codec."""
