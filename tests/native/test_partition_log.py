@@ -433,10 +433,27 @@ def test_a_failed_roll_takes_the_log_offline(logs: Logs, recording: None) -> Non
     log = logs.create(segment_bytes_max=len(BATCH))
     log.append(BATCH)
     logs.sync(log)
-    file_ops.fail("open", f"{1:020}.log", errno.EMFILE)
+    file_ops.fail("open", f"{1:020}.log", errno.EIO)
 
     assert log.append(BATCH) == (("log", 1), -1)
     assert log.is_offline
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_an_append_without_a_descriptor_is_refused_and_may_be_tried_again(
+    logs: Logs, recording: None, error: int, offset: int
+) -> None:
+    log = logs.create(segment_bytes_max=len(BATCH))
+    if offset:
+        appended(log, BATCH)
+        logs.sync(log)
+    file_ops.fail("open", f"{offset:020}.log", error)
+
+    assert log.append(BATCH) == (("log", 1), -1)
+    assert log.append(BATCH) == (0, offset)
+    logs.sync(log)
+    assert log.read(offset, 1000) == placed(BATCH, offset)
 
 
 def test_who_comes_after_the_failure_is_told_at_once(logs: Logs, recording: None) -> None:

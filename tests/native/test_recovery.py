@@ -143,7 +143,8 @@ def test_a_close_writes_and_syncs_what_was_staged(logs: Logs, recording: None) -
     assert log.durable_end == log.high_watermark == 2
     assert (logs.folder() / f"{0:020}.log").read_bytes() == placed(BATCH, 0)
     syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
-    assert syncs == [("sync_data", logs.folder() / f"{0:020}.log")]
+    names = [f"{0:020}{suffix}" for suffix in (".log", ".index", ".timeindex")]
+    assert syncs == [("sync_data", logs.folder() / name) for name in names]
 
 
 def test_a_close_whose_write_fails_is_not_clean(logs: Logs, recording: None) -> None:
@@ -553,3 +554,38 @@ def test_under_os_the_first_append_has_the_recovered_files_synced(
 
     synced = {Path(path).name for op, path, *_ in file_ops.recorded()[before:] if op == "sync_data"}
     assert synced == {f"{base:020}.log" for base in log.segment_base_offsets}
+
+
+def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
+    tmp_path: Path, recording: None
+) -> None:
+    """After a crash, segments below the recovery point are taken over with the index they have."""
+    home, turn = partitions(tmp_path, FakeStore())
+    config = TopicConfig({"segment.bytes": "1024"}, load())
+    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    for _ in range(3):
+        appended(log, records(size=900))
+        turn.end()
+    before = len(file_ops.recorded())
+
+    for _ in range(2):
+        home.write_checkpoint(home.plan_checkpoint())
+
+    operations = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()[before:]]
+    synced = [name for op, name in operations if op == "sync_data"]
+    assert synced == [
+        f"{base:020}{suffix}" for base in (0, 1) for suffix in (".index", ".timeindex")
+    ]
+    renames = [at for at, (op, _) in enumerate(operations) if op == "rename"]
+    last_sync = operations.index(("sync_data", synced[-1]))
+    points = [at for at in renames if checkpoint.RECOVERY_POINTS in operations[at][1]]
+    assert min(points) > last_sync
+
+
+def test_a_stop_makes_the_indexes_durable_too(logs: Logs, recording: None) -> None:
+    closed(logs)
+
+    last_life = {Path(path).name for op, path, *_ in file_ops.recorded() if op == "sync_data"}
+    assert {f"{base:020}{suffix}" for base in (0, 6) for suffix in (".index", ".timeindex")} <= (
+        last_life
+    )

@@ -7,8 +7,9 @@ An entry is added per `index.interval.bytes` of log, so a lookup ends with a sca
 The newest entries stay in memory, because readers are mostly there; older ones are searched in the
 file by pread, so an idle or sealed segment holds no memory, mapping or descriptor.
 
-Crash rule: the files are written without a sync and never trusted past the recovery point; after an
-unclean stop they are thrown away and rebuilt from the log.
+Crash rule: the files are written without a sync and never trusted past the recovery point, which a
+checkpoint moves past a segment only once its index is synced; after an unclean stop the others are
+thrown away and rebuilt from the log.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -117,6 +117,7 @@ cdef class PartitionLog:
     cdef int64_t job_position
     cdef int64_t job_max_timestamp
     cdef list unsealed                    # full segments whose files are not yet synced
+    cdef list unsynced_indexes            # segments whose index files are not yet synced
     cdef uint64_t request_mark            # the last request that named this log (produce.pyx)
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept

@@ -22,6 +22,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.errno cimport EMFILE, ENFILE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
@@ -173,6 +174,7 @@ cdef class PartitionLog:
         self.epochs = []
         self.callbacks = []
         self.unsealed = []
+        self.unsynced_indexes = []
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
         self.behind_ms_max = behind_ms_max
@@ -223,7 +225,9 @@ cdef class PartitionLog:
             status = self.roll()
             segment = self.active
         if status < 0:
-            self.fail(status)
+            # Without a descriptor nothing has been written, and the next append may have one.
+            if status != -EMFILE and status != -ENFILE:
+                self.fail(status)
             return LOG_OFFLINE
         base_offset[0] = self.log_end_offset
         batch_assign(batch, self.log_end_offset, self.leader_epoch)
@@ -310,6 +314,7 @@ cdef class PartitionLog:
         if status < 0:
             return status
         self.unsealed.append(self.active)
+        self.unsynced_indexes.append(self.active)
         self.segments.append(segment)
         self.active = segment
         self.turn.events.append((ROLLED, self))
@@ -729,6 +734,20 @@ cdef class PartitionLog:
             self.callbacks.append((offset, callback))
 
     # ---- what storage reads and sets ----------------------------------------------------------
+
+    def sync_indexes(self):
+        """Make the indexes of full segments durable, from any thread: a start after a crash does
+        not read those segments again. Raises StorageError when it fails.
+        """
+        cdef Segment segment
+        cdef int status
+        for segment in list(self.unsynced_indexes):
+            with nogil:
+                status = segment.sync_index()
+            if status < 0:
+                raise StorageError(f"{self.folder}: cannot sync an index: "
+                                   f"{(<bytes>strerror(-status)).decode()}")
+            self.unsynced_indexes.remove(segment)
 
     @property
     def epoch_entries(self):

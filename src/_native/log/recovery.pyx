@@ -154,6 +154,7 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     scan_segment(log, segment, &scan, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     must(segment.finish_index(), log, "cannot write an index")
+    log.unsynced_indexes.append(segment)
     segment.close()
     return 0
 
@@ -238,6 +239,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             # here counts as durable. (Under `os` it need not be: the next sync sees to it.)
             must(file_sync_data(segment.fd), log, "cannot sync a segment")
         segment.finish_index()
+        log.unsynced_indexes.append(segment)
         read.append(segment)
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
@@ -264,6 +266,7 @@ def close(PartitionLog log):
     if log.is_offline:
         return -1
     if log.active.fd < 0 and log.durable_end == log.log_end_offset and not log.unsealed:
+        log.sync_indexes()
         return log.log_end_offset   # not touched in this life
     must(log.active.open(False), log, "cannot open a segment")
     status = log.write_staged()
@@ -273,6 +276,8 @@ def close(PartitionLog log):
     for segment in (*log.unsealed, log.active):
         must(segment.cut(segment.written), log, "cannot sync a segment")
         must(segment.finish_index(), log, "cannot write an index")
+    log.unsynced_indexes.append(log.active)
+    log.sync_indexes()
     if log.unsealed:
         must(file_sync_folder(log.folder_path), log, "cannot sync the folder")
     log.unsealed = []

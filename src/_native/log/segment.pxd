@@ -25,6 +25,7 @@ cdef class Segment:
     cdef bytes folder                   # owns what folder_path points to
     cdef const char* folder_path
     cdef OffsetIndex index
+    cdef bint is_index_dirty            # its files have what is not synced
     cdef int32_t bytes_since_entry
     cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
     cdef int64_t last_batch_position
@@ -39,6 +40,7 @@ cdef class Segment:
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
     cdef int store_index(self) noexcept nogil
+    cdef int sync_index(self) noexcept nogil
     cdef void drop_index(self) noexcept nogil
     cdef int attach(self) noexcept nogil
     cdef bint has_times(self) noexcept nogil

@@ -6,6 +6,7 @@ clean close and when the segment is sealed the reservation is cut off.
 """
 
 cimport cython
+from libc.errno cimport ENOENT
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
@@ -49,6 +50,16 @@ cdef enum:
 
 
 @cython.final
+cdef int sync_file(const char* path) noexcept nogil:
+    cdef int fd = file_open(path, O_RDWR, 0)
+    cdef int status
+    if fd < 0:
+        return 0 if fd == -ENOENT else fd   # without entries there is no file
+    status = file_sync_data(fd)
+    file_close(fd)
+    return status
+
+
 cdef class Segment:
     """A segment of one partition's log. Only its PartitionLog changes it."""
 
@@ -149,7 +160,22 @@ cdef class Segment:
         cdef char time_path[PATH_SIZE]
         self.path(offset_path, b".index")
         self.path(time_path, b".timeindex")
+        self.is_index_dirty = self.is_index_dirty or self.index.tail_count > self.index.tail_stored
         return index_store(&self.index, offset_path, time_path)
+
+    cdef int sync_index(self) noexcept nogil:
+        """Make what was stored of the index durable; from any thread. 0 or -errno."""
+        cdef char path[PATH_SIZE]
+        cdef int status
+        if not self.is_index_dirty:
+            return 0
+        self.path(path, b".index")
+        status = sync_file(path)
+        if status == 0:
+            self.path(path, b".timeindex")
+            status = sync_file(path)
+        self.is_index_dirty = status < 0
+        return status
 
     cdef int finish_index(self) noexcept nogil:
         """Store the index so that it also knows the largest timestamp. 0 or -errno."""

@@ -96,6 +96,7 @@ cdef class Poller:
     cdef int listen_to(self, int fd) except -1
     cdef void take_timer(self)
     cdef void end_turn(self)
+    cdef void hand_over(self)
     cdef void finish_acks(self)
     cdef void wake_fetches(self)
     cdef void expire(self)

@@ -75,6 +75,10 @@ from broker._native.wire.timer_wheel cimport (
     wheel_set,
 )
 
+import logging
+
+logger = logging.getLogger(__name__)
+
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
     int MSG_DONTWAIT
@@ -666,7 +670,6 @@ cdef class Poller:
 
     cdef void end_turn(self):
         cdef list touched
-        cdef list slow
         cdef Connection connection
         cdef int rounds = 0
         self.expire()
@@ -675,9 +678,7 @@ cdef class Poller:
         while rounds < ROUNDS_MAX:
             rounds += 1
             if self.slow:
-                slow = self.slow
-                self.slow = []
-                self.dispatch(slow)
+                self.hand_over()
             self.turn.flush()
             self.wake_fetches()    # first: who waits for records waits longer than who wrote them
             self.finish_acks()
@@ -692,6 +693,14 @@ cdef class Poller:
         if self.slow or self.touched or self.turn.has_work():
             self.turn.request_end()
         self.arm()
+
+    cdef void hand_over(self):
+        cdef list slow = self.slow
+        self.slow = []
+        try:
+            self.dispatch(slow)
+        except Exception:  # the turn goes on for everyone else; what was not answered is closed
+            logger.exception("requests were not handed over")
 
     cdef void finish_acks(self):
         # Acknowledgements whose log has got there, or never will.

@@ -272,9 +272,11 @@ class Partitions:
         return dict(self._recovery_points)
 
     def write_checkpoint(self, recovery_points: Mapping[tuple[str, int], int]) -> None:
-        """Write the epochs that changed, then how far recovery need not look."""
+        """Write how far recovery need not look, once epochs and indexes up to there are durable."""
         for name, log in list(self._logs.items()):
             self._write_epochs(name, log)
+            if not log.is_deleted:
+                log.sync_indexes()
         checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, recovery_points)
         checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, dict(self._log_starts))
 

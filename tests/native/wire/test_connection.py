@@ -6,6 +6,7 @@ import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
+from broker._native.wire.socket_connection import PendingReply
 from tests.native_log import Logs, appended, batches, records
 from tests.native_wire import (
     API_VERSIONS,
@@ -321,3 +322,21 @@ def test_a_large_frame_that_waits_its_turn_is_served_whole(
 
     assert len(client.frames()) == 4
     assert len(batches(log.read(0, 1 << 20))) == 3
+
+
+def test_a_failure_of_what_python_does_harms_no_other_connection(
+    durable: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    asker, producer = durable.connect(), durable.connect()
+
+    def fail(pending: list[PendingReply]) -> None:
+        pending.clear()  # the log's record keeps what this frame has
+        raise RuntimeError
+
+    durable.poller.serve_with(durable.rows, fail, lambda *_: None)
+    asker.socket.send(request(API_VERSIONS, 0, {}))
+    producer.socket.send(produce(9, (0, BATCH)))
+
+    assert producer.frame()
+    assert asker.is_closed
+    assert "RuntimeError" in caplog.text
