@@ -8,7 +8,9 @@ first that
     does not begin at the offset where the one before ended, or
     has a leader epoch below the one before: it survived behind a torn write of an older life.
 
-What stands behind is cut off and the cut is synced before anything is appended.
+What stands behind is cut off. Under group-commit the cut and everything recovered are synced before
+anything is appended; under `os` the next sync of the log sees to it, and until then the recovery
+point stays where it was: should the cut be lost, what stood behind it has an older epoch.
 """
 
 from libc.errno cimport ENOMEM
