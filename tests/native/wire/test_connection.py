@@ -340,3 +340,63 @@ def test_a_failure_of_what_python_does_harms_no_other_connection(
     assert producer.frame()
     assert asker.is_closed
     assert "RuntimeError" in caplog.text
+
+
+# ---- sweeping ---------------------------------------------------------------------------------
+
+NEVER_MS = 10**9
+AT_ONCE_MS = -1
+
+
+def test_a_connection_that_says_nothing_for_too_long_is_closed(client: Client, wire: Wire) -> None:
+    wire.poller.sweep(NEVER_MS, AT_ONCE_MS, AT_ONCE_MS)
+    assert not client.is_closed
+
+    wire.poller.sweep(AT_ONCE_MS, NEVER_MS, NEVER_MS)
+
+    assert client.is_closed
+    assert wire.closed == ["idle"]
+
+
+def test_a_connection_that_waits_for_us_is_not_idle(wire: Wire) -> None:
+    parked, asking = wire.connect(), wire.connect()
+    parked.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
+    asking.send(request(API_VERSIONS, 0, {}))
+
+    wire.poller.sweep(AT_ONCE_MS, AT_ONCE_MS, AT_ONCE_MS)
+
+    assert not parked.is_closed
+    assert not asking.is_closed
+
+
+def test_a_frame_that_does_not_go_on_closes_its_connection(client: Client, wire: Wire) -> None:
+    client.send(produce(9, (0, BATCH))[:50])
+    wire.poller.sweep(AT_ONCE_MS, NEVER_MS, NEVER_MS)
+    assert not client.is_closed
+
+    wire.poller.sweep(NEVER_MS, AT_ONCE_MS, NEVER_MS)
+
+    assert client.is_closed
+
+
+def test_a_client_that_takes_none_of_its_replies_is_closed(
+    client: Client, wire: Wire, log: PartitionLog
+) -> None:
+    for _ in range(8):
+        appended(log, records(1, size=900_000))
+    wire.poller.end()
+    client.send(fetch(11, {"partition": 0, "partition_max_bytes": 1 << 23}, max_bytes=1 << 23))
+    wire.poller.sweep(AT_ONCE_MS, NEVER_MS, NEVER_MS)
+    assert wire.closed == []
+
+    wire.poller.sweep(NEVER_MS, AT_ONCE_MS, NEVER_MS)
+
+    assert wire.closed == ["stalled: it takes none of its replies"]
+
+
+def test_the_first_bytes_must_soon_tell_a_protocol(client: Client, wire: Wire) -> None:
+    client.send(b"\0\0")
+
+    wire.poller.sweep(NEVER_MS, NEVER_MS, AT_ONCE_MS)
+
+    assert client.is_closed
