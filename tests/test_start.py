@@ -74,6 +74,15 @@ def test_port_0_is_printed_and_answers_and_is_advertised(start_broker: StartBrok
     assert f"{node['host']}:{node['port']}" == broker.address
 
 
+def test_it_takes_all_descriptors_it_may_have(start_broker: StartBroker) -> None:
+    broker = start_broker()
+
+    limits = Path(f"/proc/{broker.process.pid}/limits").read_text()
+    found = re.search(r"^Max open files\s+(\d+)\s+(\d+)", limits, re.MULTILINE)
+    assert found is not None
+    assert found[1] == found[2]
+
+
 def test_localhost_answers_over_both_families(launch: Launch) -> None:
     broker = launch(listen="localhost:0")
 

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ def run(config: Config) -> int:
     """Run the broker until it is told to stop; the exit code."""
     # Records, keys and offsets are the owner's alone, whatever creates the file.
     os.umask(0o077)
+    _raise_descriptor_limit()
     logging.basicConfig(
         stream=sys.stderr,
         level=config.text("polylog.log.level").upper(),
@@ -60,3 +62,9 @@ def run(config: Config) -> int:
         return app.run(config, announce)
     finally:
         gc.enable()
+
+
+def _raise_descriptor_limit() -> None:
+    """Take as many descriptors as may be had: every active partition and connection holds one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
