@@ -43,6 +43,10 @@ STALLED_REPLY_SECONDS = 30
 # Kafka closes a silent connection after ten minutes; clients reconnect without an error.
 CONNECTION_IDLE_MS = 600_000
 LISTEN_BACKLOG = 1024
+# What the kernel may hold of one connection's replies, as Kafka's socket.send.buffer.bytes. Left to
+# itself it grows to megabytes, and a fetch of cached data goes through memory instead of the
+# processor's cache: 0.61 CPU-s/GB at 1 MB per partition, 0.25 with this (medians, 5 and 3 rounds).
+SEND_BUFFER_BYTES = 100 * KIB
 # Waiting requests (long polls, slow handlers) in flight per connection; then reading stops.
 # Kafka's clients send at most five.
 SLOW_REQUESTS_PER_CONNECTION = 5

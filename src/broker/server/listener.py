@@ -9,7 +9,7 @@ from typing import TypeAlias
 from broker._native.wire.socket_connection import Poller
 from broker.model.address import Address
 from broker.model.errors import ConfigError
-from broker.model.limits import LISTEN_BACKLOG
+from broker.model.limits import LISTEN_BACKLOG, SEND_BUFFER_BYTES
 
 # Taken in one turn of the loop, so that a storm of connects does not hold up the others.
 _ACCEPTS_PER_TURN = 64
@@ -78,6 +78,7 @@ class Listener:
     ) -> None:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self.port)
         session = make_session(peer, reached.host, reached.port)
