@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker._native.log import record_batch
+from broker._native.records import record_batch
 from broker.model.errors import StorageError
 
 

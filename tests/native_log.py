@@ -8,7 +8,7 @@ from typing import Any
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog, Turn
-from broker._native.log.record_batch import build, header
+from broker._native.records.record_batch import build, header
 
 TOPIC_ID = b"topic id of 16 b"
 WAIT_MS = 30_000  # how long a test waits for what must come

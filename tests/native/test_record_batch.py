@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.log.record_batch import build, header, iterate, validate
-from broker.model.errors import PeerError
+from broker._native.records.record_batch import build, header, iterate, validate
+from broker.model.errors import CodecError
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
 
@@ -136,7 +136,7 @@ def test_a_compressed_batch_is_handed_to_the_decompressor() -> None:
         return payload[::-1]
 
     assert list(iterate(batch, decompress)) == [(0, TIMESTAMP, *plain[0])]
-    with pytest.raises(PeerError, match="decompressor"):
+    with pytest.raises(CodecError, match="decompressor"):
         list(iterate(batch))
 
 
@@ -164,13 +164,13 @@ def test_every_field_of_a_header_is_read(values: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("position", [-1, len(BATCH) + 1, 2**40])
 def test_a_position_outside_of_the_bytes_is_refused(position: int) -> None:
-    with pytest.raises(PeerError):
+    with pytest.raises(CodecError):
         header(BATCH, position)
 
 
 def test_a_header_is_only_read_of_a_whole_batch() -> None:
     for size in range(len(BATCH)):
-        with pytest.raises(PeerError):
+        with pytest.raises(CodecError):
             header(BATCH[:size])
 
 
@@ -267,7 +267,7 @@ def test_compressed_records_are_not_looked_at() -> None:
 def test_records_that_do_not_fit_their_lengths_are_refused(payload: bytes) -> None:
     batch = SOUND.encode(payload)
 
-    with pytest.raises(PeerError):
+    with pytest.raises(CodecError):
         list(iterate(batch))
 
 
@@ -278,14 +278,14 @@ def test_any_bytes_are_records_or_an_error_of_the_peer(payload: bytes, count: in
 
     try:
         found = list(iterate(batch))
-    except PeerError:
+    except CodecError:
         return
     assert len(found) == count
 
 
 def test_a_batch_cut_anywhere_is_an_error_of_the_peer() -> None:
     for size in range(1, len(BATCH)):
-        with pytest.raises(PeerError):
+        with pytest.raises(CodecError):
             list(iterate(BATCH + BATCH[:size]))
 
 

@@ -16,7 +16,7 @@ from broker._native.wire.schema_decoder import decode
 from broker._native.wire.schema_encoder import encode
 from broker.codec import schema
 from broker.codec.schema import Definition, Message
-from broker.model.errors import PeerError
+from broker.model.errors import CodecError
 from tests.oracles import schema_oracle as oracle
 
 MESSAGES = list(schema.messages())
@@ -99,7 +99,7 @@ def test_a_message_cut_short_anywhere_is_the_peers_error(message: Message) -> No
         whole = message.encode(version, oracle.sample(message, version))
 
         for size in range(len(whole)):
-            with pytest.raises(PeerError):
+            with pytest.raises(CodecError):
                 message.decode(version, whole[:size])
 
 
@@ -135,7 +135,7 @@ def test_any_bytes_are_a_message_or_the_peers_error(
     message: Message, version: int, data: bytes
 ) -> None:
     version = message.versions[version % len(message.versions)]
-    with contextlib.suppress(PeerError):
+    with contextlib.suppress(CodecError):
         value, end = message.decode(version, data)
 
         assert 0 <= end <= len(data)
@@ -155,7 +155,7 @@ def test_one_wrong_byte_is_a_message_or_the_peers_error(
     data = bytearray(message.encode(version, oracle.sample(message, version)))
     if data:
         data[place % len(data)] ^= flip
-    with contextlib.suppress(PeerError):
+    with contextlib.suppress(CodecError):
         message.decode(version, data)
 
 
@@ -186,7 +186,7 @@ def program_of(*fields: Field, is_flexible: bool = False) -> Program:
     ],
 )
 def test_what_is_malformed_is_said(field: Field, data: bytes, said: str) -> None:
-    with pytest.raises(PeerError) as error:
+    with pytest.raises(CodecError) as error:
         decode(program_of(field), data)
 
     assert said in str(error.value)
@@ -210,7 +210,7 @@ def test_a_compact_string_has_a_varint_before_it(data: bytes, said: str | None) 
     if said is None:
         assert decode(program, data) == ({"f": "a" * 32767}, len(data))
     else:
-        with pytest.raises(PeerError, match=said):
+        with pytest.raises(CodecError, match=said):
             decode(program, data)
 
 
@@ -219,7 +219,7 @@ def test_an_error_names_the_place_within_arrays_and_structs() -> None:
     topic = {"name": "a", "partition_data": [{"index": 1, "records": b"12"}] * 2}
     whole = message.encode(3, {"topic_data": [topic, topic]})
 
-    with pytest.raises(PeerError) as error:
+    with pytest.raises(CodecError) as error:
         message.decode(3, whole[:-1])
 
     assert str(error.value) == (
@@ -232,7 +232,7 @@ def test_elements_of_no_size_are_limited_too() -> None:
     program = program_of(Field("f", "[]", struct=Struct([], [], [], is_flexible=False)))
 
     assert decode(program, struct.pack(">i", 3))[0] == {"f": [{}, {}, {}]}
-    with pytest.raises(PeerError, match="at most 1048576 array elements"):
+    with pytest.raises(CodecError, match="at most 1048576 array elements"):
         decode(program, struct.pack(">i", 2**20 + 1))
 
 
@@ -240,7 +240,7 @@ def test_the_limit_of_elements_is_one_for_the_whole_message() -> None:
     program = program_of(Field("f", "[]int8"), Field("g", "[]int8"))
     data = struct.pack(">i", 2**19) + bytes(2**19) + struct.pack(">i", 2**19 + 1) + bytes(2**19 + 1)
 
-    with pytest.raises(PeerError, match="g: expected a message of at most 1048576 array elements"):
+    with pytest.raises(CodecError, match="g: expected a message of at most 1048576 array elements"):
         decode(program, data)
 
 
@@ -298,7 +298,7 @@ def test_an_unknown_tag_is_skipped() -> None:
     ],
 )
 def test_a_tagged_field_keeps_to_its_size(data: bytes, said: str) -> None:
-    with pytest.raises(PeerError, match=said):
+    with pytest.raises(CodecError, match=said):
         decode(TAGGED, data)
 
 

@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, u
 
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.producer_state cimport ProducerBatch, ProducerTable, SequenceStatus
-from broker._native.log.record_batch cimport BatchInfo
+from broker._native.records.record_batch cimport BatchInfo
 from broker._native.log.segment cimport Segment
 
 # What an append or a read came to; a protocol has its own code for each.
@@ -57,7 +57,7 @@ cdef class Turn:
     cdef WatchOwner* woken_tail
     cdef public list events               # (kind, PartitionLog), drained by core/broker.py
     cdef public object schedule           # asks the loop for one more turn
-    cdef public object decompress         # (codec, payload) → records: bounded, may raise PeerError
+    cdef public object decompress       # (codec, payload) → records: bounded; may raise CodecError
     cdef bint is_running                  # a turn is going on: its end will see to everything
     cdef bint is_requested
 

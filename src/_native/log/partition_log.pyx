@@ -49,7 +49,7 @@ from broker._native.log.producer_state cimport (
     producers_update,
     sequence_add,
 )
-from broker._native.log.record_batch cimport (
+from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
     BatchStatus,
@@ -62,8 +62,8 @@ from broker._native.log.segment cimport PATH_SIZE, Segment
 import logging
 import os
 
-from broker._native.log import record_batch
-from broker.model.errors import PeerError, StorageError
+from broker._native.records import record_batch
+from broker.model.errors import CodecError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -813,7 +813,7 @@ cdef class PartitionLog:
                     for record in record_batch.iterate(batch, self.turn.decompress):
                         if record[1] >= timestamp and record[0] >= self.log_start_offset:
                             return record[0], record[1]
-                except PeerError:
+                except CodecError:
                     return header["base_offset"], header["base_timestamp"]
             offset = header["base_offset"] + header["last_offset_delta"] + 1
         return None

@@ -27,7 +27,7 @@ from broker._native.kernel.file_ops cimport (
 )
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.producer_state cimport producers_free, producers_restore
-from broker._native.log.record_batch cimport (
+from broker._native.records.record_batch cimport (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
     BATCH_OK,

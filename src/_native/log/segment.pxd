@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.log.offset_index cimport OffsetIndex
-from broker._native.log.record_batch cimport BatchInfo
+from broker._native.records.record_batch cimport BatchInfo
 
 cdef enum:
     READ_HINTS = 8

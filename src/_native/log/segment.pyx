@@ -33,7 +33,7 @@ from broker._native.log.offset_index cimport (
     index_is_full,
     index_store,
 )
-from broker._native.log.record_batch cimport (
+from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,

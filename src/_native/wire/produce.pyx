@@ -24,7 +24,7 @@ from broker._native.log.producer_state cimport (
     ProducerBatch,
     SequenceStatus,
 )
-from broker._native.log.record_batch cimport (
+from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_TRANSACTIONAL,
     BATCH_OK,

@@ -2,7 +2,7 @@
 
 A dictionary has every field of the message; those its version lacks have their default. Nothing is
 allocated for a length or count before the bytes it promises are known to be there, every read goes
-through the cursor, and whatever is wrong is a PeerError that says where.
+through the cursor, and whatever is wrong is a CodecError that says where.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -27,7 +27,7 @@ from broker._native.wire.schema cimport (
     path_text,
 )
 
-from broker.model.errors import PeerError
+from broker.model.errors import Corrupt, LimitExceeded, Truncated
 
 
 cdef extern from "Python.h":
@@ -48,7 +48,7 @@ def decode(Program program not None, data, Py_ssize_t offset=0):
     """Return the message that stands at offset in a bytes-like object, and the offset of its end.
 
     Raises:
-        PeerError: the bytes are not such a message.
+        CodecError: the bytes are not such a message.
     """
     cdef Py_buffer view
     cdef Decoder decoder
@@ -234,7 +234,8 @@ cdef int take_elements(Decoder* decoder, Field element, uint64_t count) except -
     if count * element.size_min > decoder.cursor.left:
         raise short_of(decoder, f"{count} elements of at least {element.size_min} bytes")
     if count > decoder.elements_left:
-        raise malformed(decoder, f"a message of at most {ELEMENTS_MAX} array elements", "more")
+        raise refusal(LimitExceeded, decoder, f"a message of at most {ELEMENTS_MAX} array elements",
+                      "more")
     decoder.elements_left -= <size_t>count
     return 0
 
@@ -298,9 +299,13 @@ cdef int64_t take_size(Decoder* decoder, Field field) except -2:
 
 
 cdef short_of(Decoder* decoder, str expected):
-    return malformed(decoder, expected, f"{decoder.cursor.left} bytes left")
+    return refusal(Truncated, decoder, expected, f"{decoder.cursor.left} bytes left")
 
 
 cdef malformed(Decoder* decoder, str expected, str found):
-    return PeerError(f"{path_text(&decoder.path)}: expected {expected}, found {found} "
-                     f"at byte {decoder.cursor.next - decoder.start}")
+    return refusal(Corrupt, decoder, expected, found)
+
+
+cdef refusal(kind, Decoder* decoder, str expected, str found):
+    return kind(f"{path_text(&decoder.path)}: expected {expected}, found {found}",
+                decoder.cursor.next - decoder.start)

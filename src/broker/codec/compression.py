@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-from broker.model.errors import PeerError
+from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
 
 GZIP = 1
 SNAPPY = 2
@@ -25,11 +25,11 @@ _CONTINUED = 0x80
 
 
 def decompress(codec: int, data: bytes, size_max: int) -> bytes:
-    """Unfold the records of a batch; PeerError when they are damaged or larger than `size_max`."""
+    """Unfold the records of a batch; CodecError when they are damaged or larger than `size_max`."""
     try:
         unfold = _CODECS[codec]
     except KeyError:
-        raise PeerError(f"codec {codec}, expected 1 to {ZSTD}") from None
+        raise Unsupported(f"codec {codec}, expected 1 to {ZSTD}") from None
     return unfold(data, size_max)
 
 
@@ -38,9 +38,9 @@ def _gzip(data: bytes, size_max: int) -> bytes:
     try:
         content = unfolding.decompress(data, size_max)
     except zlib.error as error:
-        raise PeerError(f"gzip: {error}") from None
+        raise Corrupt(f"gzip: {error}") from None
     if not unfolding.eof:
-        raise PeerError(f"gzip: cut short, or more than {size_max} bytes")
+        raise LimitExceeded(f"gzip: cut short, or more than {size_max} bytes")
     return content
 
 
@@ -54,7 +54,7 @@ def _snappy(data: bytes, size_max: int) -> bytes:
         start = position + _LENGTH_SIZE
         end = start + int.from_bytes(data[position:start], "big")
         if end > len(data):
-            raise PeerError(f"snappy: a block of {end - start} bytes, {len(data) - start} are left")
+            raise Truncated(f"snappy: a block of {end - start} bytes, {len(data) - start} are left")
         blocks.append(_snappy_block(data[start:end], left))
         left -= len(blocks[-1])
         position = end
@@ -66,7 +66,7 @@ def _snappy_block(data: bytes, size_max: int) -> bytes:
 
     size = _declared_size(data)
     if size > size_max:
-        raise PeerError(f"snappy: {size} bytes, allowed are {size_max}")
+        raise LimitExceeded(f"snappy: {size} bytes, allowed are {size_max}")
     return _into(cramjam.snappy.decompress_raw_into, "snappy", data, size)
 
 
@@ -76,7 +76,7 @@ def _declared_size(data: bytes) -> int:
         size |= (byte & ~_CONTINUED) << (7 * place)
         if byte < _CONTINUED:
             return size
-    raise PeerError("snappy: no size at the start of a block")
+    raise Corrupt("snappy: no size at the start of a block")
 
 
 def _lz4(data: bytes, size_max: int) -> bytes:
@@ -96,7 +96,7 @@ def _into(unfold: Callable[[bytes, bytearray], int], name: str, data: bytes, siz
     try:
         count = unfold(data, buffer)
     except Exception as error:  # noqa: BLE001 - cramjam's own class, which derives from Exception
-        raise PeerError(f"{name}: damaged, or more than {size} bytes ({error})") from None
+        raise Corrupt(f"{name}: damaged, or more than {size} bytes ({error})") from None
     return bytes(buffer[:count])
 
 

@@ -106,7 +106,7 @@ class Message:
         """Return the message that stands at offset in data, and the offset where it ends.
 
         Raises:
-            PeerError: the bytes are not such a message.
+            CodecError: the bytes are not such a message.
         """
         return decode(self.program(version), data, offset)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
-from broker._native.log import record_batch
+from broker._native.records import record_batch
 from broker.core.machine import Decision, Machine, Token
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError

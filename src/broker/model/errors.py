@@ -5,6 +5,12 @@ carries, mapped to a protocol's number at that protocol's edge. An exception of 
 what was being done and says what was expected, what came, and where:
 
     PolylogError
+      CodecError        bytes that are not what their format says; whose they are decides what
+                        follows: a connection is closed, a log is cut, a caller is told
+        Truncated         they end before what their lengths promise
+        Corrupt           a length, count, checksum or value that cannot be
+        Unsupported       a format, version or compression that this build does not have
+        LimitExceeded     more than the reader allowed
       PeerError         the other side broke its protocol: its connection is closed
       RequestError      a request that can be answered, with an ErrorCode
       ConfigError       a setting that does not exist or is out of range   (exit 2)
@@ -162,6 +168,37 @@ class ErrorCode(Enum):
 
 class PolylogError(Exception):
     """The root of everything this package raises on purpose."""
+
+
+class CodecError(PolylogError):
+    """Bytes that are not what their format says.
+
+    Attributes:
+        reason: what was expected and what came.
+        position: where in the input that was, in bytes; None when no one place is at fault.
+    """
+
+    def __init__(self, reason: str, position: int | None = None) -> None:
+        """Keep both; the message is the reason with the position behind it."""
+        super().__init__(reason if position is None else f"{reason} at byte {position}")
+        self.reason = reason
+        self.position = position
+
+
+class Truncated(CodecError):
+    """The bytes end before what their own lengths and counts promise."""
+
+
+class Corrupt(CodecError):
+    """A length, count, checksum or value that the format does not allow."""
+
+
+class Unsupported(CodecError):
+    """A format, version, message or compression that is unknown here or not installed."""
+
+
+class LimitExceeded(CodecError):
+    """The bytes are more, or unfold to more, than the caller allowed."""
 
 
 class PeerError(PolylogError):

@@ -25,4 +25,4 @@ class WireProtocol(Protocol):
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Reply:
-        """Serve one request; PeerError, also from the awaitable, closes the connection."""
+        """Serve one request; a CodecError or PeerError, now or awaited, closes the connection."""

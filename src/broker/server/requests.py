@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from broker._native.wire.socket_connection import Connection, PendingReply
-from broker.model.errors import PeerError
+from broker.model.errors import CodecError, PeerError
 from broker.protocols.base import Answer, WireProtocol
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Requests:
                     request.body,
                     cast("Session", request.session),
                 )
-            except PeerError as error:
+            except (CodecError, PeerError) as error:
                 _refuse(request, error)
                 continue
             if isinstance(reply, Awaitable):
@@ -67,11 +67,11 @@ class Requests:
 async def _answer(request: PendingReply, reply: Awaitable[Answer]) -> None:
     try:
         request.send(await reply)
-    except PeerError as error:
+    except (CodecError, PeerError) as error:
         _refuse(request, error)
 
 
-def _refuse(request: PendingReply, error: PeerError) -> None:
+def _refuse(request: PendingReply, error: CodecError | PeerError) -> None:
     """No error response exists, or none may be sent: the end of the connection is the answer."""
     _log.warning(
         "request refused: peer=%s api_key=%d version=%d error=%s",

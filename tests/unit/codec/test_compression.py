@@ -6,7 +6,7 @@ import cramjam
 import pytest
 
 from broker.codec import compression
-from broker.model.errors import PeerError
+from broker.model.errors import CodecError
 
 CONTENT = b"polylog " * 1000
 
@@ -38,7 +38,7 @@ def test_each_codec_gives_back_what_was_compressed(name: str) -> None:
 def test_more_than_the_limit_is_refused(name: str) -> None:
     codec, data = COMPRESSED[name]
 
-    with pytest.raises(PeerError):
+    with pytest.raises(CodecError):
         compression.decompress(codec, data, len(CONTENT) - 1)
 
 
@@ -49,16 +49,16 @@ def test_data_cut_at_any_length_is_refused_or_shorter(name: str) -> None:
     for size in range(len(data)):
         try:
             content = compression.decompress(codec, data[:size], len(CONTENT))
-        except PeerError:
+        except CodecError:
             continue
         assert len(content) < len(CONTENT) or size >= len(data) - 8, size  # a checksum's bytes
 
 
 def test_a_snappy_block_that_declares_gigabytes_is_refused_before_it_is_held() -> None:
-    with pytest.raises(PeerError, match="allowed are 100"):
+    with pytest.raises(CodecError, match="allowed are 100"):
         compression.decompress(2, b"\xff\xff\xff\xff\x0f" + b"x" * 20, 100)
 
 
 def test_a_codec_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(PeerError, match="codec 5"):
+    with pytest.raises(CodecError, match="codec 5"):
         compression.decompress(5, b"", 100)

@@ -10,7 +10,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog, Turn
-from broker._native.log.record_batch import build
+from broker._native.records.record_batch import build
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from broker.codec import schema
-from broker.model.errors import PeerError
+from broker.model.errors import Truncated, Unsupported
 
 _OFFSET_COMMIT_KEY = 1
 _GROUP_METADATA_KEY = 2
@@ -94,7 +94,7 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     """The record of a key and value from the log; None if it is of a kind that is not ours.
 
     Raises:
-        PeerError: the bytes are no such record.
+        CodecError: the bytes are no such record.
     """
     kind = _version_of(key)
     if kind == _OFFSET_COMMIT_KEY:
@@ -211,13 +211,13 @@ def _decode_value(name: str, value: bytes) -> tuple[int, schema.Fields]:
     version = _version_of(value)
     message = schema.record(name)
     if version not in message.versions:
-        raise PeerError(f"expected {message!r}, got version {version}")
+        raise Unsupported(f"expected {message!r}, got version {version}")
     body, _ = message.decode(version, value, _VERSION.size)
     return version, body
 
 
 def _version_of(data: bytes) -> int:
     if len(data) < _VERSION.size:
-        raise PeerError(f"a coordinator record begins with an int16 version, got {data!r}")
+        raise Truncated(f"a coordinator record begins with an int16 version, got {data!r}")
     (version,) = _VERSION.unpack_from(data)
     return int(version)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 from broker.codec import schema
 from broker.core.session import Session
-from broker.model.errors import PeerError, RequestError
+from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Reply
 from broker.protocols.kafka import apis
 from broker.protocols.kafka.api import Api, Fields, Request, Response
@@ -54,7 +54,7 @@ def _failure(api: Api, request: Request, error: Exception) -> Fields:
     """The response to an error that has one; every other error closes the connection."""
     if isinstance(error, RequestError):
         return api.refuse(error)
-    if isinstance(error, PeerError):
+    if isinstance(error, (CodecError, PeerError)):
         raise error
     _log.error("request_failed api=%s version=%d", api.name, request.version, exc_info=error)
     raise PeerError(f"{api.name} v{request.version} failed in the broker") from error

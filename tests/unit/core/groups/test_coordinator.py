@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker._native.log import record_batch
+from broker._native.records import record_batch
 from broker.core import coordinator as driver
 from broker.core.groups.commands import (
     CommitRequest,

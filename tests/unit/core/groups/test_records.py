@@ -14,7 +14,7 @@ from broker.core.groups.records import (
     decode,
     encode,
 )
-from broker.model.errors import PeerError
+from broker.model.errors import CodecError
 
 MEMBER = Member("m-1", "i", "c", "/h", 60_000, 10_000, b"sub", b"assigned")
 IMAGE = GroupImage(3, "consumer", "range", "m-1", 1_700_000_000_000, {"m-1": MEMBER})
@@ -86,10 +86,10 @@ def test_a_record_cut_short_is_refused_wherever_it_is_cut(record: Record) -> Non
     assert value is not None
 
     for size in range(len(value)):
-        with pytest.raises(PeerError):
+        with pytest.raises(CodecError):
             decode(key, value[:size])
     for size in range(len(key)):
-        with pytest.raises(PeerError):
+        with pytest.raises(CodecError):
             decode(key[:size], value)
 
 
@@ -97,5 +97,5 @@ def test_a_value_of_an_unknown_version_is_refused() -> None:
     key, value = encode(RECORDS[0])
     assert value is not None
 
-    with pytest.raises(PeerError, match="version 9"):
+    with pytest.raises(CodecError, match="version 9"):
         decode(key, pack(">h", 9) + value[2:])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.codec import schema
-from broker.model.errors import ErrorCode, PeerError, RequestError
+from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
 from broker.protocols.kafka import PROTOCOL
 from tests.fakes import World
 
@@ -36,7 +36,7 @@ def test_api_versions_above_ours_are_answered_in_version_0_with_error_35(version
 
 
 def test_a_malformed_body_closes_the_connection() -> None:
-    with pytest.raises(PeerError):
+    with pytest.raises(CodecError):
         PROTOCOL.handle(12, 0, "tester", b"\x00\x05ab", World().session)
 
 

@@ -40,7 +40,7 @@ from broker._native.kernel.cursor cimport (
     load_uint32,
 )
 
-from broker.model.errors import PeerError
+from broker.model.errors import Corrupt
 
 STATUS_NAMES = {
     BATCH_EMPTY: "no batch",
@@ -153,7 +153,7 @@ def validate(bytes data):
 def header(bytes data, Py_ssize_t position=0):
     """Return the header of the batch at a position as a dict.
 
-    Raises PeerError when the bytes there are not a whole batch of version 2.
+    Raises CodecError when the bytes there are not a whole batch of version 2.
     """
     cdef BatchInfo info
     read_header(data, position, &info)
@@ -164,13 +164,13 @@ cdef int read_header(bytes data, Py_ssize_t position, BatchInfo* info) except -1
     cdef Cursor cursor
     cdef BatchStatus status
     if position < 0 or position > PyBytes_GET_SIZE(data):
-        raise PeerError(f"batch: position {position} is outside of {len(data)} bytes")
+        raise Corrupt(f"batch: position {position} is outside of {len(data)} bytes")
     cursor.next = <const uint8_t*>PyBytes_AS_STRING(data) + position
     cursor.left = PyBytes_GET_SIZE(data) - position
     status = batch_header(&cursor, info)
     if status != BATCH_OK:
-        raise PeerError(f"batch: expected a whole batch at byte {position}, found "
-                        f"{STATUS_NAMES[status]}")
+        raise Corrupt(f"batch: expected a whole batch at byte {position}, found "
+                      f"{STATUS_NAMES[status]}")
     return 0
 
 
@@ -231,7 +231,7 @@ def iterate(bytes data, decompress=None):
     """Yield (offset, timestamp, key, value, headers) of every record of every whole batch.
 
     `decompress(codec, payload)` is asked for the records of a compressed batch; it bounds what it
-    returns. Raises PeerError where the bytes are not what their lengths say.
+    returns. Raises CodecError where the bytes are not what their lengths say.
     """
     cdef BatchInfo info
     cdef Py_ssize_t position = 0
@@ -241,7 +241,7 @@ def iterate(bytes data, decompress=None):
         codec = info.attributes & ATTRIBUTE_CODEC
         if codec:
             if decompress is None:
-                raise PeerError(f"batch: codec {codec} at byte {position} needs a decompressor")
+                raise Corrupt(f"batch: codec {codec} at byte {position} needs a decompressor")
             payload = decompress(codec, payload)
         yield from batch_records(payload, info)
         position += <Py_ssize_t>info.size
@@ -255,16 +255,16 @@ cdef list batch_records(bytes payload, BatchInfo info):
     cursor.left = PyBytes_GET_SIZE(payload)
     for i in range(info.record_count):
         if cursor_varint(&cursor, &length) != READ_DONE or length < 0:
-            raise PeerError(f"batch: record {i} of {info.record_count} has no length")
+            raise Corrupt(f"batch: record {i} of {info.record_count} has no length")
         record.next = cursor_take(&cursor, <size_t>length)
         record.left = <size_t>length
         if record.next == NULL:
-            raise PeerError(f"batch: record {i} of {info.record_count} is cut short")
+            raise Corrupt(f"batch: record {i} of {info.record_count} is cut short")
         records.append(read_record(&record, &info))
         if record.left > 0:
-            raise PeerError(f"batch: record {i} is {record.left} bytes longer than its fields")
+            raise Corrupt(f"batch: record {i} is {record.left} bytes longer than its fields")
     if cursor.left > 0:
-        raise PeerError(f"batch: {cursor.left} bytes after {info.record_count} records")
+        raise Corrupt(f"batch: {cursor.left} bytes after {info.record_count} records")
     return records
 
 
@@ -274,11 +274,11 @@ cdef tuple read_record(Cursor* record, BatchInfo* info):
     if (cursor_take(record, 1) == NULL
             or cursor_varlong(record, &timestamp_delta) != READ_DONE
             or cursor_varint(record, &offset_delta) != READ_DONE):
-        raise PeerError("batch: a record is shorter than its fields")
+        raise Corrupt("batch: a record is shorter than its fields")
     key = read_nullable(record)
     value = read_nullable(record)
     if cursor_varint(record, &header_count) != READ_DONE or header_count < 0:
-        raise PeerError(f"batch: a record has a header count of {header_count}")
+        raise Corrupt(f"batch: a record has a header count of {header_count}")
     headers = []
     for _i in range(header_count):
         name = read_nullable(record)
@@ -294,10 +294,10 @@ cdef object read_nullable(Cursor* cursor):
     cdef int32_t length = 0
     cdef const uint8_t* content
     if cursor_varint(cursor, &length) != READ_DONE or length < -1:
-        raise PeerError(f"batch: a field has a length of {length}")
+        raise Corrupt(f"batch: a field has a length of {length}")
     if length == -1:
         return None
     content = cursor_take(cursor, <size_t>length)
     if content == NULL:
-        raise PeerError(f"batch: a field of {length} bytes, {cursor.left} are left")
+        raise Corrupt(f"batch: a field of {length} bytes, {cursor.left} are left")
     return PyBytes_FromStringAndSize(<const char*>content, length)
