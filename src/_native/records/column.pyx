@@ -27,14 +27,18 @@ cdef const char* FORMATS = b"B\0b\0i\0q\0Q"    # of each kind, a string of two b
 cdef class Column:
     """A one-dimensional, contiguous, read-only array; `memoryview(column)` or numpy reads it."""
 
-    def __init__(self):
-        raise TypeError("a Column is made by the codec")
+    def __cinit__(self):
+        self.item_size = ITEM_SIZE[<int>COLUMN_BYTE]
 
     def __dealloc__(self):
         free(self.data)
 
     def __len__(self):
         return self.count
+
+    def __buffer__(self, int flags):
+        """Return a view, under the name that Python 3.12 gives it (PEP 688)."""
+        return memoryview(self)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if flags & PyBUF_WRITABLE == PyBUF_WRITABLE:
