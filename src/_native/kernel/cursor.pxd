@@ -1,10 +1,11 @@
 """The one bounds-checked way to read bytes that somebody else wrote.
 
 A Cursor is a pointer and what is left after it. Every read goes through `cursor_take`, the only
-place that compares a length with what is there. The `cursor_*` readers return a ReadStatus and
-store the value only when it is READ_DONE; the `load_*` functions read from a pointer that
-`cursor_take` has already granted. Fixed-size integers are big-endian; varints are those of Kafka's
-protocol guide ("Protocol Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
+place that compares a length with what is there, but for the shortest varints, which look at
+`left` themselves. The `cursor_*` readers return a ReadStatus and store the value only when it is
+READ_DONE; the `load_*` functions read from a pointer that `cursor_take` has already granted.
+Fixed-size integers are big-endian; varints are those of Kafka's protocol guide ("Protocol
+Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
 
 Header only: whoever cimports it compiles it in, so no module depends on another at run time.
 """
@@ -164,19 +165,49 @@ cdef inline ReadStatus cursor_unsigned_varlong(Cursor* cursor, uint64_t* value) 
     return READ_OVERLONG
 
 
+cdef inline int32_t unfold32(uint32_t folded) noexcept nogil:
+    """Undo zigzag: 0, 1, 2, 3 are 0, -1, 1, -2."""
+    return <int32_t>((folded >> 1) ^ (~(folded & 1) + 1))
+
+
+cdef inline int64_t unfold64(uint64_t folded) noexcept nogil:
+    return <int64_t>((folded >> 1) ^ (~(folded & 1) + 1))
+
+
 cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept nogil:
     """Read a zigzag varint: 0, -1, 1, -2 are written 0, 1, 2, 3."""
     cdef uint32_t folded = 0
-    cdef ReadStatus status = cursor_unsigned_varint(cursor, &folded)
+    cdef ReadStatus status
+    # One byte and two are nearly all there is in records: no loop for them.
+    if cursor.left >= 2:
+        folded = cursor.next[0]
+        if folded < 0x80:
+            cursor.next += 1
+            cursor.left -= 1
+            value[0] = unfold32(folded)
+            return READ_DONE
+        if cursor.next[1] < 0x80:
+            folded = (folded & 0x7F) | (<uint32_t>cursor.next[1] << 7)
+            cursor.next += 2
+            cursor.left -= 2
+            value[0] = unfold32(folded)
+            return READ_DONE
+    status = cursor_unsigned_varint(cursor, &folded)
     if status == READ_DONE:
-        value[0] = <int32_t>((folded >> 1) ^ (~(folded & 1) + 1))
+        value[0] = unfold32(folded)
     return status
 
 
 cdef inline ReadStatus cursor_varlong(Cursor* cursor, int64_t* value) noexcept nogil:
     """Read a zigzag varint of 64 bits."""
     cdef uint64_t folded = 0
-    cdef ReadStatus status = cursor_unsigned_varlong(cursor, &folded)
+    cdef ReadStatus status
+    if cursor.left >= 1 and cursor.next[0] < 0x80:
+        value[0] = unfold32(cursor.next[0])
+        cursor.next += 1
+        cursor.left -= 1
+        return READ_DONE
+    status = cursor_unsigned_varlong(cursor, &folded)
     if status == READ_DONE:
-        value[0] = <int64_t>((folded >> 1) ^ (~(folded & 1) + 1))
+        value[0] = unfold64(folded)
     return status

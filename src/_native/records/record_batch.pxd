@@ -1,4 +1,4 @@
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
 
@@ -18,6 +18,7 @@ cdef enum BatchStatus:
     BATCH_OK = 0
     BATCH_EMPTY            # no bytes at all
     BATCH_TRUNCATED        # fewer bytes than its length says, or than a header has
+    BATCH_LENGTH           # a length that no batch can have
     BATCH_NOT_ALONE        # more bytes follow: a second batch, or garbage
     BATCH_MAGIC            # not version 2
     BATCH_CRC
@@ -38,6 +39,15 @@ cdef struct BatchInfo:
     int16_t producer_epoch
     int32_t base_sequence
     int32_t record_count
+
+
+cdef inline int64_t sum_wrapped(int64_t one, int64_t other) noexcept nogil:
+    """Add numbers of which a client may have sent both: the sum wraps, as Java's does."""
+    return <int64_t>(<uint64_t>one + <uint64_t>other)
+
+
+cdef inline int64_t batch_last_offset(const BatchInfo* info) noexcept nogil:
+    return sum_wrapped(info.base_offset, info.last_offset_delta)
 
 
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil

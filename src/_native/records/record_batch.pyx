@@ -45,6 +45,7 @@ from broker.model.errors import Corrupt
 STATUS_NAMES = {
     BATCH_EMPTY: "no batch",
     BATCH_TRUNCATED: "a batch cut short",
+    BATCH_LENGTH: "a length that no batch has",
     BATCH_NOT_ALONE: "bytes after the batch",
     BATCH_MAGIC: "a magic other than 2",
     BATCH_CRC: "a CRC that does not fit",
@@ -63,7 +64,7 @@ cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
         return BATCH_TRUNCATED
     length = load_int32(cursor.next + 8)
     if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-        return BATCH_TRUNCATED
+        return BATCH_LENGTH
     info.size = <size_t>length + BATCH_LENGTH_END
     head = cursor_take(cursor, info.size)
     if head == NULL:
