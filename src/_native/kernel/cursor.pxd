@@ -1,11 +1,10 @@
 """The one bounds-checked way to read bytes that somebody else wrote.
 
 A Cursor is a pointer and what is left after it. Every read goes through `cursor_take`, the only
-place that compares a length with what is there, but for the shortest varints, which look at
-`left` themselves. The `cursor_*` readers return a ReadStatus and store the value only when it is
-READ_DONE; the `load_*` functions read from a pointer that `cursor_take` has already granted.
-Fixed-size integers are big-endian; varints are those of Kafka's protocol guide ("Protocol
-Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
+place that compares a length with what is there. The `cursor_*` readers return a ReadStatus and
+store the value only when it is READ_DONE; the `load_*` and `granted_*` functions read from a
+pointer that was already granted. Fixed-size integers are big-endian; varints are those of Kafka's
+protocol guide ("Protocol Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
 
 Header only: whoever cimports it compiles it in, so no module depends on another at run time.
 """
@@ -177,22 +176,7 @@ cdef inline int64_t unfold64(uint64_t folded) noexcept nogil:
 cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept nogil:
     """Read a zigzag varint: 0, -1, 1, -2 are written 0, 1, 2, 3."""
     cdef uint32_t folded = 0
-    cdef ReadStatus status
-    # One byte and two are nearly all there is in records: no loop for them.
-    if cursor.left >= 2:
-        folded = cursor.next[0]
-        if folded < 0x80:
-            cursor.next += 1
-            cursor.left -= 1
-            value[0] = unfold32(folded)
-            return READ_DONE
-        if cursor.next[1] < 0x80:
-            folded = (folded & 0x7F) | (<uint32_t>cursor.next[1] << 7)
-            cursor.next += 2
-            cursor.left -= 2
-            value[0] = unfold32(folded)
-            return READ_DONE
-    status = cursor_unsigned_varint(cursor, &folded)
+    cdef ReadStatus status = cursor_unsigned_varint(cursor, &folded)
     if status == READ_DONE:
         value[0] = unfold32(folded)
     return status
@@ -201,13 +185,55 @@ cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept no
 cdef inline ReadStatus cursor_varlong(Cursor* cursor, int64_t* value) noexcept nogil:
     """Read a zigzag varint of 64 bits."""
     cdef uint64_t folded = 0
-    cdef ReadStatus status
-    if cursor.left >= 1 and cursor.next[0] < 0x80:
-        value[0] = unfold32(cursor.next[0])
-        cursor.next += 1
-        cursor.left -= 1
-        return READ_DONE
-    status = cursor_unsigned_varlong(cursor, &folded)
+    cdef ReadStatus status = cursor_unsigned_varlong(cursor, &folded)
     if status == READ_DONE:
         value[0] = unfold64(folded)
     return status
+
+
+# ---- varints in bytes that were granted --------------------------------------------------------
+# For loops over records: one check grants room for all the varints of a record's head, and nearly
+# all of them have one byte or two. Where there is less room, or a longer one, the readers above
+# serve.
+
+cdef enum:
+    VARINT_SIZE_MAX = 5
+    VARLONG_SIZE_MAX = 10
+
+
+cdef inline int granted_varint(const uint8_t* bytes, int32_t* value) noexcept nogil:
+    """Read a varint where VARINT_SIZE_MAX bytes were granted; return its size, 0 for overlong."""
+    cdef uint32_t first = bytes[0]
+    cdef Cursor cursor
+    cdef int32_t longer = 0
+    if first < 0x80:
+        value[0] = unfold32(first)
+        return 1
+    if bytes[1] < 0x80:
+        value[0] = unfold32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
+        return 2
+    cursor.next = bytes
+    cursor.left = VARINT_SIZE_MAX
+    if cursor_varint(&cursor, &longer) != READ_DONE:
+        return 0
+    value[0] = longer
+    return VARINT_SIZE_MAX - <int>cursor.left
+
+
+cdef inline int granted_varlong(const uint8_t* bytes, int64_t* value) noexcept nogil:
+    """Read a varlong where VARLONG_SIZE_MAX bytes were granted; return its size, 0 for overlong."""
+    cdef uint32_t first = bytes[0]
+    cdef Cursor cursor
+    cdef int64_t longer = 0
+    if first < 0x80:
+        value[0] = unfold32(first)
+        return 1
+    if bytes[1] < 0x80:
+        value[0] = unfold32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
+        return 2
+    cursor.next = bytes
+    cursor.left = VARLONG_SIZE_MAX
+    if cursor_varlong(&cursor, &longer) != READ_DONE:
+        return 0
+    value[0] = longer
+    return VARLONG_SIZE_MAX - <int>cursor.left

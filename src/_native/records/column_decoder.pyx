@@ -14,7 +14,7 @@ own, to which all of them are unfolded or copied: one buffer either way.
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release
 from cpython.buffer cimport PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from cython cimport final
@@ -32,7 +32,6 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_LOG_APPEND_TIME,
     ATTRIBUTE_TRANSACTIONAL,
-    BATCH_CRC,
     BATCH_EMPTY,
     BATCH_HEADER_SIZE,
     BATCH_OK,
@@ -41,6 +40,7 @@ from broker._native.records.record_batch cimport (
     BatchStatus,
     batch_check_crc,
     batch_last_offset,
+    batch_status_text,
     sum_wrapped,
 )
 from broker._native.records.record_walk cimport RecordFields, record_take
@@ -49,9 +49,8 @@ from broker._native.records.rows cimport (
     rows_of_batch,
 )
 
-from broker._native.records.record_batch import STATUS_NAMES
-from broker.model.errors import CodecError, Corrupt, LimitExceeded
-from broker.model.limits import RECORD_BYTES_MIN
+from broker.model import limits
+from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
 
 cdef enum:
     OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY_START, KEY_LENGTH, VALUE_START, VALUE_LENGTH
@@ -79,7 +78,7 @@ cdef dict GROUPS = {
 }
 COLUMN_NAMES = tuple(GROUPS)
 
-cdef int32_t record_size_min = RECORD_BYTES_MIN
+cdef int32_t record_size_min = limits.RECORD_BYTES_MIN
 
 cdef enum:
     FOLDED_RATIO = 16            # room for what a batch may unfold to, before it is known
@@ -89,15 +88,18 @@ cdef enum:
 
 def decode_columns(data, columns, unfold, *, int64_t bytes_max, bint check_crc=True,
                    min_offset=None, max_offset=None, min_timestamp=None, max_timestamp=None,
-                   key_filter=None, aborted=None, dict reuse=None):
+                   key_filter=None, aborted=None, dict reuse=None, bint is_strict=False):
     """Return (rows, end, data, arrays): arrays by name, and what their spans index.
 
     `unfold(codec, data, output)` unfolds a batch into a buffer and returns the size; it raises
     LimitExceeded when the buffer is too small. `end` is the position behind the last whole batch.
+    When strict, control batches are read as well, offsets must ascend within what the header says,
+    and nothing may be cut short; "offset" must be one of the columns.
     """
     cdef _Decoder decoder = _Decoder(data)
     decoder.unfold = unfold
     decoder.check_crc = check_crc
+    decoder.is_strict = is_strict
     decoder.bytes_max = min(bytes_max, INT32_MAX)
     decoder.filter.min_offset = INT64_MIN if min_offset is None else min_offset
     decoder.filter.max_offset = INT64_MAX if max_offset is None else max_offset
@@ -122,6 +124,7 @@ cdef class _Decoder:
     cdef bint has_view
     cdef object unfold
     cdef bint check_crc
+    cdef bint is_strict
     cdef int64_t bytes_max
     cdef Filter filter
     cdef KeyFilter keys
@@ -163,6 +166,8 @@ cdef class _Decoder:
                 self.plain += info.size
                 self.rows_max += self.plausible_count(&info)
         self.end = <size_t>self.view.len - cursor.left
+        if self.is_strict and cursor.left:
+            raise Truncated(f"batch: {cursor.left} bytes are no whole batch", self.end)
         return 0
 
     cdef Cursor input(self):
@@ -178,14 +183,14 @@ cdef class _Decoder:
             return True
         if status == BATCH_EMPTY or status == BATCH_TRUNCATED:
             return False
-        raise Corrupt(f"batch: {STATUS_NAMES[status]}", self.position(cursor.next))
+        raise Corrupt(f"batch: {batch_status_text(status)}", self.position(cursor.next))
 
     cdef Py_ssize_t position(self, const uint8_t* place):
         return place - <const uint8_t*>self.view.buf
 
     cdef bint may_want(self, BatchInfo* info) noexcept:
         """Whether the header leaves open that records of this entry are asked for."""
-        if info.attributes & ATTRIBUTE_CONTROL and info.magic == 2:
+        if info.attributes & ATTRIBUTE_CONTROL and info.magic == 2 and not self.is_strict:
             return False
         if not self.filter.is_set:
             return True
@@ -340,11 +345,24 @@ cdef class _Decoder:
         if status != ROWS_OK:
             raise Corrupt(f"batch: record {self.rows.bad_record} of {info.record_count} does not "
                           f"fit its lengths, in the batch", self.position(entry))
+        if self.is_strict:
+            self.check_offsets(info, entry)
+        return 0
+
+    cdef int check_offsets(self, BatchInfo* info, const uint8_t* entry) except -1:
+        """Refuse a batch whose last records do not ascend from its base to its last offset."""
+        cdef Py_ssize_t row
+        cdef int64_t least = info.base_offset
+        for row in range(self.rows.count - info.record_count, self.rows.count):
+            if not least <= self.rows.offset[row] <= batch_last_offset(info):
+                raise Corrupt(f"batch: offset {self.rows.offset[row]}, expected {least} to "
+                              f"{batch_last_offset(info)}, in the batch", self.position(entry))
+            least = sum_wrapped(self.rows.offset[row], 1)
         return 0
 
     cdef int must_fit(self, BatchStatus status, const uint8_t* entry) except -1:
         if status != BATCH_OK:
-            raise Corrupt(f"batch: {STATUS_NAMES[status]}", self.position(entry))
+            raise Corrupt(f"batch: {batch_status_text(status)}", self.position(entry))
         return 0
 
     # ---- message sets ----------------------------------------------------------------------------
@@ -353,7 +371,6 @@ cdef class _Decoder:
         cdef Message message
         cdef Cursor cursor
         cdef RowBasis basis
-        cdef const uint8_t* unfolded
         cursor.next = entry
         cursor.left = size
         message_take(&cursor, &message)
@@ -415,8 +432,8 @@ cdef class _Decoder:
             if status == BATCH_OK and self.check_crc:
                 status = message_check_crc(&inner)
             if status != BATCH_OK:
-                raise Corrupt(f"message set: inner message {count[0]}: {STATUS_NAMES[status]}, in "
-                              f"the wrapper", self.position(entry))
+                raise Corrupt(f"message set: inner message {count[0]}: "
+                              f"{batch_status_text(status)}, in the wrapper", self.position(entry))
             if inner.magic != wrapper.magic or inner.attributes & ATTRIBUTE_CODEC:
                 raise Corrupt(f"message set: inner message {count[0]} of magic {inner.magic} with "
                               f"attributes {inner.attributes}, expected plain ones of magic "

@@ -8,4 +8,5 @@ cdef class KeyFilter:
     cdef Span* table
     cdef size_t mask
 
+    cdef int add(self, key) except -1
     cdef void apply(self, Filter* filter) noexcept

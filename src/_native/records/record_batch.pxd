@@ -18,12 +18,12 @@ cdef enum BatchStatus:
     BATCH_OK = 0
     BATCH_EMPTY            # no bytes at all
     BATCH_TRUNCATED        # fewer bytes than its length says, or than a header has
-    BATCH_LENGTH           # a length that no batch can have
     BATCH_NOT_ALONE        # more bytes follow: a second batch, or garbage
     BATCH_MAGIC            # not version 2
     BATCH_CRC
     BATCH_COUNT            # counts, offsets and records do not fit each other
     BATCH_ATTRIBUTES       # a codec that does not exist, or a control batch from a client
+    BATCH_LENGTH           # a length that no batch can have
 
 cdef struct BatchInfo:
     int64_t base_offset
@@ -50,7 +50,9 @@ cdef inline int64_t batch_last_offset(const BatchInfo* info) noexcept nogil:
     return sum_wrapped(info.base_offset, info.last_offset_delta)
 
 
+cdef str batch_status_text(BatchStatus status)
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil
 cdef BatchStatus batch_check_crc(const uint8_t* batch, BatchInfo* info) noexcept nogil
+cdef bint batch_records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil
 cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* info) noexcept nogil
 cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil

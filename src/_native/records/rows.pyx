@@ -5,7 +5,7 @@ caller has made room for as many rows as the batch says it has, and that number 
 the size of its records (an empty record takes RECORD_SIZE_MIN bytes).
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp
 
 from broker._native.kernel.crc32c cimport crc32c_extend
@@ -27,6 +27,10 @@ cdef RowStatus rows_of_batch(
     cdef int64_t offset, timestamp
     cdef bint is_append_time = info.attributes & ATTRIBUTE_LOG_APPEND_TIME != 0
     cdef bint is_filtered = filter.is_set
+    # The four columns that most readers ask for, and no others: one question instead of six.
+    cdef bint is_usual = (
+        to.offset != NULL and to.timestamp != NULL and to.key_start != NULL
+        and to.value_start != NULL and to.timestamp_type == NULL and to.header_end == NULL)
     cdef RowStatus status
     cdef int32_t i
     rows.bad_record = 0
@@ -41,6 +45,15 @@ cdef RowStatus rows_of_batch(
         if not is_append_time:
             timestamp = sum_wrapped(info.base_timestamp, fields.timestamp_delta)
         if is_filtered and not filter_keeps(filter, offset, timestamp, &fields.key):
+            continue
+        if is_usual:
+            to.offset[row] = offset
+            to.timestamp[row] = timestamp
+            to.key_start[row] = <int32_t>(fields.key.start - to.origin)
+            to.key_length[row] = fields.key.length
+            to.value_start[row] = <int32_t>(fields.value.start - to.origin)
+            to.value_length[row] = fields.value.length
+            row += 1
             continue
         if to.offset != NULL:
             to.offset[row] = offset

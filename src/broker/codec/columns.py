@@ -9,17 +9,17 @@ decoder stands in src/_native/records/column_decoder.pyx. numpy and pyarrow are 
 of them is asked for.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from broker._native.records import binary_column
 from broker._native.records.column import Column
 from broker._native.records.column_decoder import COLUMN_NAMES
 from broker._native.records.column_decoder import decode_columns as _decode
+from broker._native.records.record_view import Record, RecordIterator
 from broker.codec.compression import decompress_into
 from broker.codec.packages import needed
-from broker.model.errors import Corrupt
-from broker.model.limits import CODEC_BYTES_MAX
+from broker.model.errors import CodecError
+from broker.model.limits import CODEC_BYTES_MAX, RECORDS_CHUNK_BYTES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,17 +35,19 @@ class Columns:
     Attributes:
         data: what the spans index: the input, or memory that its batches were unfolded to.
         end: the position in the input behind the last whole batch; what follows was cut short.
+        arrays: every array there is by name, see `names`; "unfolded" is `data` where it is ours.
+        arrow_memory: what to_arrow wrote to last, by column: taken over by `reuse`.
     """
 
-    __slots__ = ("_arrays", "_arrow_memory", "_count", "data", "end")
+    __slots__ = ("_count", "arrays", "arrow_memory", "data", "end")
 
     def __init__(self, count: int, end: int, data: "Buffer", arrays: dict[str, Column]) -> None:
         """Keep what the decoder returned."""
         self._count = count
         self.end = end
         self.data = data
-        self._arrays = arrays
-        self._arrow_memory: dict[str, dict[str, Column]] = {}
+        self.arrays = arrays
+        self.arrow_memory: dict[str, dict[str, Column]] = {}
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -65,7 +67,7 @@ class Columns:
         header_key_length, header_value_start, header_value_length; record i has the headers from
         header_end[i - 1] (0 for the first) to header_end[i].
         """
-        return [name for name in self._arrays if name != "unfolded"]
+        return [name for name in self.arrays if name != "unfolded"]
 
     def column(self, name: str) -> Column:
         """Return one column, a buffer that numpy, pyarrow and memoryview read without a copy.
@@ -73,12 +75,12 @@ class Columns:
         Raises:
             KeyError: it was not asked for when the columns were decoded.
         """
-        return self._arrays[name]
+        return self.arrays[name]
 
     def to_numpy(self) -> "dict[str, np.ndarray[Any, Any]]":
         """Return every column as a numpy array over the same memory; see `names` for the dtypes."""
         numpy = needed("numpy", "columns as numpy arrays")
-        return {name: numpy.asarray(self._arrays[name]) for name in self.names}
+        return {name: numpy.asarray(self.arrays[name]) for name in self.names}
 
     def to_arrow(self, topic: str | None = None, partition: int | None = None) -> "pa.RecordBatch":
         """Return the records as Spark's Kafka source has them, those columns that were decoded.
@@ -92,74 +94,10 @@ class Columns:
             LimitExceeded: the values have 2 GiB or more in all.
             Corrupt: the name of a header is not UTF-8.
         """
-        arrow = needed("pyarrow", "columns as Arrow arrays")
-        fields: list[tuple[str, pa.Array]] = []
-        if "key_start" in self._arrays:
-            fields.append(("key", self._binary("key", arrow.binary())))
-        if "value_start" in self._arrays:
-            fields.append(("value", self._binary("value", arrow.binary())))
-        if topic is not None:
-            fields.append(("topic", arrow.repeat(arrow.scalar(topic, arrow.string()), len(self))))
-        if partition is not None:
-            number = arrow.scalar(partition, arrow.int32())
-            fields.append(("partition", arrow.repeat(number, len(self))))
-        if "offset" in self._arrays:
-            fields.append(("offset", self._numbers("offset", arrow.int64())))
-        if "timestamp" in self._arrays:
-            fields.append(("timestamp", self._timestamps()))
-        if "timestamp_type" in self._arrays:
-            kinds = self._numbers("timestamp_type", arrow.int8())
-            fields.append(("timestampType", kinds.cast(arrow.int32())))
-        if "header_end" in self._arrays:
-            fields.append(("headers", self._headers()))
-        return arrow.record_batch([array for _, array in fields], [name for name, _ in fields])
+        needed("pyarrow", "columns as Arrow arrays")
+        from broker.codec import arrow  # noqa: PLC0415 - half a second that most programs save
 
-    def _numbers(self, name: str, kind: "pa.DataType") -> "pa.Array":
-        import pyarrow as pa  # noqa: PLC0415
-
-        column = self._arrays[name]
-        return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
-
-    def _timestamps(self) -> "pa.Array":
-        import pyarrow as pa  # noqa: PLC0415
-
-        memory = self._arrow_memory.setdefault("timestamp", {})
-        scaled = binary_column.microseconds(self._arrays["timestamp"], memory.get("values"))
-        memory["values"] = scaled
-        buffers = [None, pa.py_buffer(scaled)]
-        return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(scaled), buffers)
-
-    def _binary(self, name: str, kind: "pa.DataType") -> "pa.Array":
-        """Copy what spans point to into one run of bytes."""
-        import pyarrow as pa  # noqa: PLC0415
-
-        start, length = self._arrays[f"{name}_start"], self._arrays[f"{name}_length"]
-        memory = self._arrow_memory.setdefault(name, {})
-        offsets, values, validity, nulls = binary_column.gather(self.data, start, length, memory)
-        memory["offsets"], memory["values"] = offsets, values
-        if validity is not None:
-            memory["validity"] = validity
-        present = None if validity is None else pa.py_buffer(validity)
-        buffers = [present, pa.py_buffer(offsets), pa.py_buffer(values)]
-        return pa.Array.from_buffers(kind, len(start), buffers, nulls)
-
-    def _headers(self) -> "pa.Array":
-        import pyarrow as pa  # noqa: PLC0415
-
-        names = self._binary("header_key", pa.string())
-        try:
-            names.validate(full=True)
-        except pa.ArrowInvalid:
-            raise Corrupt("the name of a header is not UTF-8") from None
-        values = self._binary("header_value", pa.binary())
-        each = pa.StructArray.from_arrays([names, values], ["key", "value"])
-        ends = self._numbers("header_end", pa.int32())
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-        return pa.ListArray.from_arrays(offsets, each, type=pa.list_(pa.field("element", each.type)))
-
-    def memory(self) -> dict[str, Column]:
-        """Return what `reuse` takes over: every array that nobody looks at any more."""
-        return self._arrays
+        return arrow.record_batch(self, topic, partition)
 
 
 def decode_columns(
@@ -215,9 +153,83 @@ def decode_columns(
         max_timestamp=max_timestamp,
         key_filter=key_filter,
         aborted=aborted,
-        reuse=None if reuse is None else reuse._arrays,
+        reuse=None if reuse is None else reuse.arrays,
     )
     result = Columns(count, end, data, arrays)
     if reuse is not None:
-        result._arrow_memory = reuse._arrow_memory
+        result.arrow_memory = reuse.arrow_memory
     return result
+
+
+def records(
+    buf: "Buffer", *, check_crc: bool = True, bytes_max: int = CODEC_BYTES_MAX
+) -> Iterator[Record]:
+    """Yield the records of a run of batches or message sets as objects, control batches left out.
+
+    A record's key, value and headers become Python objects when they are asked for. It keeps the
+    bytes that it came from alive. A last batch that is cut short is left out.
+
+    Args:
+        buf: as in decode_columns, of any size.
+        check_crc: whether the CRC of each batch must fit.
+        bytes_max: how many bytes the compressed batches of a chunk may unfold to.
+
+    Raises:
+        CodecError: as decode_columns, when the iteration gets there.
+    """
+    chunks = _Chunks(memoryview(buf).cast("B"), check_crc=check_crc, bytes_max=bytes_max)
+    return RecordIterator(chunks.decode_next)
+
+
+class _Chunks:
+    """Some whole batches at a time, so that neither many nor large ones cost memory at once."""
+
+    def __init__(self, view: memoryview, *, check_crc: bool, bytes_max: int) -> None:
+        self._view = view
+        self._check_crc = check_crc
+        self._bytes_max = bytes_max
+        self._position = 0
+
+    def decode_next(self) -> tuple[int, "Buffer", dict[str, Column]] | None:
+        size = RECORDS_CHUNK_BYTES
+        while self._position < len(self._view):
+            chunk = self._view[self._position : self._position + size]
+            try:
+                count, end, data, arrays = _decode(
+                    chunk,
+                    COLUMN_NAMES,
+                    decompress_into,
+                    check_crc=self._check_crc,
+                    bytes_max=self._bytes_max,
+                )
+            except CodecError as error:
+                raise moved(error, self._position) from None
+            if end > 0:
+                self._position += end
+                return count, data, arrays
+            if len(chunk) < size:
+                break  # what is left is no whole batch
+            size *= 2
+        return None
+
+
+def moved(error: CodecError, position: int) -> CodecError:
+    """Return the error as one of the bytes that the chunk was cut from."""
+    if error.position is None:
+        return error
+    return type(error)(error.reason, error.position + position)
+
+
+def validate(buf: "Buffer", *, bytes_max: int = CODEC_BYTES_MAX) -> int:
+    """Check everything that these batches or message sets say of themselves; count the records.
+
+    Lengths, counts and CRCs, of compressed batches after unfolding, that offsets ascend, that
+    nothing is cut short. Control batches are checked and counted as well.
+
+    Raises:
+        CodecError: the first fault, with its position.
+    """
+    count, _, _, _ = _decode(
+        buf, COLUMN_NAMES, decompress_into, bytes_max=bytes_max, is_strict=True
+    )
+    return count

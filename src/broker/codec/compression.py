@@ -33,6 +33,13 @@ def decompress(codec: int, data: bytes, size_max: int) -> bytes:
     return unfold(data, size_max)
 
 
+def decompress_into(codec: int, data: memoryview, output: memoryview) -> int:
+    """Unfold into a buffer and return how many bytes that were."""
+    content = decompress(codec, bytes(data), len(output))
+    output[: len(content)] = content
+    return len(content)
+
+
 def _gzip(data: bytes, size_max: int) -> bytes:
     unfolding = zlib.decompressobj(_GZIP_WINDOW)
     try:

@@ -77,6 +77,10 @@ RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at 
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
+# What the codec unfolds in one call when the caller names no limit of its own.
+CODEC_BYTES_MAX = 256 * MIB
+# Lazy records are decoded so many bytes at a time, or one batch: little enough for the cache.
+RECORDS_CHUNK_BYTES = 256 * KIB
 FETCH_BYTES_MAX = 55 * MIB  # Kafka's fetch.max.bytes
 FETCH_WAIT_MS_MAX = 300_000
 FETCH_SESSIONS_MAX = 1_000
