@@ -1,7 +1,7 @@
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from broker._native.log.partition_log cimport Turn
 from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.turn cimport Turn
 from broker._native.wire.buffer_pool cimport BufferPool
 from broker._native.wire.envelope cimport ApiTable, RequestHead
 from broker._native.wire.fetch cimport FetchSession, FetchSessions

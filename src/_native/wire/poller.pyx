@@ -18,8 +18,8 @@ from posix.unistd cimport close as c_close, read as c_read
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint64
 from broker._native.kernel.clock cimport clock_ms
-from broker._native.log.partition_log cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.connection cimport Connection, Shared
 from broker._native.wire.envelope cimport API_KEYS, PROTOCOL_UNDECIDED

@@ -2,8 +2,8 @@ from typing import Self, final
 
 from typing_extensions import disjoint_base
 
-from broker._native.log.partition_log import Turn
 from broker._native.log.topic_table import TopicTable
+from broker._native.log.turn import Turn
 from broker._native.wire.fetch import FetchSessions
 
 @disjoint_base

@@ -1,8 +1,8 @@
 from collections.abc import Callable, Iterable
 from typing import Self, final
 
-from broker._native.log.partition_log import Turn
 from broker._native.log.topic_table import TopicTable
+from broker._native.log.turn import Turn
 from broker._native.wire.connection import Connection, PendingReply, Shared
 from broker._native.wire.fetch import FetchSessions
 
