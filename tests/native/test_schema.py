@@ -271,7 +271,7 @@ TAGGED_DEFAULTS: dict[str, Any] = {"name": None, "inner": {"number": 0}, "big": 
         ({"name": ""}, b"\1" + b"\0\1\1"),
         ({"name": "a", "list": [7]}, b"\2" + b"\0\2\2a" + b"\xc9\1\2\2\7"),
         ({"inner": {"number": 5}}, b"\1" + b"\3\3\1\5\0"),
-        ({"inner": None}, b"\1" + b"\3\1\xff"),
+        ({"inner": None}, b"\1" + b"\3\1\0"),
         ({"big": b"x" * 200}, b"\1" + b"\xc8\1\xca\1\xc9\1" + b"x" * 200),
     ],
 )

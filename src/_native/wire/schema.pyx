@@ -10,7 +10,8 @@ of the wire look (Kafka's protocol guide and KIP-482):
     array           int32 count, -1 is null            compact: varint of count + 1, 0 is null
     struct          its fields in order                a nullable one: int8 first, below 0 is null
     tagged fields   after a flexible struct's fields: varint count, then each varint tag, varint
-                    size, value; unknown tags are skipped, values equal to the default not written
+                    size, value; unknown tags are skipped, values equal to the default not
+                    written; a nullable struct has a varint first instead, 0 is null
 """
 
 from cython cimport final

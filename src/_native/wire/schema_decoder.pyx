@@ -107,12 +107,20 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
         path_at(&decoder.path, <PyObject*>field)
         # The field may read its own bytes only.
         decoder.cursor.left = size
-        PyDict_SetItem(value, field.name, decode_value(decoder, field))
+        PyDict_SetItem(value, field.name, decode_tagged_value(decoder, field))
         if decoder.cursor.left != 0:
             raise malformed(decoder, f"tagged field {tag} in {size} bytes",
                             f"{decoder.cursor.left} too many")
         decoder.cursor.left = left_after
     return 0
+
+
+cdef object decode_tagged_value(Decoder* decoder, Field field):
+    if field.kind == STRUCT and field.is_nullable:
+        if take_varint(decoder, "a mark before a struct") == 0:
+            return None
+        return decode_struct(decoder, field.struct)
+    return decode_value(decoder, field)
 
 
 cdef Field find_tagged(Struct struct, uint32_t tag):

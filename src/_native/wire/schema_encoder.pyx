@@ -127,7 +127,10 @@ cdef Py_ssize_t encode_tagged(Encoder* encoder, Struct struct, dict value) excep
         path_at(&encoder.path, <PyObject*>field)
         put_varint(encoder, field.tag)
         size_at = encoder.size
-        encode_value(encoder, field, <object>item)
+        if field.kind == STRUCT and field.is_nullable and <object>item is None:
+            put_varint(encoder, 0)
+        else:
+            encode_value(encoder, field, <object>item)
         insert_size(encoder, size_at)
     encoder.bytes[count_at] = count
     return known
