@@ -77,6 +77,7 @@ cdef class Struct:
         named = (*self.fields, *self.tagged, *absent)
         self.unshared = tuple([field for field in named[len(self.fields):]
                                if isinstance(field.default, (list, dict))])
+        self.has_unshared = len(self.unshared) > 0
         self.template = {field.name: field.default for field in named}
         self.size_min = 1 if is_flexible else 0
         self.depth = 1

@@ -17,6 +17,8 @@ MIB = 1 << 20
 FRAME_BYTES_MAX = 16 * MIB
 # What a frame may need beside its largest batch: header, topic names, other small batches.
 FRAME_SLACK_BYTES = 1 * MIB
+# What the codec takes for a frame unless it is told otherwise: Kafka's socket.request.max.bytes.
+CODEC_FRAME_BYTES_MAX = 100 * MIB
 # Largest record batch accepted by default: Kafka's 1 MiB and the 12 bytes of the oldest overhead.
 MESSAGE_BYTES_MAX = 1 * MIB + 12
 # Read at once from one connection, and its share of a turn; a larger frame gets a buffer of its
