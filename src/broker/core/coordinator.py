@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from broker._native.records import record_batch
+from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
@@ -29,39 +30,6 @@ logger = logging.getLogger(__name__)
 RecordT = TypeVar("RecordT")
 ResponseT = TypeVar("ResponseT")
 ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
-
-
-class InternalLog(Protocol):
-    """What a driver needs of a partition's log."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that can be read."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """Next offset to be assigned."""
-
-    @property
-    def high_watermark(self) -> int:
-        """First offset that cannot be read yet."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """What batches are stamped with."""
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the disk under it has failed."""
-
-    def append_internal(self, batch: bytes) -> int:
-        """Append a batch of our own; its base offset. StorageError when that fails."""
-
-    def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from an offset, at least one if any is visible."""
-
-    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back with True once the high watermark is there, with False if it cannot be."""
 
 
 class RecordFormat(NamedTuple, Generic[RecordT]):
