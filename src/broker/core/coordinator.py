@@ -14,11 +14,12 @@ coordinator again, and the next command loads a new machine from the log.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from broker._native.records import record_batch
+from broker.codec import records, scan_headers
 from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
 from broker.model.clock import Clock
@@ -141,12 +142,13 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._load_is_waiting = True
             self._log.when_durable(self._load_end, self._load_on)
             return
-        for batch, next_offset in _batches(data):
-            for _, _, key, value, _ in record_batch.iterate(batch):
-                record = None if key is None else self._format.decode(key, value)
-                if record is not None:
-                    self._machine.replay(record)
-            self._next_offset = next_offset
+        for stored in records(data):
+            key = stored.key
+            record = None if key is None else self._format.decode(key, stored.value)
+            if record is not None:
+                self._machine.replay(record)
+        # Not behind the last record: compaction leaves gaps, and batches without records.
+        self._next_offset = scan_headers(data)[-1].last_offset + 1
 
     def _load_on(self, is_durable: bool) -> None:
         self._load_is_waiting = False
@@ -232,13 +234,3 @@ def _waiter(token: Token) -> Waiter[object]:
 def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:
     for token in tokens:
         _waiter(token).refuse(error)
-
-
-def _batches(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Each batch with the offset after it; compaction leaves gaps, and batches without records."""
-    position = 0
-    while position < len(data):
-        header = record_batch.header(data, position)
-        end = position + header["size"]
-        yield data[position:end], header["base_offset"] + header["last_offset_delta"] + 1
-        position = end
