@@ -7,7 +7,8 @@ from typing import Any
 
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
-from broker._native.log.partition_log import PartitionLog, Turn
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
 from broker._native.records.record_batch import build, header
 
 TOPIC_ID = b"topic id of 16 b"

@@ -8,14 +8,17 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.wire.fetch import FetchSessions
-from broker._native.wire.socket_connection import Connection, PendingReply, Poller
+from broker._native.wire.poller import Poller
 from broker.codec import schema
 from tests.native_log import TOPIC_ID, WAIT_MS, Logs
+
+if TYPE_CHECKING:
+    from broker._native.wire.connection import Connection, PendingReply
 
 PRODUCE = 0
 FETCH = 1

@@ -89,11 +89,12 @@ def layout(fields: list[Definition], version: int) -> list[tuple[object, ...]]:
     ]
 
 
-def assert_same(message: Message, source: Facts) -> None:
-    """Compare all versions that the source has."""
+def assert_same(message: Message, source: Facts, newer: frozenset[str] = frozenset()) -> None:
+    """Compare all versions that the source has, but for fields that are newer than the source."""
     fields, versions, flexible = source
+    ours = [field for field in message.fields if field.name not in newer]
     for version in versions:
-        assert layout(message.fields, version) == layout(fields, version), f"version {version}"
+        assert layout(ours, version) == layout(fields, version), f"version {version}"
         assert message.is_flexible(version) == (version in flexible), f"version {version}"
 
 
@@ -101,6 +102,12 @@ def assert_same(message: Message, source: Facts) -> None:
 
 # What VoteRequest version 2 renamed to ReplicaDirectoryId: the facts have both names in version 1.
 FORMER_NAMES = {("VoteRequest", "CandidateDirectoryId")}
+# The facts are of the coordinators 4.3.1, these fields of 4.4.0; tests/vectors has bytes with them.
+NEWER_FIELDS = {
+    "StreamsGroupMetadataValue": frozenset(
+        {"stored_description_topology_epoch", "failed_description_topology_epoch"}
+    )
+}
 # Key 74 of Kafka 3.9, whose bytes are those of ListConfigResources version 0.
 RENAMED = {"ListClientMetricsResourcesRequest", "ListClientMetricsResourcesResponse"}
 
@@ -156,7 +163,7 @@ def test_a_message_is_what_the_facts_say(name: str) -> None:
     source = FACTS_READ[name]
 
     assert MESSAGES[name].versions == source[1]
-    assert_same(MESSAGES[name], source)
+    assert_same(MESSAGES[name], source, NEWER_FIELDS.get(name, frozenset()))
 
 
 @with_facts

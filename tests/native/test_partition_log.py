@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
-from broker._native.log.partition_log import OFFLINE, ROLLED, PartitionLog
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import OFFLINE, ROLLED
 from broker.model.errors import StorageError
 from tests.native_log import Logs, appended, batches, placed, records
 from tests.oracles.record_batch_oracle import Header, Record

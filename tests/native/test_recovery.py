@@ -8,7 +8,8 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
-from broker._native.log.partition_log import PartitionLog, Turn
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint

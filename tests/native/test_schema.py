@@ -4,6 +4,7 @@ Kafka's protocol guide ("Protocol Primitive Types") and KIP-482 (flexible versio
 """
 
 import contextlib
+import gc
 import struct
 from typing import Any
 
@@ -244,6 +245,26 @@ def test_the_limit_of_elements_is_one_for_the_whole_message() -> None:
         decode(program, data)
 
 
+@pytest.mark.parametrize("is_enabled", [True, False])
+@pytest.mark.parametrize("data", [b"\0\1a", b"\0\2a", b"\0\1\xff"])
+def test_the_garbage_collector_is_left_as_it_was(is_enabled: bool, data: bytes) -> None:
+    if not is_enabled:
+        gc.disable()
+    try:
+        with contextlib.suppress(CodecError):
+            decode(program_of(Field("f", "string")), data)
+
+        assert gc.isenabled() == is_enabled
+    finally:
+        gc.enable()
+
+
+def test_a_struct_without_its_fields_is_refused() -> None:
+    for kind in ("{}", "[]"):
+        with pytest.raises(ValueError, match="f lacks its struct"):
+            Field("f", kind)
+
+
 # ---- tagged fields -------------------------------------------------------------------------------
 
 INNER = Struct([Field("number", "int8", default=0)], [], [], is_flexible=True)
@@ -271,7 +292,7 @@ TAGGED_DEFAULTS: dict[str, Any] = {"name": None, "inner": {"number": 0}, "big": 
         ({"name": ""}, b"\1" + b"\0\1\1"),
         ({"name": "a", "list": [7]}, b"\2" + b"\0\2\2a" + b"\xc9\1\2\2\7"),
         ({"inner": {"number": 5}}, b"\1" + b"\3\3\1\5\0"),
-        ({"inner": None}, b"\1" + b"\3\1\xff"),
+        ({"inner": None}, b"\1" + b"\3\1\0"),
         ({"big": b"x" * 200}, b"\1" + b"\xc8\1\xca\1\xc9\1" + b"x" * 200),
     ],
 )

@@ -81,7 +81,7 @@ def _encode_value(
         return struct.pack(FORMATS[kind], value)
     if kind == "{}":
         if value is None:
-            return b"\xff"
+            return b"\xff" if field.tag is None else b"\0"
         mark = b"\x01" if version in field.nullable else b""
         return mark + _encode_struct(field.fields, version, value, is_flexible)
     is_compact = is_flexible and not field.is_plain
@@ -139,7 +139,8 @@ class _Reader:
         if kind in FORMATS:
             return struct.unpack(FORMATS[kind], self.take(struct.calcsize(FORMATS[kind])))[0]
         if kind == "{}":
-            if version in field.nullable and self.take(1) == b"\xff":
+            null = b"\xff" if field.tag is None else b"\0"
+            if version in field.nullable and self.take(1) == null:
                 return None
             return self.struct(field.fields, version, is_flexible)
         if is_flexible and not field.is_plain:

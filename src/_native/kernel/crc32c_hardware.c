@@ -1,178 +1,234 @@
-/* CRC-32C at the speed of the processor's own instruction.
+/* CRC-32C at the speed of the processor's own instruction, or faster.
  *
  * One crc32 instruction has a latency of three cycles and a throughput of one, so three
- * independent chains run over three neighbouring blocks and are joined afterwards. Joining means
- * advancing a CRC over as many zero bytes as the next block has, a linear map over GF(2) that four
- * tables of 256 words per block size hold ready.
+ * independent chains run over three neighbouring blocks and are joined afterwards: a CRC moves over
+ * the blocks behind its own by one carry-less multiplication and one more crc32 instruction. That
+ * instruction, fed with eight bytes, multiplies by x^32, and the product has a factor of x too many
+ * (crc_folding.h); the constant for n words of eight bytes is therefore x^(64n-33).
+ *
+ * Multiplying and crc32 instructions use different units. Where two products come at a time, a
+ * fourth block is folded by them while the three chains run.
  */
 #include "crc32c_hardware.h"
 
-#include <string.h>
-
 #if defined(__x86_64__)
-#include <nmmintrin.h>
-#elif defined(__aarch64__)
+#include "crc_folding.h"
+#define HAS_INSTRUCTION 1
+#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define HAS_INSTRUCTION 1
 #include <arm_acle.h>
+#include <arm_neon.h>
 #include <sys/auxv.h>
 #endif
 
 #define POLYNOMIAL 0x82F63B78u
-/* Blocks of one chain, in bytes: long ones for speed, short ones for what remains of small batches. */
-enum { BLOCK_LONG = 4096, BLOCK_SHORT = 256 };
 
-static uint32_t byte_table[8][256];
-static uint32_t shift_long[4][256], shift_short[4][256];
-static uint32_t (*extend)(uint32_t, const uint8_t *, size_t);
-static const char *implementation;
+static uint32_t table[CRC_SLICES][256];
+static struct crc_implementation runnable[4];
+static crc_function *extend;
 
-/* ---- table ---------------------------------------------------------------------------------- */
-
-static uint64_t load64_little(const uint8_t *bytes)
+static uint32_t extend_table(uint32_t crc, const uint8_t *bytes, size_t size)
 {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
+    return ~crc_by_table(table, ~crc, bytes, size);
 }
 
-uint32_t crc32c_extend_table(uint32_t crc, const uint8_t *bytes, size_t size)
-{
-    uint32_t state = ~crc;
-    for (; size >= 8; size -= 8, bytes += 8) {
-        uint64_t word = load64_little(bytes) ^ state;
-        state = byte_table[7][word & 255] ^ byte_table[6][(word >> 8) & 255]
-              ^ byte_table[5][(word >> 16) & 255] ^ byte_table[4][(word >> 24) & 255]
-              ^ byte_table[3][(word >> 32) & 255] ^ byte_table[2][(word >> 40) & 255]
-              ^ byte_table[1][(word >> 48) & 255] ^ byte_table[0][word >> 56];
-    }
-    for (; size > 0; size--)
-        state = byte_table[0][(state ^ *bytes++) & 255] ^ (state >> 8);
-    return ~state;
-}
-
-/* ---- GF(2) matrices: advancing a CRC over zero bytes ------------------------------------------ */
-
-static uint32_t matrix_times(const uint32_t matrix[32], uint32_t vector)
-{
-    uint32_t sum = 0;
-    for (int bit = 0; vector != 0; vector >>= 1, bit++)
-        if (vector & 1)
-            sum ^= matrix[bit];
-    return sum;
-}
-
-static void matrix_square(uint32_t square[32], const uint32_t matrix[32])
-{
-    for (int bit = 0; bit < 32; bit++)
-        square[bit] = matrix_times(matrix, matrix[bit]);
-}
-
-/* Fills table so that shift() advances over zero_bytes, a power of two. */
-static void shift_table(uint32_t table[4][256], size_t zero_bytes)
-{
-    uint32_t odd[32], even[32];
-    odd[0] = POLYNOMIAL; /* one zero bit */
-    for (int bit = 1; bit < 32; bit++)
-        odd[bit] = 1u << (bit - 1);
-    matrix_square(even, odd); /* two */
-    matrix_square(odd, even); /* four */
-    matrix_square(even, odd); /* eight: one byte */
-    uint32_t *have = even, *next = odd;
-    for (; zero_bytes > 1; zero_bytes >>= 1) {
-        matrix_square(next, have);
-        uint32_t *swap = have;
-        have = next;
-        next = swap;
-    }
-    for (uint32_t value = 0; value < 256; value++)
-        for (int byte = 0; byte < 4; byte++)
-            table[byte][value] = matrix_times(have, value << (8 * byte));
-}
-
-#if defined(__x86_64__) || defined(__aarch64__)
-
-static uint32_t shift(uint32_t table[4][256], uint32_t crc)
-{
-    return table[0][crc & 255] ^ table[1][(crc >> 8) & 255] ^ table[2][(crc >> 16) & 255]
-         ^ table[3][crc >> 24];
-}
+#if defined(HAS_INSTRUCTION)
 
 #if defined(__x86_64__)
-#define HARDWARE __attribute__((target("sse4.2")))
+#define HARDWARE __attribute__((target("sse4.2,pclmul")))
 #define STEP8(state, word) ((uint32_t)_mm_crc32_u64((state), (word)))
+#define STEP4(state, word) _mm_crc32_u32((state), (word))
+#define STEP2(state, word) _mm_crc32_u16((state), (word))
 #define STEP1(state, byte) _mm_crc32_u8((state), (byte))
+#define NAME "sse4.2"
 #else
-#define HARDWARE __attribute__((target("+crc")))
+#define HARDWARE __attribute__((target("+crc+crypto")))
 #define STEP8(state, word) __crc32cd((state), (word))
+#define STEP4(state, word) __crc32cw((state), (word))
+#define STEP2(state, word) __crc32ch((state), (word))
 #define STEP1(state, byte) __crc32cb((state), (byte))
+#define NAME "armv8"
 #endif
 
-HARDWARE static inline uint32_t three_chains(uint32_t state, const uint8_t *bytes, size_t block,
-                                             uint32_t table[4][256])
+enum {
+    CHAINS_MIN = 96,     /* bytes from which on three chains and their joining beat one */
+    BLOCK_MAX = 8192,    /* bytes of one chain before it is joined */
+    JOIN_WORDS = 2 * BLOCK_MAX / 8,
+};
+
+static uint32_t join_key[JOIN_WORDS + 1]; /* by the number of words to move over */
+
+HARDWARE static inline uint64_t multiply(uint32_t left, uint32_t right)
 {
-    uint32_t second = 0, third = 0;
-    for (const uint8_t *end = bytes + block; bytes < end; bytes += 8) {
-        state = STEP8(state, load64_little(bytes));
-        second = STEP8(second, load64_little(bytes + block));
-        third = STEP8(third, load64_little(bytes + 2 * block));
-    }
-    return shift(table, shift(table, state) ^ second) ^ third;
+#if defined(__x86_64__)
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)left),
+                                           _mm_cvtsi32_si128((int)right), 0);
+    return (uint64_t)_mm_cvtsi128_si64(product);
+#else
+    return (uint64_t)vmull_p64(left, right);
+#endif
 }
 
-HARDWARE static uint32_t extend_hardware(uint32_t crc, const uint8_t *bytes, size_t size)
+/* A state on its way over so many bytes, a multiple of eight; STEP8(0, sum of such) completes it. */
+HARDWARE static inline uint64_t moved(uint32_t state, size_t bytes)
 {
-    uint32_t state = ~crc;
-    for (; size >= 3 * BLOCK_LONG; size -= 3 * BLOCK_LONG, bytes += 3 * BLOCK_LONG)
-        state = three_chains(state, bytes, BLOCK_LONG, shift_long);
-    for (; size >= 3 * BLOCK_SHORT; size -= 3 * BLOCK_SHORT, bytes += 3 * BLOCK_SHORT)
-        state = three_chains(state, bytes, BLOCK_SHORT, shift_short);
+    return multiply(state, join_key[bytes / 8]);
+}
+
+/* One step of each of three chains over neighbouring blocks. */
+HARDWARE static inline void step_three(uint32_t chain[3], const uint8_t *bytes, size_t block)
+{
+    chain[0] = STEP8(chain[0], load64_little(bytes));
+    chain[1] = STEP8(chain[1], load64_little(bytes + block));
+    chain[2] = STEP8(chain[2], load64_little(bytes + 2 * block));
+}
+
+HARDWARE static inline uint32_t one_chain(uint32_t state, const uint8_t *bytes, size_t size)
+{
     for (; size >= 8; size -= 8, bytes += 8)
         state = STEP8(state, load64_little(bytes));
-    for (; size > 0; size--)
-        state = STEP1(state, *bytes++);
-    return ~state;
+    if (size & 4) {
+        uint32_t word;
+        memcpy(&word, bytes, sizeof word);
+        state = STEP4(state, word);
+        bytes += 4;
+    }
+    if (size & 2) {
+        uint16_t word;
+        memcpy(&word, bytes, sizeof word);
+        state = STEP2(state, word);
+        bytes += 2;
+    }
+    return size & 1 ? STEP1(state, *bytes) : state;
 }
 
-static int has_hardware(void)
+HARDWARE static uint32_t three_chains(uint32_t state, const uint8_t *bytes, size_t size)
+{
+    while (size >= CHAINS_MIN) {
+        const size_t block = size < 3 * BLOCK_MAX ? size / 24 * 8 : BLOCK_MAX;
+        uint32_t chain[3] = {state, 0, 0};
+        for (size_t position = 0; position < block; position += 8)
+            step_three(chain, bytes + position, block);
+        state = STEP8(0, moved(chain[0], 2 * block) ^ moved(chain[1], block)) ^ chain[2];
+        bytes += 3 * block;
+        size -= 3 * block;
+    }
+    return one_chain(state, bytes, size);
+}
+
+HARDWARE static uint32_t extend_chains(uint32_t crc, const uint8_t *bytes, size_t size)
+{
+    return ~three_chains(~crc, bytes, size);
+}
+
+static int has_chains(void)
 {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("sse4.2");
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 #else
-    return (getauxval(AT_HWCAP) & (1ul << 7)) != 0; /* HWCAP_CRC32 */
+    const unsigned long wanted = (1ul << 4) | (1ul << 7); /* HWCAP_PMULL, HWCAP_CRC32 */
+    return (getauxval(AT_HWCAP) & wanted) == wanted;
 #endif
+}
+
+static void fill_join_keys(void)
+{
+    static const uint8_t word[8];
+    join_key[1] = crc_power(64 - 33, POLYNOMIAL); /* no key for 0 words: a block is never empty */
+    for (int words = 2; words <= JOIN_WORDS; words++)
+        join_key[words] = crc_by_table(table, join_key[words - 1], word, sizeof word);
+}
+
+#endif
+
+#if defined(__x86_64__)
+
+#define FUSED __attribute__((target("avx2,sse4.2,pclmul,vpclmulqdq")))
+
+enum {
+    FOLDED = 128,         /* bytes folded in one round */
+    CHAIN_WORDS = 6,      /* of eight bytes each chain takes meanwhile: what keeps both units busy */
+    CHAINED = 8 * CHAIN_WORDS,
+    ROUND = FOLDED + 3 * CHAINED,
+    ROUNDS_MIN = 3,       /* below, joining costs more than folding gains */
+    ROUNDS_MAX = JOIN_WORDS / (3 * CHAIN_WORDS),
+};
+
+static struct crc_fold_key key_16, key_32, key_128;
+
+/* The state after so many rounds: the folded block stands first, the chains' blocks behind it. */
+FUSED static inline uint32_t fused(uint32_t state, const uint8_t *bytes, size_t rounds)
+{
+    const size_t block = rounds * CHAINED;
+    const uint8_t *chained = bytes + rounds * FOLDED;
+    const __m256i far = _mm256_broadcastsi128_si256(crc_load_key(&key_128));
+    const __m256i near = _mm256_broadcastsi128_si256(crc_load_key(&key_32));
+    uint32_t chain[3] = {0, 0, 0};
+    __m256i a = crc_load_wide(bytes), b = crc_load_wide(bytes + 32);
+    __m256i c = crc_load_wide(bytes + 64), d = crc_load_wide(bytes + 96);
+    a = _mm256_xor_si256(a, _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)state)));
+    for (;;) {
+        for (int word = 0; word < CHAIN_WORDS; word++)
+            step_three(chain, chained + 8 * word, block);
+        if (--rounds == 0)
+            break;
+        chained += CHAINED;
+        bytes += FOLDED;
+        a = crc_fold_wide(a, far, crc_load_wide(bytes));
+        b = crc_fold_wide(b, far, crc_load_wide(bytes + 32));
+        c = crc_fold_wide(c, far, crc_load_wide(bytes + 64));
+        d = crc_fold_wide(d, far, crc_load_wide(bytes + 96));
+    }
+    d = crc_fold_wide(crc_fold_wide(crc_fold_wide(a, near, b), near, c), near, d);
+    __m128i folded = crc_fold(_mm256_castsi256_si128(d), crc_load_key(&key_16),
+                              _mm256_extracti128_si256(d, 1));
+    state = STEP8(0, (uint64_t)_mm_cvtsi128_si64(folded));
+    state = STEP8(state, (uint64_t)_mm_extract_epi64(folded, 1));
+    return STEP8(0, moved(state, 3 * block) ^ moved(chain[0], 2 * block) ^ moved(chain[1], block))
+         ^ chain[2];
+}
+
+FUSED static uint32_t extend_fused(uint32_t crc, const uint8_t *bytes, size_t size)
+{
+    if (size < ROUNDS_MIN * ROUND)
+        return extend_chains(crc, bytes, size);
+    uint32_t state = ~crc;
+    while (size >= ROUNDS_MIN * ROUND) {
+        const size_t rounds = size < ROUNDS_MAX * ROUND ? size / ROUND : ROUNDS_MAX;
+        state = fused(state, bytes, rounds);
+        bytes += rounds * ROUND;
+        size -= rounds * ROUND;
+    }
+    _mm256_zeroupper(); /* gcc does not in a function with a target of its own; SSE code waits */
+    return ~three_chains(state, bytes, size);
+}
+
+static int has_fused(void)
+{
+    return has_chains() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq");
 }
 
 #endif
 
 void crc32c_init(void)
 {
-    for (uint32_t value = 0; value < 256; value++) {
-        uint32_t crc = value;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? (crc >> 1) ^ POLYNOMIAL : crc >> 1;
-        byte_table[0][value] = crc;
-    }
-    for (int row = 1; row < 8; row++)
-        for (uint32_t value = 0; value < 256; value++) {
-            uint32_t before = byte_table[row - 1][value];
-            byte_table[row][value] = byte_table[0][before & 255] ^ (before >> 8);
-        }
-    shift_table(shift_long, BLOCK_LONG);
-    shift_table(shift_short, BLOCK_SHORT);
-    extend = crc32c_extend_table;
-    implementation = "table";
-#if defined(__x86_64__) || defined(__aarch64__)
-    if (has_hardware()) {
-        extend = extend_hardware;
+    struct crc_implementation *next = runnable;
+    crc_fill_table(table, POLYNOMIAL);
 #if defined(__x86_64__)
-        implementation = "sse4.2";
-#else
-        implementation = "armv8";
+    key_16 = crc_fold_key(16, POLYNOMIAL);
+    key_32 = crc_fold_key(32, POLYNOMIAL);
+    key_128 = crc_fold_key(128, POLYNOMIAL);
+    if (has_fused())
+        *next++ = (struct crc_implementation){"vpclmul", extend_fused};
 #endif
-    }
+#if defined(HAS_INSTRUCTION)
+    fill_join_keys();
+    if (has_chains())
+        *next++ = (struct crc_implementation){NAME, extend_chains};
 #endif
+    *next++ = (struct crc_implementation){"table", extend_table};
+    *next = (struct crc_implementation){NULL, NULL};
+    extend = runnable[0].extend;
 }
 
 uint32_t crc32c_extend(uint32_t crc, const uint8_t *bytes, size_t size)
@@ -180,7 +236,7 @@ uint32_t crc32c_extend(uint32_t crc, const uint8_t *bytes, size_t size)
     return extend(crc, bytes, size);
 }
 
-const char *crc32c_implementation(void)
+const struct crc_implementation *crc32c_implementations(void)
 {
-    return implementation;
+    return runnable;
 }

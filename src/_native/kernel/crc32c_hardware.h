@@ -2,8 +2,7 @@
 #ifndef BROKER_CRC32C_HARDWARE_H
 #define BROKER_CRC32C_HARDWARE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "kernel/crc_polynomial.h"
 
 /* Builds the tables and picks the fastest implementation this processor has. Call once, first. */
 void crc32c_init(void);
@@ -11,10 +10,7 @@ void crc32c_init(void);
 /* The CRC of `size` bytes that follow bytes whose CRC is `crc` (0 to begin). */
 uint32_t crc32c_extend(uint32_t crc, const uint8_t *bytes, size_t size);
 
-/* The same by table only: what processors without the instruction run, and the other's check. */
-uint32_t crc32c_extend_table(uint32_t crc, const uint8_t *bytes, size_t size);
-
-/* "sse4.2", "armv8" or "table". */
-const char *crc32c_implementation(void);
+/* What this processor can run, fastest first, "table" last; a name of NULL ends the list. */
+const struct crc_implementation *crc32c_implementations(void);
 
 #endif

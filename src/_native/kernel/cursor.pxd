@@ -2,8 +2,8 @@
 
 A Cursor is a pointer and what is left after it. Every read goes through `cursor_take`, the only
 place that compares a length with what is there. The `cursor_*` readers return a ReadStatus and
-store the value only when it is READ_DONE; the `load_*` functions read from a pointer that
-`cursor_take` has already granted. Fixed-size integers are big-endian; varints are those of Kafka's
+store the value only when it is READ_DONE; the `load_*` and `granted_*` functions read from a
+pointer that was already granted. Fixed-size integers are big-endian; varints are those of Kafka's
 protocol guide ("Protocol Primitive Types"): seven bits a byte, lowest first, zigzag where signed.
 
 Header only: whoever cimports it compiles it in, so no module depends on another at run time.
@@ -164,12 +164,21 @@ cdef inline ReadStatus cursor_unsigned_varlong(Cursor* cursor, uint64_t* value) 
     return READ_OVERLONG
 
 
+cdef inline int32_t unfold32(uint32_t folded) noexcept nogil:
+    """Undo zigzag: 0, 1, 2, 3 are 0, -1, 1, -2."""
+    return <int32_t>((folded >> 1) ^ (~(folded & 1) + 1))
+
+
+cdef inline int64_t unfold64(uint64_t folded) noexcept nogil:
+    return <int64_t>((folded >> 1) ^ (~(folded & 1) + 1))
+
+
 cdef inline ReadStatus cursor_varint(Cursor* cursor, int32_t* value) noexcept nogil:
     """Read a zigzag varint: 0, -1, 1, -2 are written 0, 1, 2, 3."""
     cdef uint32_t folded = 0
     cdef ReadStatus status = cursor_unsigned_varint(cursor, &folded)
     if status == READ_DONE:
-        value[0] = <int32_t>((folded >> 1) ^ (~(folded & 1) + 1))
+        value[0] = unfold32(folded)
     return status
 
 
@@ -178,5 +187,53 @@ cdef inline ReadStatus cursor_varlong(Cursor* cursor, int64_t* value) noexcept n
     cdef uint64_t folded = 0
     cdef ReadStatus status = cursor_unsigned_varlong(cursor, &folded)
     if status == READ_DONE:
-        value[0] = <int64_t>((folded >> 1) ^ (~(folded & 1) + 1))
+        value[0] = unfold64(folded)
     return status
+
+
+# ---- varints in bytes that were granted --------------------------------------------------------
+# For loops over records: one check grants room for all the varints of a record's head, and nearly
+# all of them have one byte or two. Where there is less room, or a longer one, the readers above
+# serve.
+
+cdef enum:
+    VARINT_SIZE_MAX = 5
+    VARLONG_SIZE_MAX = 10
+
+
+cdef inline int granted_varint(const uint8_t* bytes, int32_t* value) noexcept nogil:
+    """Read a varint where VARINT_SIZE_MAX bytes were granted; return its size, 0 for overlong."""
+    cdef uint32_t first = bytes[0]
+    cdef Cursor cursor
+    cdef int32_t longer = 0
+    if first < 0x80:
+        value[0] = unfold32(first)
+        return 1
+    if bytes[1] < 0x80:
+        value[0] = unfold32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
+        return 2
+    cursor.next = bytes
+    cursor.left = VARINT_SIZE_MAX
+    if cursor_varint(&cursor, &longer) != READ_DONE:
+        return 0
+    value[0] = longer
+    return VARINT_SIZE_MAX - <int>cursor.left
+
+
+cdef inline int granted_varlong(const uint8_t* bytes, int64_t* value) noexcept nogil:
+    """Read a varlong where VARLONG_SIZE_MAX bytes were granted; return its size, 0 for overlong."""
+    cdef uint32_t first = bytes[0]
+    cdef Cursor cursor
+    cdef int64_t longer = 0
+    if first < 0x80:
+        value[0] = unfold32(first)
+        return 1
+    if bytes[1] < 0x80:
+        value[0] = unfold32((first & 0x7F) | (<uint32_t>bytes[1] << 7))
+        return 2
+    cursor.next = bytes
+    cursor.left = VARLONG_SIZE_MAX
+    if cursor_varlong(&cursor, &longer) != READ_DONE:
+        return 0
+    value[0] = longer
+    return VARLONG_SIZE_MAX - <int>cursor.left

@@ -1,4 +1,4 @@
-"""The hot state of one partition: its segments, ends, producers, and who waits for what.
+"""The hot state of one partition: its segments, ends and producers.
 
     log start offset <= high watermark <= durable end (group-commit) <= log end offset
 
@@ -34,10 +34,6 @@ from broker._native.kernel.file_ops cimport (
     file_open,
     file_pread,
 )
-from broker._native.log.commit cimport CommitThread, SyncJob
-from broker._native.log.offset_index cimport (
-    index_floor_time,
-)
 from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
     ProducerBatch,
@@ -49,6 +45,18 @@ from broker._native.log.producer_state cimport (
     producers_update,
     sequence_add,
 )
+from broker._native.log.segment cimport Segment
+from broker._native.log.time_lookup cimport find_time
+from broker._native.log.turn cimport (
+    EVENT_OFFLINE,
+    EVENT_ROLLED,
+    LOG_OFFLINE,
+    LOG_OK,
+    LOG_OUT_OF_RANGE,
+    AwaitedLog,
+    LogStatus,
+    Turn,
+)
 from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
@@ -57,13 +65,11 @@ from broker._native.records.record_batch cimport (
     batch_header,
     batch_validate,
 )
-from broker._native.log.segment cimport PATH_SIZE, Segment
 
 import logging
 import os
 
-from broker._native.records import record_batch
-from broker.model.errors import CodecError, StorageError
+from broker.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -71,91 +77,10 @@ cdef enum:
     STAGED_BATCH_MAX = 8 << 10     # larger batches are written at once: no second copy
     STAGED_MAX = 64 << 10
     STAGED_MIN = 4 << 10
-    RECOVERY_CHUNK = 1 << 20
-
-# Kinds of Turn.events.
-ROLLED = 1
-OFFLINE = 2
 
 
 @cython.final
-cdef class Turn:
-    """What one turn of the loop changed and what follows from it, for the whole broker."""
-
-    def __cinit__(self, CommitThread commit):
-        self.commit = commit
-        self.dirty = []
-        self.events = []
-
-    cdef void flush(self):
-        """Write what the turn staged; arrange what its acknowledgements wait for."""
-        cdef list dirty = self.dirty
-        cdef PartitionLog log
-        self.is_requested = False
-        if not dirty:
-            return
-        self.dirty = []
-        for log in dirty:
-            log.flush()
-
-    cdef void take_synced(self):
-        """Let the logs whose sync has ended go on."""
-        cdef SyncJob* job = self.commit.take_finished()
-        cdef SyncJob* next_job
-        cdef PartitionLog log
-        while job != NULL:
-            next_job = job.next
-            log = <PartitionLog>job.owner
-            log.synced()
-            Py_DECREF(log)
-            job = next_job
-
-    cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept:
-        waiter.status = status
-        waiter.next = NULL
-        if self.finished == NULL:
-            self.finished = waiter
-        else:
-            self.finished_tail.next = waiter
-        self.finished_tail = waiter
-
-    cdef void forget(self, WatchOwner* owner) noexcept:
-        """Take an owner that is about to end off the list of the woken."""
-        cdef WatchOwner* before = NULL
-        cdef WatchOwner* other = self.woken
-        if not owner.is_woken:
-            return
-        while other != owner:
-            before = other
-            other = other.woken_next
-        if before == NULL:
-            self.woken = owner.woken_next
-        else:
-            before.woken_next = owner.woken_next
-        if self.woken_tail == owner:
-            self.woken_tail = before
-        owner.is_woken = False
-
-    cdef bint has_work(self):
-        return self.dirty or self.finished != NULL or self.woken != NULL
-
-    cpdef request_end(self):
-        """Have the loop end a turn soon, when something changed outside of one."""
-        if not self.is_running and not self.is_requested and self.schedule is not None:
-            self.is_requested = True
-            self.schedule()
-
-    def end(self):
-        """Write what is staged, where no loop runs (tests, tools)."""
-        self.flush()
-
-    def poll_synced(self):
-        """Take what the commit thread has finished (tests, and a broker that stops)."""
-        self.take_synced()
-
-
-@cython.final
-cdef class PartitionLog:
+cdef class PartitionLog(AwaitedLog):
     """One partition's log. Created empty and closed; `open` makes it usable."""
 
     def __cinit__(self, Turn turn, str topic, bytes topic_id, int32_t partition, str folder, *,
@@ -172,7 +97,6 @@ cdef class PartitionLog:
         self.folder_path = os.fsencode(folder)
         self.segments = []
         self.epochs = []
-        self.callbacks = []
         self.unsealed = []
         self.unsynced_indexes = []
         self.is_group_commit = is_group_commit
@@ -317,7 +241,7 @@ cdef class PartitionLog:
         self.unsynced_indexes.append(self.active)
         self.segments.append(segment)
         self.active = segment
-        self.turn.events.append((ROLLED, self))
+        self.turn.events.append((EVENT_ROLLED, self))
         return 0
 
     # ---- the end of a turn: write, sync, advance ----------------------------------------------
@@ -410,34 +334,13 @@ cdef class PartitionLog:
 
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept:
-        # Move the high watermark and let go of everything that waited for it.
-        cdef AckWaiter* waiter
+        # Move the high watermark, and where it stands in the files.
         if high_watermark <= self.high_watermark:
             return
-        self.high_watermark = high_watermark
         self.visible_segment = segment
         self.visible_position = position
         self.visible_max_timestamp = max_timestamp
-        while self.acks_head != NULL and self.acks_head.offset <= high_watermark:
-            waiter = self.acks_head
-            self.acks_head = waiter.next
-            self.turn.finish(waiter, LOG_OK)
-        if self.callbacks:
-            self.call_back(True)
-        self.wake()
-
-    cdef void call_back(self, bint is_durable):
-        cdef list waiting = self.callbacks
-        self.callbacks = []
-        for offset, callback in waiting:
-            if is_durable and offset > self.high_watermark:
-                self.callbacks.append((offset, callback))
-                continue
-            try:
-                callback(is_durable)
-            except Exception:  # one waiter's failure is not the others'
-                logger.exception("callback of a log failed topic=%s partition=%d", self.topic,
-                                 self.partition)
+        self.reach(high_watermark)
 
     cdef void fail(self, int error) noexcept:
         """Take the log offline for good and tell everyone who waits for it."""
@@ -448,19 +351,11 @@ cdef class PartitionLog:
                      "refused until the broker restarts on a working disk", self.topic,
                      self.partition, self.folder, (<bytes>strerror(-error)).decode())
         self.let_go()
-        self.turn.events.append((OFFLINE, self))
+        self.turn.events.append((EVENT_OFFLINE, self))
 
     cdef void let_go(self) noexcept:
-        # Nobody who waits for this log will get what it waits for.
-        cdef AckWaiter* waiter
         self.staged_size = 0
-        while self.acks_head != NULL:
-            waiter = self.acks_head
-            self.acks_head = waiter.next
-            self.turn.finish(waiter, LOG_OFFLINE)
-        self.call_back(False)
-        self.wake()
-        self.turn.request_end()
+        AwaitedLog.let_go(self)
 
     def take_offline(self, str reason):
         """Refuse everything from here on: the log's files cannot be used."""
@@ -473,77 +368,6 @@ cdef class PartitionLog:
         """The partition is deleted: refuse everything from here on, and wake who waits."""
         self.is_deleted = True
         self.let_go()
-
-    # ---- waiting ------------------------------------------------------------------------------
-
-    cdef void wait(self, AckWaiter* waiter) noexcept:
-        """Hand the waiter back through Turn.finished once its offset is visible."""
-        waiter.next = NULL
-        cdef bint is_lost = self.is_offline or self.is_deleted
-        if is_lost or waiter.offset <= self.high_watermark:
-            self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
-            return
-        # Offsets are handed out in order, but a repeated batch waits for an older one.
-        cdef AckWaiter* before
-        if self.acks_head == NULL or waiter.offset < self.acks_head.offset:
-            waiter.next = self.acks_head
-            self.acks_head = waiter
-            if waiter.next == NULL:
-                self.acks_tail = waiter
-        elif waiter.offset >= self.acks_tail.offset:
-            self.acks_tail.next = waiter
-            self.acks_tail = waiter
-        else:
-            before = self.acks_head
-            while before.next.offset <= waiter.offset:
-                before = before.next
-            waiter.next = before.next
-            before.next = waiter
-
-    cdef void watch(self, Watch* watch) noexcept:
-        if watch.is_linked:
-            return
-        watch.is_linked = True
-        watch.previous = NULL
-        watch.next = self.watches
-        if self.watches != NULL:
-            self.watches.previous = watch
-        self.watches = watch
-
-    cdef void unwatch(self, Watch* watch) noexcept:
-        if not watch.is_linked:
-            return
-        watch.is_linked = False
-        if watch.previous != NULL:
-            watch.previous.next = watch.next
-        else:
-            self.watches = watch.next
-        if watch.next != NULL:
-            watch.next.previous = watch.previous
-
-    cdef void wake(self) noexcept:
-        # O(watches that were not ready yet).
-        cdef Watch* watch = self.watches
-        cdef WatchOwner* owner
-        while watch != NULL:
-            owner = watch.owner
-            if not watch.is_ready:
-                watch.is_ready = True
-                watch.ready_next = NULL
-                if owner.ready_head == NULL:
-                    owner.ready_head = watch
-                else:
-                    owner.ready_tail.ready_next = watch
-                owner.ready_tail = watch
-            if owner.is_parked and not owner.is_woken:
-                owner.is_woken = True
-                owner.woken_next = NULL
-                if self.turn.woken == NULL:
-                    self.turn.woken = owner
-                else:
-                    self.turn.woken_tail.woken_next = owner
-                self.turn.woken_tail = owner
-            watch = watch.next
 
     # ---- read ---------------------------------------------------------------------------------
 
@@ -724,15 +548,6 @@ cdef class PartitionLog:
             raise StorageError(f"{self!r} is offline")
         return base_offset
 
-    def when_durable(self, int64_t offset, callback):
-        """Call back with True once the high watermark is at an offset, with False if it cannot."""
-        if self.is_offline or self.is_deleted:
-            callback(False)
-        elif offset <= self.high_watermark:
-            callback(True)
-        else:
-            self.callbacks.append((offset, callback))
-
     # ---- what storage reads and sets ----------------------------------------------------------
 
     def sync_indexes(self):
@@ -783,40 +598,9 @@ cdef class PartitionLog:
         return self.producers.count
 
     def find_timestamp(self, int64_t timestamp):
-        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79).
-
-        A batch whose records cannot be unpacked is answered with its first offset.
-        """
-        cdef Segment segment
-        for segment in self.segments:
-            if segment.max_timestamp < timestamp or (
-                    segment.base_offset >= self.high_watermark):
-                continue
-            found = self.find_in_segment(segment, timestamp)
-            if found is not None:
-                return found
-        return None
-
-    cdef object find_in_segment(self, Segment segment, int64_t timestamp):
-        cdef char path[PATH_SIZE]
-        cdef int64_t offset
-        segment.path(path, b".timeindex")
-        offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp)
-        offset = max(offset, self.log_start_offset)
-        while offset < self.high_watermark and self.segment_of(offset) is segment:
-            batch = self.read(offset, 1)
-            if not batch:
-                return None
-            header = record_batch.header(batch)
-            if header["max_timestamp"] >= timestamp:
-                try:
-                    for record in record_batch.iterate(batch, self.turn.decompress):
-                        if record[1] >= timestamp and record[0] >= self.log_start_offset:
-                            return record[0], record[1]
-                except CodecError:
-                    return header["base_offset"], header["base_timestamp"]
-            offset = header["base_offset"] + header["last_offset_delta"] + 1
-        return None
+        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79)."""
+        return find_time(self.segments, timestamp, self.log_start_offset, self.high_watermark,
+                         self.read, self.turn.decompress)
 
     def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""

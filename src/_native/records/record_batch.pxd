@@ -1,4 +1,4 @@
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
 
@@ -23,6 +23,7 @@ cdef enum BatchStatus:
     BATCH_CRC
     BATCH_COUNT            # counts, offsets and records do not fit each other
     BATCH_ATTRIBUTES       # a codec that does not exist, or a control batch from a client
+    BATCH_LENGTH           # a length that no batch can have
 
 cdef struct BatchInfo:
     int64_t base_offset
@@ -40,7 +41,18 @@ cdef struct BatchInfo:
     int32_t record_count
 
 
+cdef inline int64_t sum_wrapped(int64_t one, int64_t other) noexcept nogil:
+    """Add numbers of which a client may have sent both: the sum wraps, as Java's does."""
+    return <int64_t>(<uint64_t>one + <uint64_t>other)
+
+
+cdef inline int64_t batch_last_offset(const BatchInfo* info) noexcept nogil:
+    return sum_wrapped(info.base_offset, info.last_offset_delta)
+
+
+cdef str batch_status_text(BatchStatus status)
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil
 cdef BatchStatus batch_check_crc(const uint8_t* batch, BatchInfo* info) noexcept nogil
+cdef bint batch_records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil
 cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* info) noexcept nogil
 cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil

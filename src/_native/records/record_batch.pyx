@@ -42,15 +42,20 @@ from broker._native.kernel.cursor cimport (
 
 from broker.model.errors import Corrupt
 
-STATUS_NAMES = {
+cdef dict STATUS_NAMES = {
     BATCH_EMPTY: "no batch",
     BATCH_TRUNCATED: "a batch cut short",
+    BATCH_LENGTH: "a length that no batch has",
     BATCH_NOT_ALONE: "bytes after the batch",
     BATCH_MAGIC: "a magic other than 2",
     BATCH_CRC: "a CRC that does not fit",
     BATCH_COUNT: "counts that do not fit the records",
     BATCH_ATTRIBUTES: "attributes a client may not set",
 }
+
+
+cdef str batch_status_text(BatchStatus status):
+    return STATUS_NAMES[status]
 
 
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
@@ -63,7 +68,7 @@ cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
         return BATCH_TRUNCATED
     length = load_int32(cursor.next + 8)
     if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-        return BATCH_TRUNCATED
+        return BATCH_LENGTH
     info.size = <size_t>length + BATCH_LENGTH_END
     head = cursor_take(cursor, info.size)
     if head == NULL:
@@ -89,7 +94,7 @@ cdef BatchStatus batch_check_crc(const uint8_t* batch, BatchInfo* info) noexcept
     return BATCH_OK if crc == info.crc else BATCH_CRC
 
 
-cdef bint records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil:
+cdef bint batch_records_fit(const uint8_t* batch, BatchInfo* info) noexcept nogil:
     # Steps from record to record of an uncompressed batch: 2-3 ns each (performance.md 5.1).
     cdef Cursor cursor
     cdef int32_t length = 0
@@ -128,7 +133,7 @@ cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* inf
         return BATCH_ATTRIBUTES
     if info.producer_id >= 0 and (info.producer_epoch < 0 or info.base_sequence < 0):
         return BATCH_COUNT
-    if info.attributes & ATTRIBUTE_CODEC == 0 and not records_fit(data, info):
+    if info.attributes & ATTRIBUTE_CODEC == 0 and not batch_records_fit(data, info):
         return BATCH_COUNT
     return BATCH_OK
 
@@ -147,7 +152,7 @@ def validate(bytes data):
     cdef BatchInfo info
     cdef BatchStatus status = batch_validate(
         <const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), &info)
-    return None if status == BATCH_OK else STATUS_NAMES[status]
+    return None if status == BATCH_OK else batch_status_text(status)
 
 
 def header(bytes data, Py_ssize_t position=0):
@@ -170,7 +175,7 @@ cdef int read_header(bytes data, Py_ssize_t position, BatchInfo* info) except -1
     status = batch_header(&cursor, info)
     if status != BATCH_OK:
         raise Corrupt(f"batch: expected a whole batch at byte {position}, found "
-                      f"{STATUS_NAMES[status]}")
+                      f"{batch_status_text(status)}")
     return 0
 
 

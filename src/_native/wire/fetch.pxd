@@ -1,8 +1,8 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-from broker._native.log.partition_log cimport Turn, Watch, WatchOwner
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.turn cimport Turn, Watch, WatchOwner
 from broker._native.wire.envelope cimport RequestHead
 from broker._native.wire.output_queue cimport OutputQueue
 

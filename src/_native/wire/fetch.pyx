@@ -32,17 +32,10 @@ from broker._native.kernel.cursor cimport (
     cursor_take,
 )
 from broker._native.kernel.file_ops cimport file_pread
-from broker._native.log.partition_log cimport (
-    LOG_OK,
-    LOG_OUT_OF_RANGE,
-    LogSlice,
-    LogStatus,
-    PartitionLog,
-    Turn,
-    Watch,
-)
+from broker._native.log.partition_log cimport LogSlice, PartitionLog
 from broker._native.log.segment cimport Segment
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.turn cimport LOG_OK, LOG_OUT_OF_RANGE, LogStatus, Turn, Watch
 from broker._native.wire.envelope cimport RequestHead, read_count, read_string, read_tags
 from broker._native.wire.output_queue cimport (
     OutputQueue,

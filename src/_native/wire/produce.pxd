@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t
 
-from broker._native.log.partition_log cimport Turn
 from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.turn cimport Turn
 from broker._native.wire.envelope cimport RequestHead
 from broker._native.wire.reply_slot cimport ReplySlot
 

@@ -17,13 +17,14 @@ from broker._native.kernel.cursor cimport (
     cursor_int32,
     cursor_take,
 )
-from broker._native.log.partition_log cimport LOG_OK, AckWaiter, LogStatus, PartitionLog, Turn
+from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.producer_state cimport (
     SEQUENCE_DUPLICATE,
     SEQUENCE_NEXT,
     ProducerBatch,
     SequenceStatus,
 )
+from broker._native.log.turn cimport LOG_OK, AckWaiter, LogStatus, Turn
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_TRANSACTIONAL,

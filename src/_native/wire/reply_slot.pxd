@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from broker._native.log.partition_log cimport AckWaiter
+from broker._native.log.turn cimport AckWaiter
 
 cdef enum:
     SLOT_INLINE_SIZE = 160    # a produce reply for one partition of a topic with a usual name

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
-from broker._native.log.partition_log cimport AckWaiter
+from broker._native.log.turn cimport AckWaiter
 
 cdef enum:
     FREE_MAX = 1024           # slots kept: some 300 KB at most

@@ -1,1 +1,29 @@
-"""Bytes to values and back: every Kafka message by its table."""
+"""Kafka's bytes to values and back, without a broker.
+
+Records in batches or message sets: decode_columns, records, scan_headers, validate, audit.
+Errors: CodecError, whose kinds are Truncated, Corrupt, Unsupported and LimitExceeded.
+"""
+
+from broker._native.records.batch_scan import Audit
+from broker._native.records.record_view import Record
+from broker.codec.columns import Columns, decode_columns, records, validate
+from broker.codec.headers import BatchHeader, BatchHeaders, audit, scan_headers
+from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
+
+__all__ = [
+    "Audit",
+    "BatchHeader",
+    "BatchHeaders",
+    "CodecError",
+    "Columns",
+    "Corrupt",
+    "LimitExceeded",
+    "Record",
+    "Truncated",
+    "Unsupported",
+    "audit",
+    "decode_columns",
+    "records",
+    "scan_headers",
+    "validate",
+]

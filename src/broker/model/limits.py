@@ -77,6 +77,16 @@ RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at 
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
+# What the codec unfolds in one call when the caller names no limit of its own.
+CODEC_BYTES_MAX = 256 * MIB
+# Lazy records are decoded so many bytes at a time, or one batch: little enough for the cache.
+RECORDS_CHUNK_BYTES = 256 * KIB
+# Members, frames and blocks of one compressed input. An honest megabyte that was flushed after each
+# record of 100 bytes has 10,000; so many empty ones, a microsecond each, still end in 50 ms.
+COMPRESSED_PIECES_MAX = 16_384
+# What a zstd frame may make its decoder keep of what went before, as far as the limit on the
+# content allows less: the 8 MiB that RFC 8878 asks every decoder to support.
+ZSTD_WINDOW_BYTES_MAX = 8 * MIB
 FETCH_BYTES_MAX = 55 * MIB  # Kafka's fetch.max.bytes
 FETCH_WAIT_MS_MAX = 300_000
 FETCH_SESSIONS_MAX = 1_000

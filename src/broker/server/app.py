@@ -11,10 +11,11 @@ from functools import partial
 import uvloop
 
 from broker._native.log.commit import CommitThread
-from broker._native.log.partition_log import OFFLINE, ROLLED, PartitionLog, Turn
+from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
+from broker._native.log.turn import OFFLINE, ROLLED, Turn
 from broker._native.wire.fetch import FetchSessions
-from broker._native.wire.socket_connection import Poller
+from broker._native.wire.poller import Poller
 from broker.codec import compression, schema
 from broker.core.broker import Broker
 from broker.core.groups.commands import GroupSettings

@@ -6,7 +6,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import TypeAlias
 
-from broker._native.wire.socket_connection import Poller
+from broker._native.wire.poller import Poller
 from broker.model.address import Address
 from broker.model.errors import ConfigError
 from broker.model.limits import LISTEN_BACKLOG, SEND_BUFFER_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from broker._native.wire.socket_connection import Connection, PendingReply
+from broker._native.wire.connection import Connection, PendingReply
 from broker.model.errors import CodecError, PeerError
 from broker.protocols.base import Answer, WireProtocol
 

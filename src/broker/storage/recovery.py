@@ -18,7 +18,8 @@ from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
-from broker._native.log.partition_log import PartitionLog, Turn
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_to_text
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX

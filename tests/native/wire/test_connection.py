@@ -6,7 +6,7 @@ import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.wire.socket_connection import PendingReply
+from broker._native.wire.connection import PendingReply
 from tests.native_log import Logs, appended, batches, records
 from tests.native_wire import (
     API_VERSIONS,
@@ -26,7 +26,7 @@ from tests.native_wire import (
 )
 
 BATCH = records(2)
-ACKS_BYTES_MAX = 1 << 20  # as in socket_connection.pyx
+ACKS_BYTES_MAX = 1 << 20  # as in connection.pyx
 LONG_MS = 600_000  # a wait that no test sees the end of
 SHORT_MS = 20
 

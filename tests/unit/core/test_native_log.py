@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from broker._native.log.commit import CommitThread
-from broker._native.log.partition_log import PartitionLog, Turn
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
 from broker._native.records import record_batch
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions

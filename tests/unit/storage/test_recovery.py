@@ -9,7 +9,8 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
-from broker._native.log.partition_log import PartitionLog, Turn
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import Turn
 from broker._native.records.record_batch import build
 from broker.model.config import load
 from broker.model.errors import StorageError

@@ -22,7 +22,6 @@ class _BatchInfo(TypedDict):
     record_count: int
 
 __pyx_capi__: dict[str, object]  # what record_batch.pxd declares
-STATUS_NAMES: dict[int, str]
 
 def validate(data: bytes) -> str | None: ...
 def header(data: bytes, position: int = 0) -> _BatchInfo: ...

@@ -1,8 +1,7 @@
-from cpython.object cimport PyObject
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from broker._native.log.partition_log cimport Turn
 from broker._native.log.topic_table cimport TopicTable
+from broker._native.log.turn cimport Turn
 from broker._native.wire.buffer_pool cimport BufferPool
 from broker._native.wire.envelope cimport ApiTable, RequestHead
 from broker._native.wire.fetch cimport FetchSession, FetchSessions
@@ -11,9 +10,27 @@ from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer, TimerWheel
 
 
+cdef class Shared:
+    cdef readonly int epoll_fd
+    cdef readonly Turn turn
+    cdef readonly TopicTable topics
+    cdef readonly FetchSessions fetch_sessions
+    cdef ApiTable apis
+    cdef TimerWheel wheel                 # deadlines of parked fetches
+    cdef int64_t monotonic_ms             # of this turn
+    cdef int32_t frame_bytes_max
+    cdef uint8_t* receive                 # what one recv fills
+    cdef BufferPool pool
+    cdef readonly dict connections        # fd → Connection
+    cdef list touched                     # connections with something to send
+    cdef list slow                        # PendingReply for Python
+    cdef object on_close                  # called with (connection, reason)
+    cdef readonly uint64_t requests
+    cdef readonly uint64_t closed_undecided
+
+
 cdef class PendingReply:
     cdef ReplySlot* slot
-    cdef Poller poller
     cdef readonly Connection connection
     cdef bint is_flexible
     cdef readonly int api_key
@@ -27,7 +44,7 @@ cdef class PendingReply:
 
 cdef class Connection:
     cdef readonly int fd
-    cdef Poller poller
+    cdef Shared shared
     cdef readonly str peer_host           # the client's address
     cdef public object session            # what the protocol keeps per connection
     cdef int8_t protocol
@@ -70,34 +87,3 @@ cdef class Connection:
     cdef void touch(self)
     cdef void close(self, str reason)
     cdef void drop_replies(self) noexcept
-
-
-cdef class Poller:
-    cdef readonly int epoll_fd
-    cdef int timer_fd
-    cdef int64_t timer_armed_ms
-    cdef readonly Turn turn
-    cdef readonly TopicTable topics
-    cdef readonly FetchSessions fetch_sessions
-    cdef ApiTable apis
-    cdef TimerWheel wheel
-    cdef int64_t monotonic_ms
-    cdef uint8_t* receive
-    cdef BufferPool pool
-    cdef readonly dict connections        # fd → Connection
-    cdef list touched                     # connections with something to send
-    cdef list slow                        # PendingReply for Python
-    cdef object dispatch                  # called with `slow`
-    cdef object on_close                  # called with (connection, reason)
-    cdef int32_t frame_bytes_max
-    cdef readonly uint64_t requests
-    cdef readonly uint64_t closed_undecided
-
-    cdef int listen_to(self, int fd) except -1
-    cdef void take_timer(self)
-    cdef void end_turn(self)
-    cdef void hand_over(self)
-    cdef void finish_acks(self)
-    cdef void wake_fetches(self)
-    cdef void expire(self)
-    cdef void arm(self)

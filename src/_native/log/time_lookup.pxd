@@ -1,0 +1,5 @@
+from libc.stdint cimport int64_t
+
+
+cdef object find_time(list segments, int64_t timestamp, int64_t start, int64_t end, object read,
+                      object decompress)

@@ -1,0 +1,87 @@
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from broker._native.log.commit cimport CommitThread
+
+# What an append or a read came to; a protocol has its own code for each.
+cdef enum LogStatus:
+    LOG_OK = 0
+    LOG_OFFLINE            # the disk failed, or the partition is gone
+    LOG_OUT_OF_RANGE       # an offset below the log start or above the log end
+
+cdef enum:    # kinds of Turn.events
+    EVENT_ROLLED = 1           # the log has a new active segment
+    EVENT_OFFLINE = 2          # its disk failed
+
+# One acknowledgement that waits until the log is visible up to an offset. Owned by whoever waits;
+# the log links it, and hands it back through Turn.finished.
+cdef struct AckWaiter:
+    AckWaiter* next
+    int64_t offset             # ready when the high watermark reaches it
+    void* owner                # opaque to the log
+    uint32_t place             # opaque: where in the owner's reply the error code stands
+    LogStatus status
+
+# One reader's interest in one log. Linked into the log's list for as long as the owner likes; a
+# change of the log puts it on the owner's ready list once, however often the log changes.
+cdef struct Watch:
+    Watch* next
+    Watch* previous
+    Watch* ready_next
+    WatchOwner* owner
+    bint is_linked
+    bint is_ready
+
+cdef struct WatchOwner:
+    Watch* ready_head
+    Watch* ready_tail
+    WatchOwner* woken_next
+    bint is_parked             # only a parked owner is woken
+    bint is_woken
+    void* object               # opaque to the log
+
+
+cdef class Turn:
+    """What one turn of the loop changed and what follows from it, for the whole broker."""
+    cdef public CommitThread commit
+    cdef public int64_t now_ms            # wall clock, set by the loop once a turn
+    cdef list dirty                       # of AwaitedLog: staged bytes or an ack to arrange
+    cdef AckWaiter* finished
+    cdef AckWaiter* finished_tail
+    cdef WatchOwner* woken
+    cdef WatchOwner* woken_tail
+    cdef public list events               # (kind, PartitionLog), drained by core/broker.py
+    cdef public object schedule           # asks the loop for one more turn
+    cdef public object decompress    # (codec, payload) → records, bounded; may raise CodecError
+    cdef bint is_running                  # a turn is going on: its end will see to everything
+    cdef bint is_requested
+
+    cdef void forget(self, WatchOwner* owner) noexcept
+    cdef bint has_work(self)
+    cpdef request_end(self)
+
+    cdef void flush(self)
+    cdef void take_synced(self)
+    cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept
+
+
+cdef class AwaitedLog:
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef Turn turn
+    cdef readonly int64_t high_watermark
+    cdef readonly bint is_offline
+    cdef readonly bint is_deleted
+    cdef AckWaiter* acks_head             # by offset
+    cdef AckWaiter* acks_tail
+    cdef Watch* watches
+    cdef list callbacks                   # of (offset, callable), from Python
+
+    cdef void flush(self) noexcept
+    cdef void synced(self) noexcept
+    cdef void reach(self, int64_t high_watermark) noexcept
+    cdef void let_go(self) noexcept
+    cdef void wait(self, AckWaiter* waiter) noexcept
+    cdef void watch(self, Watch* watch) noexcept
+    cdef void unwatch(self, Watch* watch) noexcept
+    cdef void wake(self) noexcept
+    cdef void call_back(self, bint is_durable)

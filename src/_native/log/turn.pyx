@@ -1,0 +1,228 @@
+"""What a turn of the loop changed in the logs, and who waits for what.
+
+A turn writes for all dirty logs at its end, then lets go of those whom that, or a sync that has
+ended meanwhile, has given what they wait for:
+
+    an acknowledgement   waits for the high watermark to reach one offset; handed back by `finished`
+    a reader             watches any number of logs; put on `woken` once, however many of them grow
+    a callback           is Python's way to wait for an offset
+
+The first two are lists through the memory of those who wait: waiting costs no allocation here.
+"""
+
+cimport cython
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport int64_t
+
+from broker._native.log.commit cimport CommitThread, SyncJob
+
+import logging
+
+logger = logging.getLogger(__name__)
+
+# Kinds of Turn.events.
+ROLLED = EVENT_ROLLED
+OFFLINE = EVENT_OFFLINE
+
+
+@cython.final
+cdef class Turn:
+    """What one turn of the loop changed and what follows from it, for the whole broker."""
+
+    def __cinit__(self, CommitThread commit):
+        self.commit = commit
+        self.dirty = []
+        self.events = []
+
+    cdef void flush(self):
+        """Write what the turn staged; arrange what its acknowledgements wait for."""
+        cdef list dirty = self.dirty
+        cdef AwaitedLog log
+        self.is_requested = False
+        if not dirty:
+            return
+        self.dirty = []
+        for log in dirty:
+            log.flush()
+
+    cdef void take_synced(self):
+        """Let the logs whose sync has ended go on."""
+        cdef SyncJob* job = self.commit.take_finished()
+        cdef SyncJob* next_job
+        cdef AwaitedLog log
+        while job != NULL:
+            next_job = job.next
+            log = <AwaitedLog>job.owner
+            log.synced()
+            Py_DECREF(log)
+            job = next_job
+
+    cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept:
+        waiter.status = status
+        waiter.next = NULL
+        if self.finished == NULL:
+            self.finished = waiter
+        else:
+            self.finished_tail.next = waiter
+        self.finished_tail = waiter
+
+    cdef void forget(self, WatchOwner* owner) noexcept:
+        """Take an owner that is about to end off the list of the woken."""
+        cdef WatchOwner* before = NULL
+        cdef WatchOwner* other = self.woken
+        if not owner.is_woken:
+            return
+        while other != owner:
+            before = other
+            other = other.woken_next
+        if before == NULL:
+            self.woken = owner.woken_next
+        else:
+            before.woken_next = owner.woken_next
+        if self.woken_tail == owner:
+            self.woken_tail = before
+        owner.is_woken = False
+
+    cdef bint has_work(self):
+        return self.dirty or self.finished != NULL or self.woken != NULL
+
+    cpdef request_end(self):
+        """Have the loop end a turn soon, when something changed outside of one."""
+        if not self.is_running and not self.is_requested and self.schedule is not None:
+            self.is_requested = True
+            self.schedule()
+
+    def end(self):
+        """Write what is staged, where no loop runs (tests, tools)."""
+        self.flush()
+
+    def poll_synced(self):
+        """Take what the commit thread has finished (tests, and a broker that stops)."""
+        self.take_synced()
+
+
+cdef class AwaitedLog:
+    """What a turn and those who wait know of a log; PartitionLog is one."""
+
+    def __cinit__(self):
+        self.callbacks = []
+
+    cdef void flush(self) noexcept:
+        """Write what the turn staged; arrange what its acknowledgements wait for."""
+
+    cdef void synced(self) noexcept:
+        """Take the result of the sync that has ended."""
+
+    cdef void reach(self, int64_t high_watermark) noexcept:
+        """Move the high watermark and let go of everything that waited for it."""
+        cdef AckWaiter* waiter
+        self.high_watermark = high_watermark
+        while self.acks_head != NULL and self.acks_head.offset <= high_watermark:
+            waiter = self.acks_head
+            self.acks_head = waiter.next
+            self.turn.finish(waiter, LOG_OK)
+        if self.callbacks:
+            self.call_back(True)
+        self.wake()
+
+    cdef void let_go(self) noexcept:
+        # Nobody who waits for this log will get what it waits for.
+        cdef AckWaiter* waiter
+        while self.acks_head != NULL:
+            waiter = self.acks_head
+            self.acks_head = waiter.next
+            self.turn.finish(waiter, LOG_OFFLINE)
+        self.call_back(False)
+        self.wake()
+        self.turn.request_end()
+
+    cdef void wait(self, AckWaiter* waiter) noexcept:
+        """Hand the waiter back through Turn.finished once its offset is visible."""
+        waiter.next = NULL
+        cdef bint is_lost = self.is_offline or self.is_deleted
+        if is_lost or waiter.offset <= self.high_watermark:
+            self.turn.finish(waiter, LOG_OFFLINE if is_lost else LOG_OK)
+            return
+        # Offsets are handed out in order, but a repeated batch waits for an older one.
+        cdef AckWaiter* before
+        if self.acks_head == NULL or waiter.offset < self.acks_head.offset:
+            waiter.next = self.acks_head
+            self.acks_head = waiter
+            if waiter.next == NULL:
+                self.acks_tail = waiter
+        elif waiter.offset >= self.acks_tail.offset:
+            self.acks_tail.next = waiter
+            self.acks_tail = waiter
+        else:
+            before = self.acks_head
+            while before.next.offset <= waiter.offset:
+                before = before.next
+            waiter.next = before.next
+            before.next = waiter
+
+    cdef void watch(self, Watch* watch) noexcept:
+        if watch.is_linked:
+            return
+        watch.is_linked = True
+        watch.previous = NULL
+        watch.next = self.watches
+        if self.watches != NULL:
+            self.watches.previous = watch
+        self.watches = watch
+
+    cdef void unwatch(self, Watch* watch) noexcept:
+        if not watch.is_linked:
+            return
+        watch.is_linked = False
+        if watch.previous != NULL:
+            watch.previous.next = watch.next
+        else:
+            self.watches = watch.next
+        if watch.next != NULL:
+            watch.next.previous = watch.previous
+
+    cdef void wake(self) noexcept:
+        # O(watches that were not ready yet).
+        cdef Watch* watch = self.watches
+        cdef WatchOwner* owner
+        while watch != NULL:
+            owner = watch.owner
+            if not watch.is_ready:
+                watch.is_ready = True
+                watch.ready_next = NULL
+                if owner.ready_head == NULL:
+                    owner.ready_head = watch
+                else:
+                    owner.ready_tail.ready_next = watch
+                owner.ready_tail = watch
+            if owner.is_parked and not owner.is_woken:
+                owner.is_woken = True
+                owner.woken_next = NULL
+                if self.turn.woken == NULL:
+                    self.turn.woken = owner
+                else:
+                    self.turn.woken_tail.woken_next = owner
+                self.turn.woken_tail = owner
+            watch = watch.next
+
+    def when_durable(self, int64_t offset, callback):
+        """Call back with True once the high watermark is at an offset, with False if it cannot."""
+        if self.is_offline or self.is_deleted:
+            callback(False)
+        elif offset <= self.high_watermark:
+            callback(True)
+        else:
+            self.callbacks.append((offset, callback))
+
+    cdef void call_back(self, bint is_durable):
+        cdef list waiting = self.callbacks
+        self.callbacks = []
+        for offset, callback in waiting:
+            if is_durable and offset > self.high_watermark:
+                self.callbacks.append((offset, callback))
+                continue
+            try:
+                callback(is_durable)
+            except Exception:  # one waiter's failure is not the others'
+                logger.exception("callback of a log failed topic=%s partition=%d", self.topic,
+                                 self.partition)

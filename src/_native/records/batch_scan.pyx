@@ -1,0 +1,222 @@
+"""Reads headers and counts, without a row per record: what is in these bytes, and is it sound.
+
+A row of `scan_headers` is a BatchHeader below, in the machine's own byte order and alignment;
+ROW_FORMAT says the same to Python's struct module.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from cython cimport final
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.records.column cimport COLUMN_BYTE, Column, column_new
+from broker._native.records.legacy_message cimport (
+    Message, entry_take, message_check_crc, message_take,
+)
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_TRANSACTIONAL,
+    BATCH_EMPTY,
+    BATCH_OK,
+    BATCH_TRUNCATED,
+    BatchInfo,
+    BatchStatus,
+    batch_check_crc,
+    batch_last_offset,
+    batch_status_text,
+    batch_records_fit,
+    sum_wrapped,
+)
+
+from broker.model.errors import Corrupt
+
+cdef struct BatchHeader:
+    int64_t position
+    int64_t base_offset
+    int64_t last_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int64_t producer_id
+    int32_t size
+    int32_t leader_epoch
+    int32_t base_sequence
+    int32_t record_count
+    uint32_t crc
+    int16_t attributes
+    int16_t producer_epoch
+    int8_t magic
+
+ROW_FORMAT = "=6q4iIhhb7x"
+
+
+cdef class _Scan:
+    # Entry after entry of somebody's bytes.
+    cdef Py_buffer view
+    cdef bint has_view
+    cdef Cursor cursor
+    cdef BatchInfo info
+    cdef const uint8_t* entry
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.has_view = True
+        self.cursor.next = <const uint8_t*>self.view.buf
+        self.cursor.left = <size_t>self.view.len
+
+    def __dealloc__(self):
+        if self.has_view:
+            PyBuffer_Release(&self.view)
+
+    cdef Py_ssize_t position(self):
+        return self.entry - <const uint8_t*>self.view.buf
+
+    cdef bint advance(self) except -1:
+        """Read the header of the next whole entry; False when there is none."""
+        cdef BatchStatus status
+        self.entry = self.cursor.next
+        status = entry_take(&self.cursor, &self.info)
+        if status == BATCH_OK:
+            return True
+        if status == BATCH_EMPTY or status == BATCH_TRUNCATED:
+            return False
+        raise Corrupt(f"batch: {batch_status_text(status)}", self.position())
+
+
+def scan_headers(data):
+    """Return (rows, end): a BatchHeader for each batch or message, and where the last one ends.
+
+    Raises:
+        Corrupt: bytes that begin neither a batch nor a message.
+    """
+    cdef _Scan scan = _Scan(data)
+    cdef Column rows = column_new(COLUMN_BYTE, 64 * sizeof(BatchHeader))
+    while scan.advance():
+        rows.grow(rows.count + <Py_ssize_t>sizeof(BatchHeader))
+        put_header(<BatchHeader*>(<uint8_t*>rows.data + rows.count), &scan.info, scan.position())
+        rows.count += sizeof(BatchHeader)
+    return rows, scan.position()
+
+
+cdef void put_header(BatchHeader* row, BatchInfo* info, Py_ssize_t position) noexcept:
+    memset(row, 0, sizeof(BatchHeader))
+    row.position = position
+    row.base_offset = info.base_offset
+    row.last_offset = batch_last_offset(info)
+    row.base_timestamp = info.base_timestamp
+    row.max_timestamp = info.max_timestamp
+    row.producer_id = info.producer_id
+    row.size = <int32_t>info.size
+    row.leader_epoch = info.leader_epoch
+    row.base_sequence = info.base_sequence
+    row.record_count = info.record_count
+    row.crc = info.crc
+    row.attributes = info.attributes
+    row.producer_epoch = info.producer_epoch
+    row.magic = info.magic
+
+
+@final
+cdef class Audit:
+    """What was counted so far, over all the bytes that were given in order.
+
+    A batch whose CRC or records are wrong is counted as such, and its header is trusted no further
+    than for its length.
+    """
+
+    cdef readonly int64_t batches             # batches and messages, whatever is wrong with them
+    cdef readonly int64_t records             # by their headers; a wrapper's are not known
+    cdef readonly int64_t size                # bytes
+    cdef readonly int64_t compressed_batches
+    cdef readonly int64_t compressed_size     # bytes of those
+    cdef readonly int64_t control_batches
+    cdef readonly int64_t transactional_batches
+    cdef readonly int64_t crc_errors          # batches whose CRC does not fit
+    cdef readonly int64_t damaged_batches     # whose counts do not fit their records
+    cdef readonly int64_t gaps                # places where offsets are missing (compaction)
+    cdef readonly int64_t missing_offsets     # how many are missing there
+    cdef readonly int64_t disorders           # batches that begin before the end of the last
+    cdef readonly int64_t max_timestamp       # ms, -1 before any
+    cdef readonly int64_t min_timestamp       # the least base timestamp, ms, -1 before any
+    cdef readonly int64_t first_offset        # -1 before any
+    cdef readonly int64_t next_offset         # behind the last record, -1 before any
+
+    def __cinit__(self):
+        self.first_offset = self.next_offset = self.max_timestamp = self.min_timestamp = -1
+
+    def __repr__(self):
+        return (f"<Audit {self.records} records in {self.batches} batches, {self.size} bytes, "
+                f"offsets {self.first_offset} to {self.next_offset}, {self.crc_errors} CRC errors, "
+                f"{self.damaged_batches} damaged, {self.gaps} gaps, {self.disorders} disorders>")
+
+    @property
+    def is_sound(self):
+        """Whether every CRC and count fitted and no offset went back."""
+        return not (self.crc_errors or self.damaged_batches or self.disorders)
+
+    cdef int add(self, _Scan scan) except -1:
+        cdef BatchInfo* info = &scan.info
+        cdef bint is_batch = info.magic == 2
+        cdef bint is_compressed = info.attributes & ATTRIBUTE_CODEC != 0
+        cdef BatchStatus status = BATCH_OK
+        self.batches += 1
+        self.size += <int64_t>info.size
+        with nogil:
+            status = batch_check_crc(scan.entry, info) if is_batch else check_message(
+                scan.entry, info)
+        if status != BATCH_OK:
+            self.crc_errors += 1
+            return 0
+        if is_compressed:
+            self.compressed_batches += 1
+            self.compressed_size += <int64_t>info.size
+        elif is_batch:
+            with nogil:
+                is_batch = batch_records_fit(scan.entry, info)
+            if not is_batch:
+                self.damaged_batches += 1
+                return 0
+        if info.magic == 2:
+            self.control_batches += info.attributes & ATTRIBUTE_CONTROL != 0
+            self.transactional_batches += info.attributes & ATTRIBUTE_TRANSACTIONAL != 0
+        self.records += max(info.record_count, 0)
+        if self.next_offset < 0 or info.base_timestamp < self.min_timestamp:
+            self.min_timestamp = info.base_timestamp
+        self.max_timestamp = max(self.max_timestamp, info.max_timestamp)
+        self.follow(info)
+        return 0
+
+    cdef void follow(self, BatchInfo* info) noexcept:
+        """Compare the offsets with those before; where a wrapper begins, only its end tells."""
+        if self.next_offset < 0:
+            self.first_offset = info.base_offset
+        elif info.base_offset < self.next_offset:
+            self.disorders += 1
+        elif info.base_offset > self.next_offset and info.record_count >= 0:
+            self.gaps += 1
+            self.missing_offsets += info.base_offset - self.next_offset
+        self.next_offset = sum_wrapped(batch_last_offset(info), 1)
+
+
+cdef BatchStatus check_message(const uint8_t* entry, BatchInfo* info) noexcept nogil:
+    cdef Message message
+    cdef Cursor cursor
+    cursor.next = entry
+    cursor.left = info.size
+    message_take(&cursor, &message)
+    return message_check_crc(&message)
+
+
+def audit(data, Audit state=None):
+    """Return (counts, end): the state with what these bytes hold, and the end of the last batch.
+
+    Raises:
+        Corrupt: bytes that begin neither a batch nor a message; the counts hold what came before.
+    """
+    cdef _Scan scan = _Scan(data)
+    cdef Audit counts = Audit() if state is None else state
+    while scan.advance():
+        counts.add(scan)
+    return counts, scan.position()

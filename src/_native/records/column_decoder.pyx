@@ -1,0 +1,525 @@
+"""Batches and message sets to columns: headers first, then the records of what is wanted.
+
+One call makes two passes over the bytes. The first reads headers only: where the last whole batch
+ends, which batches can hold what is asked for, how many rows they have at most and whether any is
+compressed. The second checks the CRC, unfolds, and lets rows.pyx write the rows.
+
+Spans count from the input when none of the wanted batches is compressed. Else from memory of our
+own, to which all of them are unfolded or copied: one buffer either way.
+
+    entry    what stands in the input: a version 2 batch, or a message of magic 0 or 1
+    wanted   neither a control batch nor aborted nor outside of the ranges
+"""
+
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release
+from cpython.buffer cimport PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from cython cimport final
+
+from broker._native.kernel.cursor cimport Cursor, load_int16
+from broker._native.records.column cimport (
+    COLUMN_BYTE, COLUMN_INT8, COLUMN_INT32, COLUMN_INT64, Column, column_reuse,
+)
+from broker._native.records.key_filter cimport KeyFilter
+from broker._native.records.legacy_message cimport (
+    Message, entry_take, message_check_crc, message_take,
+)
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_LOG_APPEND_TIME,
+    ATTRIBUTE_TRANSACTIONAL,
+    BATCH_EMPTY,
+    BATCH_HEADER_SIZE,
+    BATCH_OK,
+    BATCH_TRUNCATED,
+    BatchInfo,
+    BatchStatus,
+    batch_check_crc,
+    batch_last_offset,
+    batch_status_text,
+    sum_wrapped,
+)
+from broker._native.records.record_walk cimport RecordFields, record_take
+from broker._native.records.rows cimport (
+    ROWS_HEADERS_FULL, ROWS_LEFT_OVER, ROWS_OK, Filter, RowBasis, Rows, RowStatus, row_put,
+    rows_of_batch,
+)
+
+from broker.model import limits
+from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
+
+cdef enum:
+    OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY_START, KEY_LENGTH, VALUE_START, VALUE_LENGTH
+    HEADER_END, HEADER_KEY_START, HEADER_KEY_LENGTH, HEADER_VALUE_START, HEADER_VALUE_LENGTH
+    UNFOLDED
+    COLUMNS
+
+cdef tuple NAMES = (
+    "offset", "timestamp", "timestamp_type", "key_start", "key_length", "value_start",
+    "value_length", "header_end", "header_key_start", "header_key_length", "header_value_start",
+    "header_value_length", "unfolded",
+)
+cdef int[13] KINDS = [
+    COLUMN_INT64, COLUMN_INT64, COLUMN_INT8, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32,
+    COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_INT32, COLUMN_BYTE,
+]
+# What may be asked for, and the first and last of the arrays that it is.
+cdef dict GROUPS = {
+    "offset": (OFFSET, OFFSET),
+    "timestamp": (TIMESTAMP, TIMESTAMP),
+    "timestamp_type": (TIMESTAMP_TYPE, TIMESTAMP_TYPE),
+    "key": (KEY_START, KEY_LENGTH),
+    "value": (VALUE_START, VALUE_LENGTH),
+    "headers": (HEADER_END, HEADER_VALUE_LENGTH),
+}
+COLUMN_NAMES = tuple(GROUPS)
+
+cdef int32_t record_size_min = limits.RECORD_BYTES_MIN
+
+cdef enum:
+    FOLDED_RATIO = 16            # room for what a batch may unfold to, before it is known
+    ABORT_MARKER = 0             # the type in a control record's key; 1 is a commit
+    CONTROL_KEY_SIZE = 4         # int16 version, int16 type
+
+
+def decode_columns(data, columns, unfold, *, int64_t bytes_max, bint check_crc=True,
+                   min_offset=None, max_offset=None, min_timestamp=None, max_timestamp=None,
+                   key_filter=None, aborted=None, dict reuse=None, bint is_strict=False):
+    """Return (rows, end, data, arrays): arrays by name, and what their spans index.
+
+    `unfold(codec, data, output)` unfolds a batch into a buffer and returns the size; it raises
+    LimitExceeded when the buffer is too small. `end` is the position behind the last whole batch.
+    When strict, control batches are read as well, offsets must ascend within what the header says,
+    and nothing may be cut short; "offset" must be one of the columns.
+    """
+    cdef _Decoder decoder = _Decoder(data)
+    decoder.unfold = unfold
+    decoder.check_crc = check_crc
+    decoder.is_strict = is_strict
+    decoder.bytes_max = min(bytes_max, INT32_MAX)
+    decoder.filter.min_offset = INT64_MIN if min_offset is None else min_offset
+    decoder.filter.max_offset = INT64_MAX if max_offset is None else max_offset
+    decoder.filter.min_timestamp = INT64_MIN if min_timestamp is None else min_timestamp
+    decoder.filter.max_timestamp = INT64_MAX if max_timestamp is None else max_timestamp
+    decoder.filter.is_set = not (min_offset is max_offset is min_timestamp is max_timestamp is None)
+    if key_filter is not None:
+        decoder.keys = KeyFilter(key_filter)
+        decoder.keys.apply(&decoder.filter)
+    if aborted is not None:
+        decoder.aborted = sorted([(int(first), int(producer)) for producer, first in aborted])
+    decoder.measure()
+    decoder.choose(columns, {} if reuse is None else reuse)
+    decoder.read()
+    return decoder.result()
+
+
+@final
+cdef class _Decoder:
+    cdef object data
+    cdef Py_buffer view
+    cdef bint has_view
+    cdef object unfold
+    cdef bint check_crc
+    cdef bint is_strict
+    cdef int64_t bytes_max
+    cdef Filter filter
+    cdef KeyFilter keys
+    cdef list aborted            # (first offset, producer id), ascending; None: keep all
+    cdef set aborting            # producers with an aborted transaction open where we are
+    cdef size_t aborted_seen
+    cdef size_t end              # behind the last whole entry
+    cdef Py_ssize_t rows_max     # of uncompressed batches: bounded by their bytes
+    cdef size_t folded           # bytes of the compressed ones
+    cdef size_t plain            # bytes of the others
+    cdef list columns            # Column or None, by the enum above
+    cdef Py_ssize_t capacity     # rows the arrays have room for
+    cdef Rows rows
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.has_view = True
+        self.data = data
+        memset(&self.filter, 0, sizeof(Filter))
+        memset(&self.rows, 0, sizeof(Rows))
+        if self.view.len > INT32_MAX:
+            raise LimitExceeded(f"{self.view.len} bytes at once: cut them below 2 GiB")
+
+    def __dealloc__(self):
+        if self.has_view:
+            PyBuffer_Release(&self.view)
+
+    # ---- first pass: headers ---------------------------------------------------------------------
+
+    cdef int measure(self) except -1:
+        cdef BatchInfo info
+        cdef Cursor cursor = self.input()
+        while self.next_entry(&cursor, &info):
+            if not self.may_want(&info):
+                continue
+            if info.attributes & ATTRIBUTE_CODEC:
+                self.folded += info.size
+            else:
+                self.plain += info.size
+                self.rows_max += self.plausible_count(&info)
+        self.end = <size_t>self.view.len - cursor.left
+        if self.is_strict and cursor.left:
+            raise Truncated(f"batch: {cursor.left} bytes are no whole batch", self.end)
+        return 0
+
+    cdef Cursor input(self):
+        cdef Cursor cursor
+        cursor.next = <const uint8_t*>self.view.buf
+        cursor.left = <size_t>self.view.len
+        return cursor
+
+    cdef bint next_entry(self, Cursor* cursor, BatchInfo* info) except -1:
+        """Step over the next whole entry; False at the end, or before one that is cut short."""
+        cdef BatchStatus status = entry_take(cursor, info)
+        if status == BATCH_OK:
+            return True
+        if status == BATCH_EMPTY or status == BATCH_TRUNCATED:
+            return False
+        raise Corrupt(f"batch: {batch_status_text(status)}", self.position(cursor.next))
+
+    cdef Py_ssize_t position(self, const uint8_t* place):
+        return place - <const uint8_t*>self.view.buf
+
+    cdef bint may_want(self, BatchInfo* info) noexcept:
+        """Whether the header leaves open that records of this entry are asked for."""
+        if info.attributes & ATTRIBUTE_CONTROL and info.magic == 2 and not self.is_strict:
+            return False
+        if not self.filter.is_set:
+            return True
+        if info.max_timestamp < self.filter.min_timestamp:
+            return False
+        if info.record_count < 0:    # a wrapper: its offset is that of its last message
+            return info.base_offset >= self.filter.min_offset
+        return (info.base_offset <= self.filter.max_offset
+                and batch_last_offset(info) >= self.filter.min_offset)
+
+    cdef Py_ssize_t plausible_count(self, BatchInfo* info) except -1:
+        """Return the number of records, having checked that so many fit."""
+        cdef size_t room = info.size - BATCH_HEADER_SIZE if info.magic == 2 else info.size
+        if info.record_count < 0 or <size_t>info.record_count > room // record_size_min:
+            raise Corrupt(f"batch: {info.record_count} records in {room} bytes, at offset "
+                          f"{info.base_offset}")
+        return info.record_count
+
+    # ---- the arrays ------------------------------------------------------------------------------
+
+    cdef int choose(self, names, dict reuse) except -1:
+        cdef int first, last, i
+        self.columns = [None] * COLUMNS
+        for name in names:
+            if name not in GROUPS:
+                raise ValueError(f"no column {name!r}: there are {', '.join(GROUPS)}")
+            first, last = GROUPS[name]
+            for i in range(first, last + 1):
+                self.columns[i] = column_reuse(reuse.get(NAMES[i]), KINDS[i], self.rows_max)
+        if self.folded:
+            self.columns[UNFOLDED] = column_reuse(
+                reuse.get("unfolded"), COLUMN_BYTE,
+                min(self.bytes_max, <int64_t>(self.plain + self.folded * FOLDED_RATIO)))
+        self.capacity = self.rows_max
+        self.point()
+        return 0
+
+    cdef void* memory(self, int i):
+        return NULL if self.columns[i] is None else (<Column>self.columns[i]).data
+
+    cdef int point(self) except -1:
+        """Have the rows written to where the arrays are now."""
+        cdef Rows* rows = &self.rows
+        rows.offset = <int64_t*>self.memory(OFFSET)
+        rows.timestamp = <int64_t*>self.memory(TIMESTAMP)
+        rows.timestamp_type = <int8_t*>self.memory(TIMESTAMP_TYPE)
+        rows.key_start = <int32_t*>self.memory(KEY_START)
+        rows.key_length = <int32_t*>self.memory(KEY_LENGTH)
+        rows.value_start = <int32_t*>self.memory(VALUE_START)
+        rows.value_length = <int32_t*>self.memory(VALUE_LENGTH)
+        rows.header_end = <int32_t*>self.memory(HEADER_END)
+        rows.header_key_start = <int32_t*>self.memory(HEADER_KEY_START)
+        rows.header_key_length = <int32_t*>self.memory(HEADER_KEY_LENGTH)
+        rows.header_value_start = <int32_t*>self.memory(HEADER_VALUE_START)
+        rows.header_value_length = <int32_t*>self.memory(HEADER_VALUE_LENGTH)
+        if rows.header_end != NULL:
+            rows.header_capacity = (<Column>self.columns[HEADER_KEY_START]).capacity
+        return 0
+
+    cdef int have_room(self, Py_ssize_t more) except -1:
+        """Grow the arrays so that `more` rows fit."""
+        cdef Py_ssize_t wanted = self.rows.count + more
+        if wanted <= self.capacity:
+            return 0
+        self.capacity = max(wanted, 2 * self.capacity)
+        self.resize(OFFSET, HEADER_END, self.rows.count, self.capacity)
+        return self.point()
+
+    cdef int have_headers(self) except -1:
+        """Double the room for headers."""
+        self.resize(HEADER_KEY_START, HEADER_VALUE_LENGTH, self.rows.header_count,
+                    max(1024, 2 * self.rows.header_capacity))
+        return self.point()
+
+    cdef int resize(self, int first, int last, Py_ssize_t count, Py_ssize_t capacity) except -1:
+        cdef Column column
+        for column in self.columns[first:last + 1]:
+            if column is not None:
+                column.count = count
+                column.reserve(capacity)
+        return 0
+
+    # ---- second pass: records --------------------------------------------------------------------
+
+    cdef int read(self) except -1:
+        cdef BatchInfo info
+        cdef Cursor cursor = self.input()
+        cdef const uint8_t* entry
+        self.rows.origin = cursor.next
+        while self.position(cursor.next) < <Py_ssize_t>self.end:
+            entry = cursor.next
+            self.next_entry(&cursor, &info)
+            if self.aborted is not None and self.is_aborted(&info, entry):
+                continue
+            if not self.may_want(&info):
+                continue
+            if info.magic == 2:
+                self.read_batch(&info, entry)
+            else:
+                self.read_message(entry, info.size)
+        return 0
+
+    cdef bint is_aborted(self, BatchInfo* info, const uint8_t* entry) except -1:
+        """Follow the transactions as a consumer does (KIP-98), and say if this batch is dropped."""
+        cdef Py_ssize_t seen = <Py_ssize_t>self.aborted_seen
+        if self.aborting is None:
+            self.aborting = set()
+        while seen < len(self.aborted) and (
+                self.aborted[seen][0] <= batch_last_offset(info)):
+            self.aborting.add(self.aborted[seen][1])
+            seen += 1
+        self.aborted_seen = <size_t>seen
+        if not self.aborting or info.producer_id not in self.aborting:
+            return False
+        if info.attributes & ATTRIBUTE_CONTROL:
+            if is_abort_marker(info, entry):
+                self.aborting.discard(info.producer_id)
+            return True
+        return info.attributes & ATTRIBUTE_TRANSACTIONAL != 0
+
+    cdef int read_batch(self, BatchInfo* info, const uint8_t* entry) except -1:
+        cdef const uint8_t* payload = entry + BATCH_HEADER_SIZE
+        cdef size_t size = info.size - BATCH_HEADER_SIZE
+        cdef bint check_crc = self.check_crc
+        cdef BatchStatus checked = BATCH_OK
+        cdef RowStatus status = ROWS_OK
+        cdef Py_ssize_t headers_before = self.rows.header_count
+        if self.folded or info.attributes & ATTRIBUTE_CODEC:
+            if check_crc:
+                self.must_fit(batch_check_crc(entry, info), entry)
+            check_crc = False
+            payload = self.unfold_payload(info.attributes & ATTRIBUTE_CODEC, payload, &size, entry)
+            if info.record_count < 0 or <size_t>info.record_count > size // record_size_min:
+                raise Corrupt(f"batch: {info.record_count} records in {size} bytes unfolded",
+                              self.position(entry))
+        self.have_room(info.record_count)
+        while True:
+            with nogil:
+                if check_crc:
+                    checked = batch_check_crc(entry, info)
+                if checked == BATCH_OK:
+                    status = rows_of_batch(payload, size, info, &self.filter, &self.rows)
+            self.must_fit(checked, entry)
+            if status != ROWS_HEADERS_FULL:
+                break
+            check_crc = False
+            self.rows.header_count = headers_before
+            self.have_headers()
+        if status == ROWS_LEFT_OVER:
+            raise Corrupt(f"batch: bytes follow its {info.record_count} records",
+                          self.position(entry))
+        if status != ROWS_OK:
+            raise Corrupt(f"batch: record {self.rows.bad_record} of {info.record_count} does not "
+                          f"fit its lengths, in the batch", self.position(entry))
+        if self.is_strict:
+            self.check_offsets(info, entry)
+        return 0
+
+    cdef int check_offsets(self, BatchInfo* info, const uint8_t* entry) except -1:
+        """Refuse a batch whose last records do not ascend from its base to its last offset."""
+        cdef Py_ssize_t row
+        cdef int64_t least = info.base_offset
+        for row in range(self.rows.count - info.record_count, self.rows.count):
+            if not least <= self.rows.offset[row] <= batch_last_offset(info):
+                raise Corrupt(f"batch: offset {self.rows.offset[row]}, expected {least} to "
+                              f"{batch_last_offset(info)}, in the batch", self.position(entry))
+            least = sum_wrapped(self.rows.offset[row], 1)
+        return 0
+
+    cdef int must_fit(self, BatchStatus status, const uint8_t* entry) except -1:
+        if status != BATCH_OK:
+            raise Corrupt(f"batch: {batch_status_text(status)}", self.position(entry))
+        return 0
+
+    # ---- message sets ----------------------------------------------------------------------------
+
+    cdef int read_message(self, const uint8_t* entry, size_t size) except -1:
+        cdef Message message
+        cdef Cursor cursor
+        cdef RowBasis basis
+        cursor.next = entry
+        cursor.left = size
+        message_take(&cursor, &message)
+        if self.check_crc:
+            self.must_fit(message_check_crc(&message), entry)
+        if message.attributes & ATTRIBUTE_CODEC:
+            return self.read_wrapper(&message, entry)
+        if self.folded:
+            cursor.next = self.unfold_payload(0, entry, &size, entry)
+            cursor.left = size
+            message_take(&cursor, &message)
+        self.have_room(1)
+        basis.offset = message.offset
+        basis.timestamp = message.timestamp
+        basis.timestamp_type = timestamp_type_of(&message)
+        row_put(&basis, &message.key, &message.value, &self.filter, &self.rows)
+        return 0
+
+    cdef int read_wrapper(self, Message* wrapper, const uint8_t* entry) except -1:
+        """Read the message set in a compressed message (see legacy_message.pyx)."""
+        cdef Message inner
+        cdef Cursor cursor
+        cdef RowBasis basis
+        cdef size_t size = <size_t>max(wrapper.value.length, 0)
+        cdef int64_t last, count = 0
+        cdef const uint8_t* start = self.unfold_payload(
+            wrapper.attributes & ATTRIBUTE_CODEC, wrapper.value.start, &size, entry)
+        last = self.check_inner(wrapper, start, size, entry, &count)
+        self.have_room(count)
+        cursor.next = start
+        cursor.left = size
+        basis.timestamp_type = timestamp_type_of(wrapper)
+        basis.offset = sum_wrapped(wrapper.offset, -count)
+        while cursor.left > 0:
+            message_take(&cursor, &inner)
+            basis.timestamp = inner.timestamp
+            if basis.timestamp_type == 1:
+                basis.timestamp = wrapper.timestamp
+            if wrapper.magic == 0:
+                basis.offset = inner.offset
+            elif last > 0:
+                basis.offset = sum_wrapped(wrapper.offset, sum_wrapped(inner.offset, -last))
+            else:    # all zero, as some old clients write them: then the place counts
+                basis.offset = sum_wrapped(basis.offset, 1)
+            row_put(&basis, &inner.key, &inner.value, &self.filter, &self.rows)
+        return 0
+
+    cdef int64_t check_inner(self, Message* wrapper, const uint8_t* start, size_t size,
+                             const uint8_t* entry, int64_t* count) except? -1:
+        """Check all inner messages before any becomes a row; return the last one's offset."""
+        cdef Message inner
+        cdef BatchStatus status
+        cdef int64_t last = 0
+        cdef Cursor cursor
+        cursor.next = start
+        cursor.left = size
+        while cursor.left > 0:
+            status = message_take(&cursor, &inner)
+            if status == BATCH_OK and self.check_crc:
+                status = message_check_crc(&inner)
+            if status != BATCH_OK:
+                raise Corrupt(f"message set: inner message {count[0]}: "
+                              f"{batch_status_text(status)}, in the wrapper", self.position(entry))
+            if inner.magic != wrapper.magic or inner.attributes & ATTRIBUTE_CODEC:
+                raise Corrupt(f"message set: inner message {count[0]} of magic {inner.magic} with "
+                              f"attributes {inner.attributes}, expected plain ones of magic "
+                              f"{wrapper.magic} in the wrapper", self.position(entry))
+            last = inner.offset
+            count[0] += 1
+        return last
+
+    # ---- what is compressed ----------------------------------------------------------------------
+
+    cdef const uint8_t* unfold_payload(self, int codec, const uint8_t* payload, size_t* size,
+                                       const uint8_t* entry) except NULL:
+        """Append the unfolded bytes to our memory; return where they are and set their size."""
+        cdef Column unfolded = self.columns[UNFOLDED]
+        cdef Py_ssize_t start = unfolded.count
+        cdef Py_ssize_t count
+        if codec == 0:
+            count = <Py_ssize_t>size[0]
+            if count > unfolded.capacity - start:
+                self.have_bytes(unfolded, count, entry)
+            memcpy(<uint8_t*>unfolded.data + start, payload, size[0])
+        else:
+            count = self.unfold_into(unfolded, codec, payload, size[0], entry)
+        unfolded.count = start + count
+        size[0] = <size_t>count
+        self.rows.origin = <const uint8_t*>unfolded.data
+        return self.rows.origin + start
+
+    cdef Py_ssize_t unfold_into(self, Column unfolded, int codec, const uint8_t* payload,
+                                size_t size, const uint8_t* entry) except -1:
+        cdef Py_ssize_t room, count
+        source = PyMemoryView_FromMemory(<char*>payload, <Py_ssize_t>size, PyBUF_READ)
+        while True:
+            room = unfolded.capacity - unfolded.count
+            output = PyMemoryView_FromMemory(
+                <char*>unfolded.data + unfolded.count, room, PyBUF_WRITE)
+            try:
+                count = self.unfold(codec, source, output)
+            except LimitExceeded:
+                self.have_bytes(unfolded, room + 1, entry)
+                continue
+            except CodecError as error:
+                raise type(error)(f"batch: {error.reason}", self.position(entry)) from None
+            if not 0 <= count <= room:
+                raise SystemError(f"{count} bytes unfolded into {room}")
+            return count
+
+    cdef int have_bytes(self, Column unfolded, Py_ssize_t more, const uint8_t* entry) except -1:
+        """Grow our memory so that `more` bytes fit, up to what the caller allowed."""
+        if unfolded.count + more > self.bytes_max:
+            raise LimitExceeded(f"batch: unfolds to more than the {self.bytes_max} bytes allowed",
+                                self.position(entry))
+        unfolded.reserve(min(self.bytes_max, max(unfolded.count + more, 2 * unfolded.capacity)))
+        return 0
+
+    # ---- what comes of it ------------------------------------------------------------------------
+
+    cdef tuple result(self):
+        cdef int i
+        cdef Column column
+        arrays = {}
+        for i in range(COLUMNS):
+            column = self.columns[i]
+            if column is None:
+                continue
+            if i <= HEADER_END:
+                column.count = self.rows.count
+            elif i < UNFOLDED:
+                column.count = self.rows.header_count
+            arrays[NAMES[i]] = column
+        data = self.data if self.columns[UNFOLDED] is None else self.columns[UNFOLDED]
+        return self.rows.count, self.end, data, arrays
+
+
+cdef int8_t timestamp_type_of(Message* message) noexcept:
+    if message.magic == 0:
+        return -1
+    return message.attributes & ATTRIBUTE_LOG_APPEND_TIME != 0
+
+
+cdef bint is_abort_marker(BatchInfo* info, const uint8_t* entry) noexcept:
+    cdef RecordFields fields
+    cdef Cursor records
+    records.next = entry + BATCH_HEADER_SIZE
+    records.left = info.size - BATCH_HEADER_SIZE
+    return (info.record_count > 0
+            and record_take(&records, &fields)
+            and fields.key.length >= CONTROL_KEY_SIZE
+            and load_int16(fields.key.start + 2) == ABORT_MARKER)

@@ -1,0 +1,154 @@
+"""Records as objects, made one at a time from decoded columns.
+
+A Record is a row number and its rows; key, value and headers become Python objects when they are
+asked for, each time anew. It keeps its chunk's columns and bytes alive for as long as it lives.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int8_t, int32_t, int64_t
+
+from cython cimport final, freelist, no_gc
+
+from broker._native.records.column cimport Column
+
+
+@final
+@no_gc
+cdef class _Chunk:
+    # The columns of some batches; the decoder made them and nobody else writes to them.
+    cdef Py_buffer view
+    cdef bint has_view
+    cdef object data
+    cdef dict arrays
+    cdef Py_ssize_t count
+    cdef const char* bytes
+    cdef int64_t* offset
+    cdef int64_t* timestamp
+    cdef int8_t* timestamp_type
+    cdef int32_t* key_start
+    cdef int32_t* key_length
+    cdef int32_t* value_start
+    cdef int32_t* value_length
+    cdef int32_t* header_end
+    cdef int32_t* header_key_start
+    cdef int32_t* header_key_length
+    cdef int32_t* header_value_start
+    cdef int32_t* header_value_length
+
+    def __cinit__(self, Py_ssize_t count, data, dict arrays):
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.has_view = True
+        self.bytes = <const char*>self.view.buf
+        self.data = data
+        self.arrays = arrays
+        self.count = count
+        self.offset = <int64_t*>self.of("offset")
+        self.timestamp = <int64_t*>self.of("timestamp")
+        self.timestamp_type = <int8_t*>self.of("timestamp_type")
+        self.key_start = <int32_t*>self.of("key_start")
+        self.key_length = <int32_t*>self.of("key_length")
+        self.value_start = <int32_t*>self.of("value_start")
+        self.value_length = <int32_t*>self.of("value_length")
+        self.header_end = <int32_t*>self.of("header_end")
+        self.header_key_start = <int32_t*>self.of("header_key_start")
+        self.header_key_length = <int32_t*>self.of("header_key_length")
+        self.header_value_start = <int32_t*>self.of("header_value_start")
+        self.header_value_length = <int32_t*>self.of("header_value_length")
+
+    cdef void* of(self, str name) except NULL:
+        cdef Column column = self.arrays[name]
+        return column.data
+
+    def __dealloc__(self):
+        if self.has_view:
+            PyBuffer_Release(&self.view)
+
+    cdef inline object span(self, int32_t start, int32_t length):
+        return None if length < 0 else PyBytes_FromStringAndSize(self.bytes + start, length)
+
+
+@final
+@no_gc
+@freelist(256)
+cdef class Record:
+    """One record: `offset`, `timestamp` (ms), `timestamp_type`, `key`, `value`, `headers`."""
+
+    cdef _Chunk chunk
+    cdef Py_ssize_t row
+
+    @property
+    def offset(self):
+        """Where it stands in its partition."""
+        return self.chunk.offset[self.row]
+
+    @property
+    def timestamp(self):
+        """Milliseconds since 1970, -1 in a message of magic 0."""
+        return self.chunk.timestamp[self.row]
+
+    @property
+    def timestamp_type(self):
+        """Who set the timestamp: 0 the producer, 1 the broker at the append, -1 nobody."""
+        return self.chunk.timestamp_type[self.row]
+
+    @property
+    def key(self):
+        """The key as bytes, or None."""
+        return self.chunk.span(self.chunk.key_start[self.row], self.chunk.key_length[self.row])
+
+    @property
+    def value(self):
+        """The value as bytes, or None: a tombstone."""
+        return self.chunk.span(self.chunk.value_start[self.row], self.chunk.value_length[self.row])
+
+    @property
+    def headers(self):
+        """(name, value) of each header; the name is bytes, the value bytes or None."""
+        cdef _Chunk chunk = self.chunk
+        cdef int32_t i
+        cdef int32_t first = 0 if self.row == 0 else chunk.header_end[self.row - 1]
+        headers = []
+        for i in range(first, chunk.header_end[self.row]):
+            headers.append((chunk.span(chunk.header_key_start[i], chunk.header_key_length[i]),
+                            chunk.span(chunk.header_value_start[i], chunk.header_value_length[i])))
+        return headers
+
+    def __repr__(self):
+        return (f"<Record offset={self.offset} timestamp={self.timestamp} key={self.key!r:.40} "
+                f"value={self.value!r:.40}>")
+
+
+@final
+cdef class RecordIterator:
+    """Records of one chunk after the other; `next_chunk` returns (count, data, arrays) or None."""
+
+    cdef object next_chunk
+    cdef _Chunk chunk
+    cdef Py_ssize_t row
+
+    def __cinit__(self, next_chunk):
+        self.next_chunk = next_chunk
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Record record
+        if self.chunk is None or self.row >= self.chunk.count:
+            self.advance()
+        record = Record.__new__(Record)
+        record.chunk = self.chunk
+        record.row = self.row
+        self.row += 1
+        return record
+
+    cdef int advance(self) except -1:
+        """Go to the first row of the next chunk that has any."""
+        while self.chunk is None or self.row >= self.chunk.count:
+            decoded = self.next_chunk()
+            if decoded is None:
+                raise StopIteration
+            self.chunk = _Chunk(*decoded)
+            self.row = 0
+        return 0

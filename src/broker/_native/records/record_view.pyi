@@ -1,0 +1,29 @@
+from collections.abc import Callable
+from typing import Self, final
+
+from typing_extensions import Buffer
+
+from broker._native.records.column import Column
+
+@final
+class Record:
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def timestamp_type(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> list[tuple[bytes, bytes | None]]: ...
+
+@final
+class RecordIterator:
+    def __new__(
+        cls, next_chunk: Callable[[], tuple[int, Buffer, dict[str, Column]] | None]
+    ) -> RecordIterator: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...

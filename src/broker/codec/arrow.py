@@ -1,0 +1,78 @@
+"""Columns as Arrow arrays: the schema of Spark's Kafka source, zero-copy where Arrow allows.
+
+Imports pyarrow, so nothing imports this module before Arrow is asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from broker._native.records import binary_column
+from broker.model.errors import Corrupt
+
+if TYPE_CHECKING:
+    from broker.codec.columns import Columns
+
+
+def record_batch(columns: "Columns", topic: str | None, partition: int | None) -> pa.RecordBatch:
+    """Return the columns that were decoded, and a topic and partition where they are given."""
+    count = len(columns)
+    fields: list[tuple[str, pa.Array]] = []
+    if "key_start" in columns.arrays:
+        fields.append(("key", _binary(columns, "key", pa.binary())))
+    if "value_start" in columns.arrays:
+        fields.append(("value", _binary(columns, "value", pa.binary())))
+    if topic is not None:
+        fields.append(("topic", pa.repeat(pa.scalar(topic, pa.string()), count)))
+    if partition is not None:
+        fields.append(("partition", pa.repeat(pa.scalar(partition, pa.int32()), count)))
+    if "offset" in columns.arrays:
+        fields.append(("offset", _numbers(columns, "offset", pa.int64())))
+    if "timestamp" in columns.arrays:
+        fields.append(("timestamp", _timestamps(columns)))
+    if "timestamp_type" in columns.arrays:
+        kinds = _numbers(columns, "timestamp_type", pa.int8()).cast(pa.int32())
+        fields.append(("timestampType", kinds))
+    if "header_end" in columns.arrays:
+        fields.append(("headers", _headers(columns)))
+    return pa.record_batch([array for _, array in fields], [name for name, _ in fields])
+
+
+def _numbers(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
+    column = columns.arrays[name]
+    return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
+
+
+def _timestamps(columns: "Columns") -> pa.Array:
+    memory = columns.arrow_memory.setdefault("timestamp", {})
+    scaled = binary_column.microseconds(columns.arrays["timestamp"], memory.get("values"))
+    memory["values"] = scaled
+    buffers = [None, pa.py_buffer(scaled)]
+    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(scaled), buffers)
+
+
+def _binary(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
+    """Copy what spans point to into one run of bytes."""
+    start, length = columns.arrays[f"{name}_start"], columns.arrays[f"{name}_length"]
+    memory = columns.arrow_memory.setdefault(name, {})
+    offsets, values, validity, nulls = binary_column.gather(columns.data, start, length, memory)
+    memory["offsets"], memory["values"] = offsets, values
+    if validity is not None:
+        memory["validity"] = validity
+    present = None if validity is None else pa.py_buffer(validity)
+    buffers = [present, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(kind, len(start), buffers, nulls)
+
+
+def _headers(columns: "Columns") -> pa.Array:
+    names = _binary(columns, "header_key", pa.string())
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        raise Corrupt("the name of a header is not UTF-8") from None
+    values = _binary(columns, "header_value", pa.binary())
+    each = pa.StructArray.from_arrays([names, values], ["key", "value"])
+    ends = _numbers(columns, "header_end", pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    kind = pa.list_(pa.field("element", each.type))
+    return pa.ListArray.from_arrays(offsets, each, type=kind)

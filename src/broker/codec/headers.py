@@ -1,0 +1,101 @@
+"""What batches say of themselves: a row per header, and counts over many bytes."""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker._native.records import batch_scan
+from broker._native.records.batch_scan import Audit
+from broker._native.records.column import Column
+from broker.codec.packages import needed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from typing_extensions import Buffer
+
+_ROW: Final = Struct(batch_scan.ROW_FORMAT)
+
+
+class BatchHeader(NamedTuple):
+    """The header of one batch, or of one message of magic 0 or 1 told as a batch of one.
+
+    position and size are bytes in the input; timestamps are ms; record_count is -1 for a compressed
+    message, whose inner messages nobody has counted. Fields that a message lacks are -1.
+    """
+
+    position: int
+    base_offset: int
+    last_offset: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    size: int
+    leader_epoch: int
+    base_sequence: int
+    record_count: int
+    crc: int
+    attributes: int
+    producer_epoch: int
+    magic: int
+
+
+class BatchHeaders:
+    """The headers of a run of batches, in order.
+
+    Attributes:
+        end: the position behind the last whole batch; what follows was cut short.
+    """
+
+    __slots__ = ("_rows", "end")
+
+    def __init__(self, rows: Column, end: int) -> None:
+        """Keep what was scanned."""
+        self._rows = rows
+        self.end = end
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return len(self._rows) // _ROW.size
+
+    def __iter__(self) -> Iterator[BatchHeader]:
+        """Yield each header."""
+        return map(BatchHeader._make, _ROW.iter_unpack(self._rows))
+
+    def __getitem__(self, index: int) -> BatchHeader:
+        """Return one header; the index may be negative, as a list's."""
+        place = range(len(self))[index]
+        return BatchHeader._make(_ROW.unpack_from(self._rows, place * _ROW.size))
+
+    def to_numpy(self) -> "np.ndarray[Any, Any]":
+        """Return a structured array over the same memory, its fields those of BatchHeader."""
+        numpy = needed("numpy", "headers as a numpy array")
+        kinds = ["i8"] * 6 + ["i4"] * 4 + ["u4", "i2", "i2", "i1"]
+        dtype = numpy.dtype(
+            {"names": BatchHeader._fields, "formats": kinds, "itemsize": _ROW.size}, align=True
+        )
+        rows: np.ndarray[Any, Any] = numpy.frombuffer(self._rows, dtype)
+        return rows
+
+
+def scan_headers(buf: "Buffer") -> BatchHeaders:
+    """Return the header of every whole batch or message in a run of them; records stay unread.
+
+    Raises:
+        Corrupt: bytes that begin neither, with their position.
+    """
+    return BatchHeaders(*batch_scan.scan_headers(buf))
+
+
+def audit(buf: "Buffer", state: Audit | None = None) -> Audit:
+    """Count what stands in a run of batches: CRC errors, damage, gaps in the offsets, and sizes.
+
+    Args:
+        buf: whole batches; what is cut short at the end is not counted, so give it again with what
+            follows (`Audit.size` says how many bytes have been).
+        state: what an earlier call returned, to go on counting from there.
+
+    Raises:
+        Corrupt: bytes that begin neither a batch nor a message.
+    """
+    counts, _ = batch_scan.audit(buf, state)
+    return counts

@@ -1,0 +1,146 @@
+"""Record batches that Kafka's classes wrote, of every magic and compression.
+
+A reader takes the bytes of one or more batches and returns their records; each is given the cases
+of the magics that it knows.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import crc32c
+import pytest
+
+from broker._native.records import record_batch
+from broker.codec import compression
+from tests.vectors import vector_files
+
+SIZE_MAX = 1 << 20
+FIRST_MAGICS = {0, 1}
+LEGACY_HEAD = struct.Struct(">qiIb")  # offset, size behind it, CRC-32 of what follows, magic
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
+DELETE_HORIZON = 0x40
+
+Headers: TypeAlias = list[tuple[bytes | None, bytes | None]]
+Record: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+Reader: TypeAlias = Callable[[bytes], list[Record]]
+
+
+class Case(NamedTuple):
+    """Some bytes, and the batches that Kafka reads in them."""
+
+    name: str
+    data: bytes
+    batches: list[dict[str, Any]]
+
+    @property
+    def magics(self) -> set[int]:
+        """The magics that a reader must know."""
+        return {batch["magic"] for batch in self.batches}
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of all batches: offset, timestamp, key, value, headers."""
+        return [
+            (
+                record["offset"],
+                record["timestamp"],
+                unhex(record["key"]),
+                unhex(record["value"]),
+                [(unhex(name), unhex(value)) for name, value in record["headers"]],
+            )
+            for batch in self.batches
+            for record in batch["records"]
+        ]
+
+    def positions(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield where each batch begins, and its fields."""
+        position = 0
+        for batch in self.batches:
+            yield position, batch
+            position += batch["size"]
+
+
+def unhex(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+CASES = [
+    Case(line["name"], bytes.fromhex(line["hex"]), line["batches"])
+    for line in vector_files.lines(vector_files.NEWEST, "batches")
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+# ---- readers -------------------------------------------------------------------------------------
+
+
+def iterate(data: bytes) -> list[Record]:
+    """Read batches of magic 2 one record at a time."""
+    decompress = partial(compression.decompress, size_max=SIZE_MAX)
+    return list(record_batch.iterate(data, decompress))
+
+
+READERS: dict[str, tuple[Reader, set[int]]] = {"iterate": (iterate, {2})}
+
+
+@pytest.mark.parametrize(
+    ("reader", "case"),
+    [
+        pytest.param(reader, case, id=f"{name}: {case.name}")
+        for name, (reader, magics) in READERS.items()
+        for case in CASES
+        if case.magics <= magics
+    ],
+)
+def test_a_reader_returns_the_records_that_kafka_reads(reader: Reader, case: Case) -> None:
+    assert reader(case.data) == case.records
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+
+@every_case
+def test_the_header_of_a_batch_has_the_fields_that_kafka_reads(case: Case) -> None:
+    for position, batch in case.positions():
+        if batch["magic"] in FIRST_MAGICS:
+            continue
+        header = record_batch.header(case.data, position)
+
+        assert {name: batch.get(name, value) for name, value in header.items()} == header
+        assert header["base_offset"] + header["last_offset_delta"] == batch["last_offset"]
+        assert CODECS[header["attributes"] & CODEC_BITS] == batch["compression"]
+        assert header["attributes"] & ~CODEC_BITS == (
+            LOG_APPEND_TIME * (batch["timestamp_type"] == "LogAppendTime")
+            | TRANSACTIONAL * batch["is_transactional"]
+            | CONTROL * batch["is_control"]
+            | DELETE_HORIZON * ("delete_horizon_ms" in batch)
+        )
+
+
+@every_case
+def test_a_batch_stands_where_kafka_says_and_has_its_checksum(case: Case) -> None:
+    end = 0
+    for position, batch in case.positions():
+        offset, size, checksum, magic = LEGACY_HEAD.unpack_from(case.data, position)
+        end = position + 12 + size
+
+        assert end == position + batch["size"]
+        if batch["magic"] in FIRST_MAGICS:
+            assert (offset, magic) == (batch["last_offset"], batch["magic"])
+            assert checksum == batch["crc"] == zlib.crc32(case.data[position + 16 : end])
+        else:
+            assert (offset, case.data[position + 16]) == (batch["base_offset"], 2)
+            assert crc32c.crc32c(case.data[position + 21 : end]) == batch["crc"]
+    assert end == len(case.data)
+
+
+def test_every_magic_has_every_compression_it_may_have() -> None:
+    found = {(batch["magic"], batch["compression"]) for case in CASES for batch in case.batches}
+
+    assert found == {
+        (magic, codec) for magic in range(3) for codec in CODECS if magic == 2 or codec != "zstd"
+    }
