@@ -76,12 +76,11 @@ def test_what_is_encoded_is_what_the_oracle_encodes_and_decodes_to_itself(
         value = draw_struct(data, message.fields, version)
 
         encoded = message.encode(version, value)
+        decoded = message.decode(version, encoded)
 
         assert encoded == oracle.encode(message, version, value)
-        assert message.decode(version, encoded) == (
-            oracle.complete(message.fields, version, value),
-            len(encoded),
-        )
+        assert decoded == (oracle.complete(message.fields, version, value), len(encoded))
+        assert message.encode(version, decoded[0]) == encoded
 
 
 @every_message

@@ -56,6 +56,7 @@ cdef class Struct:
     cdef Slot* slots_end
     cdef tuple tagged       # of this version, by ascending tag
     cdef tuple unshared     # absent or tagged fields whose default must be made anew each time
+    cdef bint has_unshared
     cdef bint is_flexible
     cdef dict template      # every field of any version with its default, copied for each value
     cdef size_t size_min

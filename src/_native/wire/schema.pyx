@@ -19,6 +19,10 @@ from libc.stdlib cimport free, malloc
 
 from sys import intern
 
+from broker.model import limits
+
+assert STRING_SIZE_MAX == limits.STRING_BYTES_MAX
+
 cdef dict KINDS = {
     "bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32,
     "int64": INT64, "float64": FLOAT64, "uuid": UUID, "string": STRING, "bytes": BYTES,
@@ -73,6 +77,7 @@ cdef class Struct:
         named = (*self.fields, *self.tagged, *absent)
         self.unshared = tuple([field for field in named[len(self.fields):]
                                if isinstance(field.default, (list, dict))])
+        self.has_unshared = len(self.unshared) > 0
         self.template = {field.name: field.default for field in named}
         self.size_min = 1 if is_flexible else 0
         self.depth = 1

@@ -11,11 +11,9 @@ Metadata response. It still counts them, and runs once afterwards if they are ke
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.dict cimport PyDict_Copy
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -34,6 +32,7 @@ from broker.model.errors import Corrupt, LimitExceeded, Truncated
 
 
 cdef extern from "Python.h":
+    dict PyDict_Copy(PyObject* mapping)
     int PyDict_SetItem(dict mapping, PyObject* key, object value) except -1
     bint PyGC_Disable()    # returns whether it was enabled
     bint PyGC_Enable()
@@ -89,7 +88,7 @@ cdef inline void resume_gc(Decoder* decoder) noexcept:
 
 cdef dict decode_struct(Decoder* decoder, Struct struct):
     cdef const Slot* slot = struct.slots
-    cdef dict value = PyDict_Copy(struct.template)
+    cdef dict value = PyDict_Copy(<PyObject*>struct.template)
     cdef Step* step = path_enter(&decoder.path)
     while slot < struct.slots_end:
         step.field = slot.field
@@ -98,7 +97,7 @@ cdef dict decode_struct(Decoder* decoder, Struct struct):
         else:
             set_item(value, slot, decode_value(decoder, slot))
         slot += 1
-    if PyTuple_GET_SIZE(struct.unshared) > 0:
+    if struct.has_unshared:
         set_defaults(value, struct)
     if struct.is_flexible:
         decode_tagged(decoder, struct, value)
@@ -301,14 +300,18 @@ cdef inline const uint8_t* take(Decoder* decoder, size_t size, const Slot* slot)
     return bytes
 
 
-cdef uint32_t take_varint(Decoder* decoder, str meaning) except? 0xFFFFFFFF:
+cdef inline uint32_t take_varint(Decoder* decoder, str meaning) except? 0xFFFFFFFF:
     cdef uint32_t value = 0
     cdef ReadStatus status = cursor_unsigned_varint(&decoder.cursor, &value)
-    if status == READ_DONE:
-        return value
+    if status != READ_DONE:
+        raise no_varint(decoder, status, meaning)
+    return value
+
+
+cdef no_varint(Decoder* decoder, ReadStatus status, str meaning):
     if status == READ_OVERLONG:
-        raise malformed(decoder, f"a varint of at most 32 bits as {meaning}", "more")
-    raise short_of(decoder, f"a varint as {meaning}")
+        return malformed(decoder, f"a varint of at most 32 bits as {meaning}", "more")
+    return short_of(decoder, f"a varint as {meaning}")
 
 
 cdef int64_t take_size(Decoder* decoder, const Slot* slot) except -2:

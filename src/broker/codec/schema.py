@@ -143,7 +143,11 @@ def response(api_key: int) -> Message:
 
 
 def record(name: str) -> Message:
-    """Return a header, embedded data, or a coordinator's key or value by Kafka's name."""
+    """Return a header, embedded data, or a coordinator's key or value by Kafka's name.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
     message = _records.get(name)
     return _read_record(name) if message is None else message
 
@@ -152,6 +156,11 @@ def messages() -> Iterator[Message]:
     """Yield every message there is."""
     yield from map(request, API_KEYS)
     yield from map(response, API_KEYS)
+    yield from records()
+
+
+def records() -> Iterator[Message]:
+    """Yield what `record` finds: headers, embedded data, coordinators' keys and values."""
     yield from map(record, _record_blocks)
 
 
@@ -268,7 +277,10 @@ def _read_api(api_key: int) -> tuple[Message, Message]:
 
 
 def _read_record(name: str) -> Message:
-    head, _, body = _record_blocks[name].partition("\n")
+    block = _record_blocks.get(name)
+    if block is None:
+        raise ValueError(f"there is no record named {name!r}")
+    head, _, body = block.partition("\n")
     before, _, versions = head.partition(f" {name} ")
     kind, _, key = before.partition(" ")
     _records[name] = Message(kind, name, int(key) if key else None, versions, body)
