@@ -7,7 +7,7 @@ from broker.model.errors import StorageError
 
 
 class MemoryLog:
-    """What broker.core.coordinator.InternalLog asks for, with a disk that obeys."""
+    """What broker.core.log.InternalLog asks for, with a disk that obeys."""
 
     def __init__(self, *, syncs: bool = True) -> None:
         """Begin empty; without `syncs` nothing is durable until `sync` is called."""

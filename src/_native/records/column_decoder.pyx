@@ -105,7 +105,9 @@ def decode_columns(data, columns, unfold, *, int64_t bytes_max, bint check_crc=T
     decoder.filter.max_offset = INT64_MAX if max_offset is None else max_offset
     decoder.filter.min_timestamp = INT64_MIN if min_timestamp is None else min_timestamp
     decoder.filter.max_timestamp = INT64_MAX if max_timestamp is None else max_timestamp
-    decoder.filter.is_set = not (min_offset is max_offset is min_timestamp is max_timestamp is None)
+    # Not as one chain of `is`: Cython 3.3 negates no more than the first link of it.
+    decoder.filter.is_set = (min_offset is not None or max_offset is not None
+                             or min_timestamp is not None or max_timestamp is not None)
     if key_filter is not None:
         decoder.keys = KeyFilter(key_filter)
         decoder.keys.apply(&decoder.filter)
