@@ -74,6 +74,7 @@ PARTITIONS_PER_BROKER_MAX = 50_000
 # Partitions of one request that the native paths have a table for; a larger one goes to Python.
 NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
+RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at most n / 7
 # Decompression is always bounded. Four times the largest batch serves honest compressors; a bomb
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
