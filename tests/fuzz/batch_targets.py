@@ -82,7 +82,7 @@ def fit_crcs(content: bytearray) -> None:
         end = position + BATCH_LENGTH_END + size
         if size <= MAGIC_AT - BATCH_LENGTH_END or end > len(content):
             return
-        if content[position + MAGIC_AT] >= 2:  # noqa: PLR2004 - the first magic of batches
+        if content[position + MAGIC_AT] >= 2:
             crc = crc32c(bytes(content[position + BATCH_CRC_START : end]))
             place = position + BATCH_CRC_AT
             if end < position + BATCH_HEADER_SIZE:

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker.codec import schema
-from broker.codec.compression import compress, decompress
+from broker.codec.compression import compress
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
-from broker.model.errors import CodecError
 from tests.fuzz import compression_targets
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
