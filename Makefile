@@ -38,7 +38,7 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.tools
-	$(PIP) install $(call requirements,extra["test"])
+	$(PIP) install $(call requirements,extra["codec"] + extra["test"])
 	touch $@
 
 $(VENV)/.check: $(VENV)/.test

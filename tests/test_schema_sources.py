@@ -12,11 +12,13 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import kafka
 import pytest
+from kafka.protocol import admin, consumer, metadata, producer, sasl
+from kafka.protocol.api_message import ApiMessage
 from kio.index import load_entity_schema
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
@@ -27,8 +29,7 @@ from broker.codec.schema import Definition, Message
 from tests.oracles import schema_oracle as oracle
 
 FACTS = Path(__file__).parents[2] / "shared" / "protocols" / "kafka-messages.txt"
-# Found without importing the package, which reads all of them.
-KAFKA_PYTHON = Path(getattr(find_spec("kafka"), "origin", "")).parent / "protocol/schemas/resources"
+KAFKA_PYTHON = Path(kafka.__file__).parent / "protocol/schemas/resources"
 ALWAYS = range(1000)
 MESSAGES = {message.name: message for message in schema.messages()}
 
@@ -221,6 +222,33 @@ def test_a_message_is_what_kafka_python_has(name: str) -> None:
             versions_of(source["flexibleVersions"]),
         ),
     )
+
+
+# What kafka-python 3.0 cannot write again: its DeleteTopicsRequest is made without a header.
+UNREADABLE = {"DeleteTopicsRequest"}
+
+
+def kafka_python_messages() -> dict[str, Any]:
+    """Return the message classes of kafka-python by Kafka's name."""
+    found: list[Any] = [
+        each
+        for module in (admin, consumer, metadata, producer, sasl)
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, ApiMessage) and each is not ApiMessage
+    ]
+    return {each.name: each for each in found if each.name not in UNREADABLE}
+
+
+@pytest.mark.parametrize(("name", "theirs"), sorted(kafka_python_messages().items()))
+def test_kafka_python_reads_what_we_write_and_writes_the_same(name: str, theirs: Any) -> None:
+    message = MESSAGES[name]
+    for version in message.versions[: theirs.max_version + 1]:
+        value = oracle.sample(message, version)
+        if name == "ApiVersionsResponse":
+            value["error_code"] = 0  # with an error it reads version 0, whatever was asked
+        encoded = message.encode(version, value)
+
+        assert theirs[version].decode(encoded).encode() == encoded, f"version {version}"
 
 
 # ---- kio -----------------------------------------------------------------------------------------

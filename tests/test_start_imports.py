@@ -40,3 +40,10 @@ def test_a_start_imports_nothing_but_the_broker_uvloop_and_a_few_named_modules(
 
     assert {name for name in more if not name.startswith(OUR_OWN)} == set()
     assert not NEVER & (more | enough)
+
+
+def test_the_codec_and_the_segments_import_nothing_heavy_either() -> None:
+    imported = modules("import broker.codec, broker.segments, sys\nprint(*sys.modules)")
+
+    assert "broker.segments" in imported
+    assert {"numpy", "pyarrow", "cramjam"} & imported == set()

@@ -24,8 +24,10 @@ FILE_SYSCALLS = (
 # Everything else on files goes through broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
-    "codec/schema.py": {"read_text"},  # its own table of messages
+    "codec/schema.py": {"open"},  # its own table of messages
     "model/config.py": {"read_text"},  # the user's settings
+    "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
+    "segments/index.py": {"open"},  # the same
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata_sqlite.py": {"unlink"},  # SQLite's own files
     "storage/recovery.py": {"write_text"},  # an id that is written again when it is missing
@@ -56,9 +58,12 @@ def code_of(file: Path) -> str:
 
 @pytest.mark.parametrize("file", NATIVE_SOURCES, ids=name_of)
 def test_native_code_imports_nothing_of_ours_but_errors_limits_and_itself(file: Path) -> None:
-    imported = re.findall(
-        r"^\s*(?:from|import|cimport) (broker[\w.]*)", code_of(file), re.MULTILINE
+    imports = re.findall(
+        r"^\s*(?:from|import|cimport) (broker[\w.]*)(?: import (\w+))?",
+        code_of(file),
+        re.MULTILINE,
     )
+    imported = [f"{module}.{name}" for module, name in imports]
 
     assert [name for name in imported if not name.startswith(NATIVE_MAY_IMPORT)] == []
 
@@ -139,6 +144,51 @@ def test_every_compiled_module_has_a_stub() -> None:
     assert modules
     for folder, module in modules:
         assert (PYTHON / "_native" / folder / f"{module}.pyi").exists(), f"{folder}.{module}"
+
+
+def read_of_limits(code: str) -> set[str]:
+    """The names of model/limits.py that a source reads."""
+    imported = re.findall(r"^from broker\.model\.limits import (\([^)]*\)|.*)", code, re.MULTILINE)
+    return {*re.findall(r"\blimits\.(\w+)", code), *re.findall(r"\w+", " ".join(imported))}
+
+
+def unread_limits(limits: str, read: set[str]) -> set[str]:
+    """The names that limits.py defines and nobody reads, not even a limit that somebody reads."""
+    needs: dict[str, set[str]] = {}
+    for node in ast.parse(limits).body:
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        if isinstance(node, ast.Assign):
+            needs |= {each.id: names for each in node.targets if isinstance(each, ast.Name)}
+        elif isinstance(node, ast.FunctionDef):
+            needs[node.name] = names
+    reached = set()
+    waiting = read & needs.keys()
+    while waiting:
+        reached |= waiting
+        waiting = set().union(*(needs[name] for name in waiting)) & needs.keys() - reached
+    return needs.keys() - reached
+
+
+def test_every_limit_is_read_by_something() -> None:
+    limits = PYTHON / "model" / "limits.py"
+    ours = [file for file in SOURCES if file.is_relative_to(ROOT / "src") and file != limits]
+    read = set().union(*(read_of_limits(code_of(file)) for file in ours))
+
+    assert unread_limits(limits.read_text(), read) == set()
+
+
+@pytest.mark.parametrize(
+    ("reader", "unread"),
+    [
+        ("from broker.model.limits import most", {"IDLE"}),  # an assert does not read it
+        ("limits.IDLE", {"UNIT", "OWN", "most"}),
+        ("OWN = 5  # a constant of the same name", {"UNIT", "OWN", "IDLE", "most"}),
+    ],
+)
+def test_a_limit_that_nothing_reads_is_found(reader: str, unread: set[str]) -> None:
+    limits = "UNIT = 2\nOWN = 3 * UNIT\nIDLE = 4\nassert IDLE > OWN\ndef most(x): return x + OWN"
+
+    assert unread_limits(limits, read_of_limits(reader)) == unread
 
 
 def ways() -> list[str]:

@@ -293,5 +293,5 @@ def test_a_batch_cut_anywhere_is_an_error_of_the_peer() -> None:
 def test_a_length_that_no_batch_has_is_refused(length: int) -> None:
     data = BATCH[:8] + struct.pack(">i", length) + BATCH[12:]
 
-    assert validate(data) == "a batch cut short"
+    assert validate(data) == "a length that no batch has"
     assert HEADER.size - 12 == 49

@@ -4,6 +4,7 @@ Kafka's protocol guide ("Protocol Primitive Types") and KIP-482 (flexible versio
 """
 
 import contextlib
+import gc
 import struct
 from typing import Any
 
@@ -75,12 +76,11 @@ def test_what_is_encoded_is_what_the_oracle_encodes_and_decodes_to_itself(
         value = draw_struct(data, message.fields, version)
 
         encoded = message.encode(version, value)
+        decoded = message.decode(version, encoded)
 
         assert encoded == oracle.encode(message, version, value)
-        assert message.decode(version, encoded) == (
-            oracle.complete(message.fields, version, value),
-            len(encoded),
-        )
+        assert decoded == (oracle.complete(message.fields, version, value), len(encoded))
+        assert message.encode(version, decoded[0]) == encoded
 
 
 @every_message
@@ -242,6 +242,26 @@ def test_the_limit_of_elements_is_one_for_the_whole_message() -> None:
 
     with pytest.raises(CodecError, match="g: expected a message of at most 1048576 array elements"):
         decode(program, data)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+@pytest.mark.parametrize("data", [b"\0\1a", b"\0\2a", b"\0\1\xff"])
+def test_the_garbage_collector_is_left_as_it_was(is_enabled: bool, data: bytes) -> None:
+    if not is_enabled:
+        gc.disable()
+    try:
+        with contextlib.suppress(CodecError):
+            decode(program_of(Field("f", "string")), data)
+
+        assert gc.isenabled() == is_enabled
+    finally:
+        gc.enable()
+
+
+def test_a_struct_without_its_fields_is_refused() -> None:
+    for kind in ("{}", "[]"):
+        with pytest.raises(ValueError, match="f lacks its struct"):
+            Field("f", kind)
 
 
 # ---- tagged fields -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC_START = 21  # the checksum covers what stands behind it
+LENGTH_MAX = 1 << 30  # more than any setting allows
 LENGTH_END = 12  # the length counts what stands behind it
 CODECS = range(5)
 CONTROL = 0x20
@@ -99,7 +100,9 @@ def what_is_wrong(data: bytes) -> str | None:
     header = Header(*HEADER.unpack_from(data))
     assert header.length is not None
     end = header.length + LENGTH_END
-    if end < HEADER.size or end > len(data):
+    if end < HEADER.size or header.length > LENGTH_MAX:
+        return "a length that no batch has"
+    if end > len(data):
         return "a batch cut short"
     if header.magic != 2:
         return "a magic other than 2"

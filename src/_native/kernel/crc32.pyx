@@ -21,7 +21,18 @@ cdef uint32_t crc32_extend(uint32_t crc, const uint8_t* data, size_t size) noexc
 
 
 def crc32(data, uint32_t crc=0):
-    """Return the CRC-32 of a bytes-like object, continuing from the CRC of what stood before."""
+    """Return the CRC-32 of a bytes-like object, continuing from the CRC of what stood before.
+
+    Raises:
+        TypeError, BufferError: no bytes-like object, or one in pieces.
+        OverflowError: a `crc` that is not a number of 32 bits.
+
+    Example:
+        >>> hex(crc32(b"123456789"))
+        '0xcbf43926'
+        >>> hex(crc32(b"6789", crc32(b"12345")))
+        '0xcbf43926'
+    """
     return checksum_of(c_extend, data, crc)
 
 

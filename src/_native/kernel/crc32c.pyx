@@ -21,7 +21,18 @@ cdef uint32_t crc32c_extend(uint32_t crc, const uint8_t* data, size_t size) noex
 
 
 def crc32c(data, uint32_t crc=0):
-    """Return the CRC-32C of a bytes-like object, continuing from the CRC of what stood before."""
+    """Return the CRC-32C of a bytes-like object, continuing from the CRC of what stood before.
+
+    Raises:
+        TypeError, BufferError: no bytes-like object, or one in pieces.
+        OverflowError: a `crc` that is not a number of 32 bits.
+
+    Example:
+        >>> hex(crc32c(b"123456789"))
+        '0xe3069283'
+        >>> hex(crc32c(b"6789", crc32c(b"12345")))
+        '0xe3069283'
+    """
     return checksum_of(c_extend, data, crc)
 
 

@@ -10,7 +10,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "kernel/little_endian.h"
 
 enum { CRC_SLICES = 16 }; /* bytes that the table method takes in one step */
 
@@ -21,16 +22,6 @@ struct crc_implementation {
     const char *name;
     crc_function *extend;
 };
-
-static inline uint64_t load64_little(const uint8_t *bytes)
-{
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
 
 static inline uint32_t crc_times_x(uint32_t value, uint32_t polynomial)
 {
@@ -74,16 +65,31 @@ static inline void crc_fill_table(uint32_t table[CRC_SLICES][256], uint32_t poly
         }
 }
 
+/* The remainder of the `size` bytes of a word, the lowest first. */
+static inline uint32_t crc_word_by_table(uint32_t table[][256], uint64_t word, int size)
+{
+    uint32_t state = 0;
+    for (int byte = 0; byte < size; byte++)
+        state ^= table[size - 1 - byte][(word >> (8 * byte)) & 255];
+    return state;
+}
+
 /* The table method on the bare remainder, without the inversions before and after. */
 static inline uint32_t crc_by_table(uint32_t table[CRC_SLICES][256], uint32_t state,
                                     const uint8_t *bytes, size_t size)
 {
-    for (; size >= CRC_SLICES; size -= CRC_SLICES, bytes += CRC_SLICES) {
-        uint64_t low = load64_little(bytes) ^ state, high = load64_little(bytes + 8);
-        state = 0;
-        for (int byte = 0; byte < 8; byte++)
-            state ^= table[15 - byte][(low >> (8 * byte)) & 255]
-                   ^ table[7 - byte][(high >> (8 * byte)) & 255];
+    for (; size >= CRC_SLICES; size -= CRC_SLICES, bytes += CRC_SLICES)
+        state = crc_word_by_table(table + 8, load64_little(bytes) ^ state, 8)
+              ^ crc_word_by_table(table, load64_little(bytes + 8), 8);
+    if (size >= 8) {
+        state = crc_word_by_table(table, load64_little(bytes) ^ state, 8);
+        bytes += 8;
+        size -= 8;
+    }
+    if (size >= 4) {
+        state = crc_word_by_table(table, load32_little(bytes) ^ state, 4);
+        bytes += 4;
+        size -= 4;
     }
     for (; size > 0; size--)
         state = table[0][(state ^ *bytes++) & 255] ^ (state >> 8);

@@ -1,9 +1,5 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
-cdef enum:
-    INDEX_TAIL_MAX = 1024   # entries held in memory; the older half goes when it is full
-    INDEX_INTERVAL_DEFAULT = 4096
-
 cdef struct IndexEntry:
     int32_t relative_offset       # of the batch's last record, from the segment's base offset
     uint32_t position             # where that batch starts

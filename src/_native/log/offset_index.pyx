@@ -27,6 +27,10 @@ from broker._native.kernel.file_ops cimport (
     file_size,
 )
 
+from broker.model import limits
+
+cdef int32_t INDEX_ENTRIES_HELD_MAX = limits.INDEX_ENTRIES_HELD_MAX
+
 cdef enum:
     OFFSET_ENTRY_SIZE = 8
     TIME_ENTRY_SIZE = 12
@@ -48,7 +52,7 @@ cdef void index_free(OffsetIndex* index) noexcept nogil:
 
 cdef bint index_is_full(OffsetIndex* index) noexcept nogil:
     """Whether index_store must run before the next entry."""
-    return index.tail_count == INDEX_TAIL_MAX
+    return index.tail_count == INDEX_ENTRIES_HELD_MAX
 
 
 cdef int index_append(
@@ -59,7 +63,7 @@ cdef int index_append(
     cdef IndexEntry* entry
     cdef void* grown
     if index.tail_count == index.tail_capacity:
-        if index.tail_capacity == INDEX_TAIL_MAX:
+        if index.tail_capacity == INDEX_ENTRIES_HELD_MAX:
             return -1
         capacity = index.tail_capacity * 2 if index.tail_capacity > 0 else TAIL_CAPACITY_MIN
         grown = realloc(index.tail, capacity * sizeof(IndexEntry))
@@ -122,9 +126,10 @@ cdef int index_store(OffsetIndex* index, const char* offset_path,
         index.stored += count
         index.stored_times += times
         index.tail_stored = index.tail_count
-    if index.tail_count == INDEX_TAIL_MAX:
-        dropped = INDEX_TAIL_MAX // 2
-        memmove(index.tail, index.tail + dropped, (INDEX_TAIL_MAX - dropped) * sizeof(IndexEntry))
+    if index.tail_count == INDEX_ENTRIES_HELD_MAX:
+        dropped = INDEX_ENTRIES_HELD_MAX // 2
+        memmove(index.tail, index.tail + dropped,
+                (INDEX_ENTRIES_HELD_MAX - dropped) * sizeof(IndexEntry))
         index.tail_count -= dropped
         index.tail_stored -= dropped
     return 0

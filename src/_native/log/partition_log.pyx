@@ -69,14 +69,14 @@ from broker._native.records.record_batch cimport (
 import logging
 import os
 
+from broker.model import limits
 from broker.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
-cdef enum:
-    STAGED_BATCH_MAX = 8 << 10     # larger batches are written at once: no second copy
-    STAGED_MAX = 64 << 10
-    STAGED_MIN = 4 << 10
+cdef size_t STAGED_BATCH_BYTES_MAX = limits.STAGED_BATCH_BYTES_MAX
+cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
+cdef uint32_t STAGED_BYTES_KEPT = limits.STAGED_BYTES_KEPT
 
 
 @cython.final
@@ -85,8 +85,10 @@ cdef class PartitionLog(AwaitedLog):
 
     def __cinit__(self, Turn turn, str topic, bytes topic_id, int32_t partition, str folder, *,
                   bint is_group_commit=True, int64_t segment_bytes_max=1 << 30,
-                  int64_t segment_ms=7 * 24 * 3600 * 1000, int32_t batch_bytes_max=1048588,
-                  int32_t index_interval_bytes=4096, uint32_t producer_ids_max=100_000,
+                  int64_t segment_ms=7 * 24 * 3600 * 1000,
+                  int32_t batch_bytes_max=limits.MESSAGE_BYTES_MAX,
+                  int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
+                  uint32_t producer_ids_max=limits.PRODUCER_IDS_PER_PARTITION_MAX,
                   int64_t producer_expiration_ms=24 * 3600 * 1000, bint is_plain=True,
                   int64_t behind_ms_max=INT64_MAX, int64_t ahead_ms_max=INT64_MAX):
         self.turn = turn
@@ -186,14 +188,14 @@ cdef class PartitionLog(AwaitedLog):
         cdef int status
         cdef uint32_t capacity
         cdef void* grown
-        if size > STAGED_BATCH_MAX or self.staged_size + size > STAGED_MAX:
+        if size > STAGED_BATCH_BYTES_MAX or self.staged_size + size > STAGED_BYTES_MAX:
             status = self.write_staged()
             if status < 0:
                 return status
-            if size > STAGED_BATCH_MAX:
+            if size > STAGED_BATCH_BYTES_MAX:
                 return segment.write(batch, size)
         if self.staged_size + size > self.staged_capacity:
-            capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_MIN
+            capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_BYTES_KEPT
             while capacity < self.staged_size + size:
                 capacity *= 2
             grown = realloc(self.staged, capacity)
@@ -253,7 +255,7 @@ cdef class PartitionLog(AwaitedLog):
         if self.is_offline or self.is_deleted:
             return
         status = self.write_staged()
-        if self.staged_capacity > STAGED_MIN:
+        if self.staged_capacity > STAGED_BYTES_KEPT:
             free(self.staged)
             self.staged = NULL
             self.staged_capacity = 0

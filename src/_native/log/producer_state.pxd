@@ -7,7 +7,7 @@ cdef enum SequenceStatus:
     SEQUENCE_DUPLICATE    # one of the last five: answer with the original's offset
     SEQUENCE_OUT_OF_ORDER
     SEQUENCE_FENCED       # an older epoch
-    SEQUENCE_FULL         # no room for one more producer id (limits.producer_ids_per_partition_max)
+    SEQUENCE_FULL         # no room for one more producer id (limits.PRODUCER_IDS_PER_PARTITION_MAX)
 
 cdef enum:
     PRODUCER_BATCHES_KEPT = 5   # KIP-98: as many as a client may have in flight

@@ -26,6 +26,10 @@ from broker._native.kernel.crc32c cimport crc32c_extend
 
 import struct as _struct
 
+from broker.model import limits
+
+assert PRODUCER_BATCHES_KEPT == limits.PRODUCER_BATCHES_REMEMBERED
+
 cdef uint32_t CAPACITY_MIN = 4
 _HEAD = _struct.Struct(">hIi")
 _ENTRY = _struct.Struct(">qhiqiqiq")

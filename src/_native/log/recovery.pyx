@@ -37,10 +37,10 @@ from broker._native.records.record_batch cimport (
 )
 from broker._native.log.segment cimport Segment
 
+from broker.model import limits
 from broker.model.errors import StorageError
 
-cdef enum:
-    CHUNK = 4 << 20    # read at once; grows only to hold a batch that the file really has
+cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
 
 
 cdef struct Scan:
@@ -50,15 +50,15 @@ cdef struct Scan:
 
 
 cdef class _Chunk:
-    # A window over one file.
+    # A window over one file; grows only to hold a batch that the file really has.
     cdef uint8_t* bytes
     cdef size_t capacity
     cdef int64_t start
     cdef size_t size
 
     def __cinit__(self):
-        self.capacity = CHUNK
-        self.bytes = <uint8_t*>malloc(CHUNK)
+        self.capacity = RECOVERY_READ_BYTES
+        self.bytes = <uint8_t*>malloc(RECOVERY_READ_BYTES)
         if self.bytes == NULL:
             raise MemoryError
 

@@ -41,9 +41,13 @@ from broker._native.records.record_batch cimport (
     BatchInfo,
 )
 
+from broker.model import limits
+
+cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
+cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
+assert READ_HINTS == limits.READ_HINTS_PER_SEGMENT
+
 cdef enum:
-    RESERVE_MIN = 64 << 10
-    RESERVE_MAX = 16 << 20
     HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
     STEPPED_MAX = 128 << 10      # a shorter slice ends by stepping, without a search in the index
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
@@ -111,10 +115,10 @@ cdef class Segment:
         cdef int status
         if size <= self.reserved:
             return 0
-        if step < RESERVE_MIN:
-            step = RESERVE_MIN
-        if step > RESERVE_MAX:
-            step = RESERVE_MAX
+        if step < TAIL_RESERVE_BYTES_MIN:
+            step = TAIL_RESERVE_BYTES_MIN
+        if step > TAIL_RESERVE_BYTES_MAX:
+            step = TAIL_RESERVE_BYTES_MAX
         if step < size - self.reserved:
             step = size - self.reserved
         status = file_allocate(self.fd, self.reserved, step)

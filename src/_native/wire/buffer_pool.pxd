@@ -3,7 +3,6 @@ from libc.stdint cimport uint8_t
 cdef enum:
     POOL_CLASSES = 12              # of 32 KiB, 64 KiB ... 64 MiB
     POOL_SMALLEST = 32 << 10
-    POOL_BYTES_MAX = 16 << 20      # kept for the next frame, all classes together
 
 # A free buffer holds the link to the next one in its own first bytes.
 cdef struct FreeBuffer:

@@ -9,6 +9,10 @@ bytes of them.
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc
 
+from broker.model import limits
+
+cdef size_t FRAME_BUFFERS_BYTES_MAX = limits.FRAME_BUFFERS_BYTES_MAX
+
 
 cdef int class_of(size_t size) noexcept nogil:
     cdef size_t capacity = POOL_SMALLEST
@@ -42,7 +46,7 @@ cdef void pool_give(BufferPool* pool, uint8_t* data, size_t capacity) noexcept n
     cdef FreeBuffer* buffer = <FreeBuffer*>data
     if data == NULL:
         return
-    if capacity < POOL_SMALLEST or pool.bytes + capacity > POOL_BYTES_MAX:
+    if capacity < POOL_SMALLEST or pool.bytes + capacity > FRAME_BUFFERS_BYTES_MAX:
         free(data)
         return
     place = class_of(capacity)

@@ -66,6 +66,8 @@ from broker._native.wire.produce cimport (
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
 from broker._native.wire.timer_wheel cimport wheel_clear, wheel_set
 
+from broker.model import limits
+
 cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
     int MSG_DONTWAIT
@@ -73,13 +75,14 @@ cdef extern from "sys/socket.h" nogil:
 cdef enum:
     KEY_PRODUCE = 0
     KEY_FETCH = 1
-    RECEIVE_SIZE = 256 << 10        # read at once from one connection: also its limit per turn
     OWN_BUFFER_MIN = 32 << 10       # a longer incomplete frame gets a buffer of its own
     HEAD_ONLY = 4 << 10             # read of a frame that is expected to get one
-    FRAME_RATE_MIN = 1              # bytes per ms that an incomplete frame must come in with
-    ACKS_BYTES_MAX = 1 << 20        # replies that wait for a sync, per connection
-    OUTPUT_BYTES_MAX = 64 << 20     # unsent replies above which no further request is served
-    SEND_BYTES_PER_TURN = 2 << 20
+
+cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
+cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
+cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
+cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
+cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
 
 
 cdef class Shared:
@@ -90,7 +93,7 @@ cdef class Shared:
         self.connections = {}
         self.touched = []
         self.slow = []
-        self.receive = <uint8_t*>malloc(RECEIVE_SIZE)
+        self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
         if self.receive == NULL:
             raise MemoryError
         for i in range(API_KEYS):
@@ -211,8 +214,8 @@ cdef class Connection:
                 self.read()
 
     cdef bint is_full(self) noexcept:
-        return self.slots_bytes > ACKS_BYTES_MAX or self.output.bytes > OUTPUT_BYTES_MAX or (
-            self.is_closing)
+        return self.is_closing or self.slots_bytes > WAITING_REPLY_BYTES_PER_CONNECTION or (
+            self.output.bytes > REPLY_QUEUE_BYTES_PER_CONNECTION)
 
     cdef void read(self):
         """Receive what is there, up to a turn's share, and serve the whole frames in it."""
@@ -222,7 +225,7 @@ cdef class Connection:
     cdef bint receive(self):
         # One recv. True when it brought only the head of a long frame, whose rest is likely there.
         cdef uint8_t* into = self.shared.receive
-        cdef size_t have = self.partial_size, room = RECEIVE_SIZE
+        cdef size_t have = self.partial_size, room = RECEIVE_BYTES_PER_TURN
         cdef bint is_own = self.partial_target > 0
         cdef ssize_t count
         cdef Py_ssize_t used
@@ -265,7 +268,7 @@ cdef class Connection:
         """Whether a frame has been under way for long and comes in too slowly to wait for."""
         cdef int64_t under_way_ms = now_ms - self.frame_started_ms
         return under_way_ms > stalled_ms_max and (
-            <int64_t>self.partial_size < under_way_ms * FRAME_RATE_MIN)
+            <int64_t>self.partial_size < under_way_ms * FRAME_BYTES_PER_MS_MIN)
 
     cdef void drop_partial(self) noexcept:
         pool_give(&self.shared.pool, self.partial, self.partial_capacity)
@@ -294,7 +297,7 @@ cdef class Connection:
         self.partial_size = size
         self.partial_capacity = capacity
         self.partial_target = target
-        self.expects_long = target > RECEIVE_SIZE // 2
+        self.expects_long = target > RECEIVE_BYTES_PER_TURN // 2
         self.frame_started_ms = started_ms if started_ms > 0 else self.shared.monotonic_ms
 
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size):

@@ -11,7 +11,8 @@ from broker._native.kernel.cursor cimport (
 
 cdef enum:
     API_KEYS = 128           # above every key that exists (95 of them in Kafka 4.4)
-    TAGS_MAX = 64            # tagged fields of one structure (reliability.md 4.3)
+    TAGS_MAX = 64            # tagged fields of one structure
+    STRING_MAX = 32767       # bytes of a string, compact or not
     FRAME_HEAD_SIZE = 4      # the int32 before every frame
     REQUEST_HEAD_MIN = 10    # key, version, correlation id, client id length
 
@@ -78,7 +79,7 @@ cdef inline bint read_string(Cursor* cursor, bint is_flexible, const uint8_t** t
     cdef uint32_t compact = 0
     cdef int16_t plain = 0
     if is_flexible:
-        if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > 32768:
+        if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > STRING_MAX + 1:
             return False
         size[0] = <int32_t>compact - 1
     else:

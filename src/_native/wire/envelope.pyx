@@ -20,6 +20,11 @@ from broker._native.kernel.cursor cimport (
     load_int32,
 )
 
+from broker.model import limits
+
+assert TAGS_MAX == limits.TAGS_PER_STRUCT_MAX
+assert STRING_MAX == limits.STRING_BYTES_MAX
+
 cdef enum:
     KEY_API_VERSIONS = 18
     VERSION_PLAUSIBLE_MAX = 128   # Kafka 4.4 is at 18 after fifteen years

@@ -46,7 +46,7 @@ from broker._native.wire.output_queue cimport (
 
 import os
 
-from broker.model.limits import FETCH_WAIT_MS_MAX
+from broker.model import limits
 
 cdef enum:
     VERSION_MIN = 4
@@ -55,7 +55,7 @@ cdef enum:
     VERSION_TOPIC_ID = 13
     TOPIC_ID_SIZE = 16
     CODEC_ZSTD = 4
-    NODES_MAX = 10_000         # partitions of one request (reliability.md 4.3)
+    NODES_MAX = 10_000
     COPIED_MAX = 16 << 10      # shorter runs are copied behind the head: one send, no sendfile
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
     PART_SIZE_MAX = 4 + 2 + 8 + 8 + 8 + 5 + 4 + 5 + 1
@@ -70,6 +70,8 @@ cdef enum:
     ERROR_COMPRESSION = 76
     ERROR_UNKNOWN_TOPIC_ID = 100
     ERROR_SESSION_TOPIC_ID = 106
+
+assert NODES_MAX == limits.NATIVE_FETCH_PARTITIONS_MAX
 
 # One partition as the request names it. Static: they live within one call.
 cdef struct Wanted:
@@ -630,7 +632,7 @@ cdef class FetchSessions:
         self.sessions_max = sessions_max
         self.idle_ms_max = idle_ms_max
         self.bytes_max = bytes_max
-        self.wait_ms_max = FETCH_WAIT_MS_MAX
+        self.wait_ms_max = limits.FETCH_WAIT_MS_MAX
         # Anywhere: a client may still hold the id of a session of the last life.
         self.next_id = 1 + int.from_bytes(os.urandom(4), "big") % 0x7FFFFFFF
 

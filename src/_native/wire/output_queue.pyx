@@ -12,13 +12,16 @@ from libc.stdlib cimport calloc, free, malloc
 
 from broker._native.kernel.file_ops cimport file_send
 
+from broker.model import limits
+
 cdef extern from "sys/socket.h" nogil:
     ssize_t c_send "send"(int socket, const void* data, size_t size, int flags)
     int MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL
 
+cdef int64_t SENDFILE_BYTES_MAX = limits.SENDFILE_BYTES_MAX
+
 cdef enum:
     CHUNK_MIN = 4096
-    FILE_RUN_MAX = 1 << 20    # one sendfile: bounded, so that others get their turn
 
 
 cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
@@ -86,8 +89,9 @@ cdef ssize_t send_chunk(OutputChunk* chunk, int socket) noexcept:
     cdef ssize_t sent
     cdef int flags = MSG_DONTWAIT | MSG_NOSIGNAL
     if chunk.data == NULL:
-        return file_send(socket, chunk.fd, chunk.position,
-                         <size_t>(chunk.left if chunk.left < FILE_RUN_MAX else FILE_RUN_MAX))
+        return file_send(
+            socket, chunk.fd, chunk.position,
+            <size_t>(chunk.left if chunk.left < SENDFILE_BYTES_MAX else SENDFILE_BYTES_MAX))
     if chunk.next != NULL:
         flags |= MSG_MORE
     sent = c_send(socket, chunk.data + chunk.size - chunk.left, <size_t>chunk.left, flags)

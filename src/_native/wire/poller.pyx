@@ -38,6 +38,8 @@ from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel
 
 import logging
 
+from broker.model import limits
+
 logger = logging.getLogger(__name__)
 
 cdef extern from "sys/timerfd.h" nogil:
@@ -46,8 +48,10 @@ cdef extern from "sys/timerfd.h" nogil:
     int TFD_NONBLOCK, TFD_CLOEXEC, TFD_TIMER_ABSTIME
 
 cdef enum:
-    EVENTS_MAX = 256                # taken from epoll at once
-    ROUNDS_MAX = 8                  # polls of our set before the event loop gets its turn
+    EVENTS_MAX = 256
+
+cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
+assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
 
 @cython.final
@@ -55,7 +59,7 @@ cdef class Poller(Shared):
     """The broker's connections and what one turn of the loop does with them."""
 
     def __cinit__(self, Turn turn, TopicTable topics, FetchSessions fetch_sessions, *,
-                  int32_t frame_bytes_max=16 << 20):
+                  int32_t frame_bytes_max=limits.FRAME_BYTES_MAX):
         self.turn = turn
         self.topics = topics
         self.fetch_sessions = fetch_sessions
@@ -118,7 +122,7 @@ cdef class Poller(Shared):
         cdef epoll_event events[EVENTS_MAX]
         cdef Connection connection
         cdef int count, i, _round
-        for _round in range(ROUNDS_MAX):
+        for _round in range(POLLS_PER_TURN):
             count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
             if count <= 0:
                 return
@@ -165,7 +169,7 @@ cdef class Poller(Shared):
         self.expire()
         # Serving a kept frame or a slow request can make new work; what is left after a few rounds
         # goes to the next turn.
-        while rounds < ROUNDS_MAX:
+        while rounds < POLLS_PER_TURN:
             rounds += 1
             if self.slow:
                 self.hand_over()

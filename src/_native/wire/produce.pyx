@@ -42,8 +42,10 @@ from broker._native.wire.envelope cimport (
 )
 from broker._native.wire.reply_slot cimport ReplySlot, slot_new
 
+from broker.model import limits
+
 cdef enum:
-    PARTS_MAX = 1024          # partitions of one request served here; larger requests go to Python
+    PARTS_MAX = 1024
     TOPIC_ID_SIZE = 16
     REPLY_PART_SIZE = 4 + 2 + 8 + 8 + 8 + 4 + 2 + 1
     REPLY_FIXED_SIZE = 4 + 4 + 1 + 5 + 4 + 1
@@ -51,6 +53,8 @@ cdef enum:
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
     ERROR_KAFKA_STORAGE = 56
+
+assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
 
 # One partition of the request that is being served. All are used within one call.
 cdef struct Part:

@@ -5,9 +5,9 @@ from libc.stdlib cimport calloc, free, malloc
 
 from broker._native.log.turn cimport AckWaiter
 
-cdef enum:
-    FREE_MAX = 1024           # slots kept: some 300 KB at most
+from broker.model import limits
 
+cdef int REPLY_SLOTS_KEPT_MAX = limits.REPLY_SLOTS_KEPT_MAX
 cdef ReplySlot* free_slots = NULL
 cdef int free_count = 0
 
@@ -53,7 +53,7 @@ cdef void slot_free(ReplySlot* slot) noexcept nogil:
         free(slot.data)
     if slot.waiters != &slot.one:
         free(slot.waiters)
-    if free_count >= FREE_MAX:
+    if free_count >= REPLY_SLOTS_KEPT_MAX:
         free(slot)
         return
     slot.next = free_slots

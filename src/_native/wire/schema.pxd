@@ -24,29 +24,45 @@ cdef enum:    # how a value is written
     STRUCT
 
 
+# What a walk needs of a field, without a reference counted: all are the Field's, whose Struct or
+# array holds it. A Struct keeps those of its fields side by side.
+cdef struct Slot:
+    int kind
+    bint is_nullable
+    bint is_compact
+    size_t size_min         # the fewest bytes a value takes; of a fixed size: all
+    PyObject* field
+    PyObject* name
+    PyObject* default       # for an array or a struct an empty one of our own, never handed out
+    PyObject* struct        # of a struct or an array of them
+    const Slot* element     # of ARRAY
+
+
 cdef class Field:
     cdef str name
     cdef str type
-    cdef int kind
-    cdef bint is_nullable
-    cdef bint is_compact
     cdef uint32_t tag
-    cdef object default     # for an array or a struct an empty one of our own, never handed out
-    cdef Struct struct      # of STRUCT
-    cdef Field element      # of ARRAY
-    cdef size_t size_min    # the fewest bytes a value takes; of a fixed size: all
+    cdef object default
+    cdef Struct struct
+    cdef Field element
+    cdef Slot slot
 
     cdef size_t _size_min(self)
 
 
 cdef class Struct:
     cdef tuple fields       # of this version, in the order of the wire
+    cdef Slot* slots        # of these fields
+    cdef Slot* slots_end
     cdef tuple tagged       # of this version, by ascending tag
     cdef tuple unshared     # absent or tagged fields whose default must be made anew each time
+    cdef bint has_unshared
     cdef bint is_flexible
     cdef dict template      # every field of any version with its default, copied for each value
     cdef size_t size_min
     cdef int depth
+
+    cdef int _set_slots(self) except -1
 
 
 cdef class Program:
@@ -54,7 +70,7 @@ cdef class Program:
     cdef Struct root
 
 
-# Where in the message a walk is: kept at the cost of two stores a field, so that a failure can say.
+# Where in the message a walk is: kept at the cost of one store a field, so that a failure can say.
 
 cdef struct Step:
     PyObject* field         # borrowed from the program, which outlives the walk
@@ -62,22 +78,24 @@ cdef struct Step:
 
 cdef struct Path:
     PyObject* title
-    int depth
-    Step[DEPTH_MAX] steps
+    Step* here
+    Step[DEPTH_MAX + 1] steps    # the first is before the message
 
 cdef str path_text(Path* path)
 
 
 cdef inline void path_start(Path* path, Program program) noexcept:
     path.title = <PyObject*>program.title
-    path.depth = 0
+    path.here = path.steps
 
 
-cdef inline void path_enter(Path* path) noexcept:
-    path.steps[path.depth].field = NULL
-    path.depth += 1
+cdef inline Step* path_enter(Path* path) noexcept:
+    """Step into a struct; whoever walks it sets the field of the step that is returned."""
+    path.here += 1
+    path.here.field = NULL
+    path.here.index = -1
+    return path.here
 
 
-cdef inline void path_at(Path* path, PyObject* field) noexcept:
-    path.steps[path.depth - 1].field = field
-    path.steps[path.depth - 1].index = -1
+cdef inline void path_leave(Path* path) noexcept:
+    path.here -= 1

@@ -15,8 +15,13 @@ of the wire look (Kafka's protocol guide and KIP-482):
 """
 
 from cython cimport final
+from libc.stdlib cimport free, malloc
 
 from sys import intern
+
+from broker.model import limits
+
+assert STRING_SIZE_MAX == limits.STRING_BYTES_MAX
 
 cdef dict KINDS = {
     "bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32,
@@ -30,55 +35,77 @@ cdef int[9] FIXED_SIZE = [1, 2, 2, 4, 4, 8, 8, 16, 1]    # of INT8 to BOOL
 cdef class Field:
     """One field of one version: how its value is written, and what stands for a missing one."""
 
-    def __init__(self, str name, str type, *, bint is_nullable=False, bint is_compact=False,
-                 uint32_t tag=0, default=None, Struct struct=None):
+    # Made once and never again: slots point to what is in here.
+    def __cinit__(self, str name, str type, *, bint is_nullable=False, bint is_compact=False,
+                  uint32_t tag=0, default=None, Struct struct=None):
         self.name = intern(name)    # as the keys of literal dictionaries are: found by address
         self.type = type
-        self.is_nullable = is_nullable
-        self.is_compact = is_compact
         self.tag = tag
         self.default = default
+        self.struct = struct
+        self.slot = Slot(kind=ARRAY, is_nullable=is_nullable, is_compact=is_compact, size_min=0,
+                         field=<PyObject*>self, name=<PyObject*>self.name,
+                         default=<PyObject*>default, struct=<PyObject*>struct, element=NULL)
+        if KINDS.get(type.removeprefix("[]") or "{}") == STRUCT and struct is None:
+            raise ValueError(f"{name} lacks its struct")
         if type.startswith("[]"):
-            self.kind = ARRAY
             self.element = Field(name, type[2:] or "{}", is_compact=is_compact, struct=struct)
-            self.size_min = 1 if is_compact else 4
+            self.slot.element = &self.element.slot
         else:
-            self.kind = KINDS[type]
-            self.struct = struct
-            self.size_min = self._size_min()
+            self.slot.kind = KINDS[type]
+        self.slot.size_min = self._size_min()
 
     cdef size_t _size_min(self):
-        if self.kind == STRUCT:
-            return 1 if self.is_nullable else self.struct.size_min
-        if self.kind == STRING or self.kind == BYTES:
-            return 1 if self.is_compact else (2 if self.kind == STRING else 4)
-        return FIXED_SIZE[self.kind]
+        cdef int kind = self.slot.kind
+        if kind == STRUCT:
+            return 1 if self.slot.is_nullable else self.struct.size_min
+        if kind == STRING or kind == BYTES or kind == ARRAY:
+            return 1 if self.slot.is_compact else (2 if kind == STRING else 4)
+        return FIXED_SIZE[kind]
 
 
 @final
 cdef class Struct:
     """The fields of a struct, or of a whole message, in one version."""
 
-    def __init__(self, fields, tagged, absent, *, bint is_flexible):
+    # Made once and never again: walks hold no references.
+    def __cinit__(self, fields, tagged, absent, *, bint is_flexible):
         cdef Field field
         self.fields = tuple(fields)
         self.tagged = tuple(tagged)
         self.is_flexible = is_flexible
-        self.unshared = tuple([field for field in (*tagged, *absent)
+        named = (*self.fields, *self.tagged, *absent)
+        self.unshared = tuple([field for field in named[len(self.fields):]
                                if isinstance(field.default, (list, dict))])
-        self.template = {field.name: field.default for field in (*fields, *tagged, *absent)}
+        self.has_unshared = len(self.unshared) > 0
+        self.template = {field.name: field.default for field in named}
         self.size_min = 1 if is_flexible else 0
         self.depth = 1
         for field in self.fields:
-            self.size_min += field.size_min
+            self.size_min += field.slot.size_min
         for field in self.fields + self.tagged:
             self.depth = max(self.depth, 1 + _depth_below(field))
         if self.depth > DEPTH_MAX or len(self.tagged) > TAGGED_MAX:
             raise ValueError("a struct is too deep or has too many tagged fields")
+        self._set_slots()
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    cdef int _set_slots(self) except -1:
+        cdef Field field
+        self.slots = <Slot*>malloc((len(self.fields) + 1) * sizeof(Slot))
+        if self.slots == NULL:
+            raise MemoryError
+        self.slots_end = self.slots
+        for field in self.fields:
+            self.slots_end[0] = field.slot
+            self.slots_end += 1
+        return 0
 
 
 cdef int _depth_below(Field field):
-    cdef Struct struct = field.element.struct if field.kind == ARRAY else field.struct
+    cdef Struct struct = field.struct
     return 0 if struct is None else struct.depth
 
 
@@ -86,18 +113,16 @@ cdef int _depth_below(Field field):
 cdef class Program:
     """One version of one message; the title is what errors call it."""
 
-    def __init__(self, str title, Struct root):
+    def __cinit__(self, str title, Struct root):
         self.title = title
         self.root = root
 
 
 cdef str path_text(Path* path):
-    cdef int i
+    cdef Step* step = path.steps + 1
     parts = []
-    for i in range(path.depth):
-        if path.steps[i].field == NULL:
-            break
-        name = (<Field>path.steps[i].field).name
-        index = path.steps[i].index
-        parts.append(name if index < 0 else f"{name}[{index}]")
+    while step <= path.here and step.field != NULL:
+        name = (<Field>step.field).name
+        parts.append(name if step.index < 0 else f"{name}[{step.index}]")
+        step += 1
     return f"{<object>path.title}: {'.'.join(parts) or 'the message'}"

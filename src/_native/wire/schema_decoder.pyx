@@ -3,15 +3,17 @@
 A dictionary has every field of the message; those its version lacks have their default. Nothing is
 allocated for a length or count before the bytes it promises are known to be there, every read goes
 through the cursor, and whatever is wrong is a CodecError that says where.
+
+The garbage collector rests while a message is read. Thousands of fresh containers would set it off
+again and again, to look at objects that cannot be garbage yet, which took half the time of a large
+Metadata response. It still counts them, and runs once afterwards if they are kept.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.dict cimport PyDict_Copy, PyDict_SetItem
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -22,16 +24,18 @@ from broker._native.kernel.cursor cimport (
     load_uint32, load_uint64,
 )
 from broker._native.wire.schema cimport (
-    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, STRING_SIZE_MAX, STRUCT,
-    UINT16, UINT32, UUID, Field, Path, Program, Step, Struct, path_at, path_enter, path_start,
-    path_text,
+    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, STRING_SIZE_MAX, STRUCT, UINT16, UINT32,
+    UUID, Field, Path, Program, Slot, Step, Struct, path_enter, path_leave, path_start, path_text,
 )
 
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 
 
 cdef extern from "Python.h":
-    PyObject* PyTuple_GET_ITEM(tuple values, Py_ssize_t i)    # borrowed
+    dict PyDict_Copy(PyObject* mapping)
+    int PyDict_SetItem(dict mapping, PyObject* key, object value) except -1
+    bint PyGC_Disable()    # returns whether it was enabled
+    bint PyGC_Enable()
 
 
 cdef enum:
@@ -39,6 +43,7 @@ cdef enum:
 
 cdef struct Decoder:
     Cursor cursor
+    bint is_gc_paused
     const uint8_t* start
     size_t elements_left
     Path path
@@ -52,6 +57,7 @@ def decode(Program program not None, data, Py_ssize_t offset=0):
     """
     cdef Py_buffer view
     cdef Decoder decoder
+    decoder.is_gc_paused = False
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if not 0 <= offset <= view.len:
@@ -61,29 +67,49 @@ def decode(Program program not None, data, Py_ssize_t offset=0):
         decoder.cursor.left = <size_t>(view.len - offset)
         decoder.elements_left = ELEMENTS_MAX
         path_start(&decoder.path, program)
+        decoder.is_gc_paused = PyGC_Disable()
         value = decode_struct(&decoder, program.root)
+        resume_gc(&decoder)
         return value, decoder.cursor.next - decoder.start
+    except UnicodeDecodeError as error:    # from a string: a handler there would cost each of them
+        raise malformed(&decoder, "UTF-8", f"{error.object[:40]!r}") from None
     finally:
+        resume_gc(&decoder)
         PyBuffer_Release(&view)
+
+
+cdef inline void resume_gc(Decoder* decoder) noexcept:
+    if decoder.is_gc_paused:
+        decoder.is_gc_paused = False
+        PyGC_Enable()
 
 
 # ---- structs -------------------------------------------------------------------------------------
 
 cdef dict decode_struct(Decoder* decoder, Struct struct):
-    cdef Py_ssize_t i
-    cdef PyObject* field
-    cdef dict value = PyDict_Copy(struct.template)
-    path_enter(&decoder.path)
-    for i in range(PyTuple_GET_SIZE(struct.fields)):
-        field = PyTuple_GET_ITEM(struct.fields, i)
-        path_at(&decoder.path, field)
-        PyDict_SetItem(value, (<Field>field).name, decode_value(decoder, <Field>field))
-    if PyTuple_GET_SIZE(struct.unshared) > 0:
+    cdef const Slot* slot = struct.slots
+    cdef dict value = PyDict_Copy(<PyObject*>struct.template)
+    cdef Step* step = path_enter(&decoder.path)
+    while slot < struct.slots_end:
+        step.field = slot.field
+        if slot.kind <= BOOL:
+            set_item(value, slot, load_fixed(slot.kind, take(decoder, slot.size_min, slot)))
+        else:
+            set_item(value, slot, decode_value(decoder, slot))
+        slot += 1
+    if struct.has_unshared:
         set_defaults(value, struct)
     if struct.is_flexible:
         decode_tagged(decoder, struct, value)
-    decoder.path.depth -= 1
+    path_leave(&decoder.path)
     return value
+
+
+cdef inline int set_item(dict value, const Slot* slot, object item) except -1:
+    # The copied template has it already: most often a zero, as no error is one.
+    if <PyObject*>item == slot.default:
+        return 0
+    return PyDict_SetItem(value, slot.name, item)
 
 
 cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
@@ -91,7 +117,7 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
     cdef size_t left_after
     cdef Field field
     cdef uint32_t count
-    path_at(&decoder.path, NULL)
+    decoder.path.here.field = NULL
     count = take_varint(decoder, "a count of tagged fields")
     while count > 0:
         count -= 1
@@ -104,10 +130,10 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
         if field is None:
             cursor_take(&decoder.cursor, size)
             continue
-        path_at(&decoder.path, <PyObject*>field)
+        decoder.path.here.field = field.slot.field
         # The field may read its own bytes only.
         decoder.cursor.left = size
-        PyDict_SetItem(value, field.name, decode_tagged_value(decoder, field))
+        PyDict_SetItem(value, field.slot.name, decode_tagged_value(decoder, field))
         if decoder.cursor.left != 0:
             raise malformed(decoder, f"tagged field {tag} in {size} bytes",
                             f"{decoder.cursor.left} too many")
@@ -116,11 +142,11 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
 
 
 cdef object decode_tagged_value(Decoder* decoder, Field field):
-    if field.kind == STRUCT and field.is_nullable:
+    if field.slot.kind == STRUCT and field.slot.is_nullable:
         if take_varint(decoder, "a mark before a struct") == 0:
             return None
         return decode_struct(decoder, field.struct)
-    return decode_value(decoder, field)
+    return decode_value(decoder, &field.slot)
 
 
 cdef Field find_tagged(Struct struct, uint32_t tag):
@@ -134,7 +160,7 @@ cdef Field find_tagged(Struct struct, uint32_t tag):
 cdef int set_defaults(dict value, Struct struct) except -1:
     cdef Field field
     for field in struct.unshared:
-        value[field.name] = [] if field.kind == ARRAY else default_struct(field.struct)
+        value[field.name] = [] if field.slot.kind == ARRAY else default_struct(field.struct)
     return 0
 
 
@@ -142,9 +168,9 @@ cdef dict default_struct(Struct struct):
     cdef Field field
     value = struct.template.copy()
     for field in struct.fields:
-        if field.kind == ARRAY and field.default is not None:
+        if field.slot.kind == ARRAY and field.default is not None:
             value[field.name] = []
-        elif field.kind == STRUCT and field.default is not None:
+        elif field.slot.kind == STRUCT and field.default is not None:
             value[field.name] = default_struct(field.struct)
     set_defaults(value, struct)
     return value
@@ -152,18 +178,18 @@ cdef dict default_struct(Struct struct):
 
 # ---- values --------------------------------------------------------------------------------------
 
-cdef object decode_value(Decoder* decoder, Field field):
-    cdef int kind = field.kind
+cdef object decode_value(Decoder* decoder, const Slot* slot):
+    cdef int kind = slot.kind
     cdef const uint8_t* bytes
     if kind == STRING:
-        return decode_string(decoder, field)
+        return decode_string(decoder, slot)
     elif kind == BYTES:
-        return decode_bytes(decoder, field)
+        return decode_bytes(decoder, slot)
     elif kind == ARRAY:
-        return decode_array(decoder, field)
+        return decode_array(decoder, slot)
     elif kind == STRUCT:
-        return decode_nested(decoder, field)
-    bytes = take(decoder, field.size_min, field)
+        return decode_nested(decoder, slot)
+    bytes = take(decoder, slot.size_min, slot)
     return load_fixed(kind, bytes)
 
 
@@ -194,50 +220,52 @@ cdef inline double load_float64(const uint8_t* bytes) noexcept:
     return value
 
 
-cdef object decode_string(Decoder* decoder, Field field):
-    cdef int64_t size = take_size(decoder, field)
+cdef object decode_string(Decoder* decoder, const Slot* slot):
+    cdef int64_t size = take_size(decoder, slot)
     cdef const uint8_t* bytes
     if size < 0:
         return None
     if size > STRING_SIZE_MAX:
         raise malformed(decoder, f"a string of at most {STRING_SIZE_MAX} bytes", str(size))
-    bytes = take(decoder, <size_t>size, field)
-    try:
-        return PyUnicode_DecodeUTF8(<char*>bytes, <Py_ssize_t>size, NULL)
-    except UnicodeDecodeError as error:
-        raise malformed(decoder, "UTF-8", f"{error.object[:40]!r}") from None
+    bytes = take(decoder, <size_t>size, slot)
+    return PyUnicode_DecodeUTF8(<char*>bytes, <Py_ssize_t>size, NULL)
 
 
-cdef object decode_bytes(Decoder* decoder, Field field):
-    cdef int64_t size = take_size(decoder, field)
+cdef object decode_bytes(Decoder* decoder, const Slot* slot):
+    cdef int64_t size = take_size(decoder, slot)
     if size < 0:
         return None
-    return PyBytes_FromStringAndSize(<const char*>take(decoder, <size_t>size, field),
+    return PyBytes_FromStringAndSize(<const char*>take(decoder, <size_t>size, slot),
                                      <Py_ssize_t>size)
 
 
-cdef object decode_array(Decoder* decoder, Field field):
+cdef object decode_array(Decoder* decoder, const Slot* slot):
     cdef Py_ssize_t i
     cdef const uint8_t* bytes
-    cdef Field element = field.element
-    cdef Step* step = &decoder.path.steps[decoder.path.depth - 1]
-    cdef int64_t size = take_size(decoder, field)
+    cdef const Slot* element = slot.element
+    cdef Step* step = decoder.path.here
+    cdef int64_t size = take_size(decoder, slot)
     if size < 0:
         return None
     take_elements(decoder, element, <uint64_t>size)
     cdef list values = PyList_New(<Py_ssize_t>size)
     if element.kind <= BOOL:
-        bytes = take(decoder, <size_t>size * element.size_min, field)
+        bytes = take(decoder, <size_t>size * element.size_min, slot)
         for i in range(<Py_ssize_t>size):
             set_new(values, i, load_fixed(element.kind, bytes + <size_t>i * element.size_min))
+    elif element.kind == STRUCT:
+        for i in range(<Py_ssize_t>size):
+            step.index = i
+            set_new(values, i, decode_struct(decoder, <Struct>element.struct))
     else:
         for i in range(<Py_ssize_t>size):
             step.index = i
             set_new(values, i, decode_value(decoder, element))
+    step.index = -1
     return values
 
 
-cdef int take_elements(Decoder* decoder, Field element, uint64_t count) except -1:
+cdef int take_elements(Decoder* decoder, const Slot* element, uint64_t count) except -1:
     """Refuse more elements than the bytes left can hold, before anything is allocated for them."""
     if count * element.size_min > decoder.cursor.left:
         raise short_of(decoder, f"{count} elements of at least {element.size_min} bytes")
@@ -253,43 +281,47 @@ cdef inline void set_new(list values, Py_ssize_t i, object value) noexcept:
     PyList_SET_ITEM(values, i, value)
 
 
-cdef object decode_nested(Decoder* decoder, Field field):
+cdef object decode_nested(Decoder* decoder, const Slot* slot):
     cdef int8_t mark = 0
-    if field.is_nullable:
+    if slot.is_nullable:
         if cursor_int8(&decoder.cursor, &mark) != READ_DONE:
             raise short_of(decoder, "an int8 before a struct")
         if mark < 0:
             return None
-    return decode_struct(decoder, field.struct)
+    return decode_struct(decoder, <Struct>slot.struct)
 
 
 # ---- reading, and what is said when there is nothing to read -------------------------------------
 
-cdef const uint8_t* take(Decoder* decoder, size_t size, Field field) except NULL:
+cdef inline const uint8_t* take(Decoder* decoder, size_t size, const Slot* slot) except NULL:
     cdef const uint8_t* bytes = cursor_take(&decoder.cursor, size)
     if bytes == NULL:
-        raise short_of(decoder, f"{size} bytes of {field.type}")
+        raise short_of(decoder, f"{size} bytes of {type_of(slot)}")
     return bytes
 
 
-cdef uint32_t take_varint(Decoder* decoder, str meaning) except? 0xFFFFFFFF:
+cdef inline uint32_t take_varint(Decoder* decoder, str meaning) except? 0xFFFFFFFF:
     cdef uint32_t value = 0
     cdef ReadStatus status = cursor_unsigned_varint(&decoder.cursor, &value)
-    if status == READ_DONE:
-        return value
+    if status != READ_DONE:
+        raise no_varint(decoder, status, meaning)
+    return value
+
+
+cdef no_varint(Decoder* decoder, ReadStatus status, str meaning):
     if status == READ_OVERLONG:
-        raise malformed(decoder, f"a varint of at most 32 bits as {meaning}", "more")
-    raise short_of(decoder, f"a varint as {meaning}")
+        return malformed(decoder, f"a varint of at most 32 bits as {meaning}", "more")
+    return short_of(decoder, f"a varint as {meaning}")
 
 
-cdef int64_t take_size(Decoder* decoder, Field field) except -2:
+cdef int64_t take_size(Decoder* decoder, const Slot* slot) except -2:
     """Return the length or count before a value, or -1 for null, having checked that it may be."""
     cdef int64_t size = -1
     cdef int16_t short_size = 0
     cdef int32_t long_size = 0
-    if field.is_compact:
+    if slot.is_compact:
         size = <int64_t>take_varint(decoder, "a size") - 1
-    elif field.kind == STRING:
+    elif slot.kind == STRING:
         if cursor_int16(&decoder.cursor, &short_size) != READ_DONE:
             raise short_of(decoder, "an int16 as a size")
         size = short_size
@@ -301,9 +333,13 @@ cdef int64_t take_size(Decoder* decoder, Field field) except -2:
         return size
     if size < -1:
         raise malformed(decoder, "a size from -1", str(size))
-    if not field.is_nullable:
-        raise malformed(decoder, f"{field.type}", "null")
+    if not slot.is_nullable:
+        raise malformed(decoder, f"{type_of(slot)}", "null")
     return -1
+
+
+cdef inline str type_of(const Slot* slot):
+    return (<Field>slot.field).type
 
 
 cdef short_of(Decoder* decoder, str expected):
@@ -315,5 +351,6 @@ cdef malformed(Decoder* decoder, str expected, str found):
 
 
 cdef refusal(kind, Decoder* decoder, str expected, str found):
+    resume_gc(decoder)    # the error's class is Python, which may do anything
     return kind(f"{path_text(&decoder.path)}: expected {expected}, found {found}",
                 decoder.cursor.next - decoder.start)

@@ -14,22 +14,21 @@ from cpython.dict cimport PyDict_Check, PyDict_Size
 from cpython.list cimport PyList_Check
 from cpython.long cimport PyLong_Check
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_Check, PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_Check
 from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
 
 from broker._native.wire.schema cimport (
-    ARRAY, BOOL, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path,
-    Program, Step, Struct, path_at, path_enter, path_start, path_text,
+    ARRAY, BOOL, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path, Program, Slot,
+    Step, Struct, path_enter, path_leave, path_start, path_text,
 )
 
 
 cdef extern from "Python.h":
     # Borrowed references, which Cython's own declarations would count.
-    PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL
-    PyObject* PyTuple_GET_ITEM(tuple values, Py_ssize_t i)
+    PyObject* PyDict_GetItemWithError(object mapping, PyObject* key) except? NULL
     PyObject* PySequence_Fast_GET_ITEM(object values, Py_ssize_t i)
     Py_ssize_t PySequence_Fast_GET_SIZE(object values)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -75,32 +74,33 @@ def encode(Program program not None, value):
 # ---- structs -------------------------------------------------------------------------------------
 
 cdef int encode_struct(Encoder* encoder, Struct struct, object value) except -1:
-    cdef Py_ssize_t i, known = 0
-    cdef PyObject* field
+    cdef const Slot* slot = struct.slots
+    cdef Py_ssize_t known = 0
     cdef PyObject* item
+    cdef Step* step
     if not PyDict_Check(value):
         raise wrong(encoder, "a dictionary", value)
-    path_enter(&encoder.path)
-    for i in range(PyTuple_GET_SIZE(struct.fields)):
-        field = PyTuple_GET_ITEM(struct.fields, i)
-        item = PyDict_GetItemWithError(value, (<Field>field).name)
-        path_at(&encoder.path, field)
+    step = path_enter(&encoder.path)
+    while slot < struct.slots_end:
+        item = PyDict_GetItemWithError(value, slot.name)
+        step.field = slot.field
         if item == NULL:
-            encode_value(encoder, <Field>field, (<Field>field).default)
+            item = slot.default
         else:
             known += 1
-            encode_value(encoder, <Field>field, <object>item)
+        encode_value(encoder, slot, <object>item)
+        slot += 1
     if struct.is_flexible:
         known += encode_tagged(encoder, struct, <dict>value)
     if known != PyDict_Size(value):
         check_names(encoder, struct, <dict>value)
-    encoder.path.depth -= 1
+    path_leave(&encoder.path)
     return 0
 
 
 cdef int check_names(Encoder* encoder, Struct struct, dict value) except -1:
     """Refuse a name that no version has; the names of other versions are passed over."""
-    path_at(&encoder.path, NULL)
+    encoder.path.here.field = NULL
     for name in value:
         if name not in struct.template:
             raise wrong(encoder, f"one of {', '.join(struct.template)}", name)
@@ -114,23 +114,24 @@ cdef Py_ssize_t encode_tagged(Encoder* encoder, Struct struct, dict value) excep
     cdef Py_ssize_t known = 0
     cdef uint8_t count = 0
     cdef Field field
-    cdef PyObject* item
+    cdef PyObject* found
     put_integer(encoder, 0, 1)
     for field in struct.tagged:
-        item = PyDict_GetItemWithError(value, field.name)
-        if item == NULL:
+        found = PyDict_GetItemWithError(value, field.slot.name)
+        if found == NULL:
             continue
         known += 1
-        if is_default(field, <object>item):
+        item = <object>found
+        if is_default(field, item):
             continue
         count += 1
-        path_at(&encoder.path, <PyObject*>field)
+        encoder.path.here.field = field.slot.field
         put_varint(encoder, field.tag)
         size_at = encoder.size
-        if field.kind == STRUCT and field.is_nullable and <object>item is None:
+        if field.slot.kind == STRUCT and field.slot.is_nullable and item is None:
             put_varint(encoder, 0)
         else:
-            encode_value(encoder, field, <object>item)
+            encode_value(encoder, &field.slot, item)
         insert_size(encoder, size_at)
     encoder.bytes[count_at] = count
     return known
@@ -151,7 +152,7 @@ cdef int insert_size(Encoder* encoder, size_t size_at) except -1:
 cdef bint is_default(Field field, object value) except -1:
     if value is None or field.default is None:
         return value is field.default
-    if field.kind == STRUCT and PyDict_Check(value):
+    if field.slot.kind == STRUCT and PyDict_Check(value):
         return is_default_struct(field.struct, <dict>value)
     return value == field.default
 
@@ -166,49 +167,49 @@ cdef bint is_default_struct(Struct struct, dict value) except -1:
 
 # ---- values --------------------------------------------------------------------------------------
 
-cdef int encode_value(Encoder* encoder, Field field, object value) except -1:
-    cdef int kind = field.kind
+cdef int encode_value(Encoder* encoder, const Slot* slot, object value) except -1:
+    cdef int kind = slot.kind
     if kind <= INT64:
-        return encode_integer(encoder, field, value)
+        return encode_integer(encoder, slot, value)
     if kind == STRUCT:
-        return encode_nested(encoder, field, value)
+        return encode_nested(encoder, slot, value)
     if kind <= BOOL:
-        return encode_fixed(encoder, field, value)
-    if value is None and field.is_nullable:
-        return put_size(encoder, field, -1)
+        return encode_fixed(encoder, slot, value)
+    if value is None and slot.is_nullable:
+        return put_size(encoder, slot, -1)
     if kind == STRING:
-        return encode_string(encoder, field, value)
+        return encode_string(encoder, slot, value)
     if kind == ARRAY:
-        return encode_array(encoder, field, value)
-    return encode_bytes(encoder, field, value)
+        return encode_array(encoder, slot, value)
+    return encode_bytes(encoder, slot, value)
 
 
-cdef int encode_integer(Encoder* encoder, Field field, object value) except -1:
+cdef int encode_integer(Encoder* encoder, const Slot* slot, object value) except -1:
     cdef int overflow = 0
     cdef int64_t number
     if not PyLong_Check(value):
-        raise wrong(encoder, field.type, value)
+        raise wrong(encoder, type_of(slot), value)
     number = PyLong_AsLongLongAndOverflow(value, &overflow)
-    if overflow or number < INTEGER_MIN[field.kind] or number > INTEGER_MAX[field.kind]:
-        raise wrong(encoder, field.type, value)
-    return put_integer(encoder, number, <int>field.size_min)
+    if overflow or number < INTEGER_MIN[slot.kind] or number > INTEGER_MAX[slot.kind]:
+        raise wrong(encoder, type_of(slot), value)
+    return put_integer(encoder, number, <int>slot.size_min)
 
 
-cdef int encode_fixed(Encoder* encoder, Field field, object value) except -1:
+cdef int encode_fixed(Encoder* encoder, const Slot* slot, object value) except -1:
     cdef double number
     cdef uint64_t word
-    if field.kind == BOOL and PyBool_Check(value):
+    if slot.kind == BOOL and PyBool_Check(value):
         return put_integer(encoder, value is True, 1)
-    if field.kind == UUID and PyBytes_Check(value) and PyBytes_GET_SIZE(value) == 16:
+    if slot.kind == UUID and PyBytes_Check(value) and PyBytes_GET_SIZE(value) == 16:
         return put_bytes(encoder, PyBytes_AS_STRING(value), 16)
-    if field.kind == FLOAT64 and isinstance(value, (float, int)):
+    if slot.kind == FLOAT64 and isinstance(value, (float, int)):
         number = value
         memcpy(&word, &number, 8)
         return put_integer(encoder, <int64_t>word, 8)
-    raise wrong(encoder, "16 bytes of uuid" if field.kind == UUID else field.type, value)
+    raise wrong(encoder, "16 bytes of uuid" if slot.kind == UUID else type_of(slot), value)
 
 
-cdef int encode_string(Encoder* encoder, Field field, object value) except -1:
+cdef int encode_string(Encoder* encoder, const Slot* slot, object value) except -1:
     cdef Py_ssize_t size = 0
     cdef const char* bytes
     if not PyUnicode_Check(value):
@@ -217,55 +218,56 @@ cdef int encode_string(Encoder* encoder, Field field, object value) except -1:
         bytes = PyUnicode_AsUTF8AndSize(value, &size)
     except UnicodeEncodeError:
         raise wrong(encoder, "a string that UTF-8 can say", value) from None
-    put_size(encoder, field, size)
+    put_size(encoder, slot, size)
     return put_bytes(encoder, bytes, <size_t>size)
 
 
-cdef int encode_bytes(Encoder* encoder, Field field, object value) except -1:
+cdef int encode_bytes(Encoder* encoder, const Slot* slot, object value) except -1:
     cdef Py_buffer view
     if PyBytes_Check(value):
-        put_size(encoder, field, PyBytes_GET_SIZE(value))
+        put_size(encoder, slot, PyBytes_GET_SIZE(value))
         return put_bytes(encoder, PyBytes_AS_STRING(value), <size_t>PyBytes_GET_SIZE(value))
     if not isinstance(value, (bytearray, memoryview)):
-        raise wrong(encoder, field.type, value)
+        raise wrong(encoder, type_of(slot), value)
     PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     try:
-        put_size(encoder, field, view.len)
+        put_size(encoder, slot, view.len)
         return put_bytes(encoder, view.buf, <size_t>view.len)
     finally:
         PyBuffer_Release(&view)
 
 
-cdef int encode_array(Encoder* encoder, Field field, object value) except -1:
+cdef int encode_array(Encoder* encoder, const Slot* slot, object value) except -1:
     cdef Py_ssize_t i, size
-    cdef Step* step = &encoder.path.steps[encoder.path.depth - 1]
+    cdef Step* step = encoder.path.here
     if not PyList_Check(value) and not PyTuple_Check(value):
         raise wrong(encoder, "a list", value)
     size = PySequence_Fast_GET_SIZE(value)
-    put_size(encoder, field, size)
+    put_size(encoder, slot, size)
     for i in range(size):
         step.index = i
-        encode_value(encoder, field.element, <object>PySequence_Fast_GET_ITEM(value, i))
+        encode_value(encoder, slot.element, <object>PySequence_Fast_GET_ITEM(value, i))
+    step.index = -1
     return 0
 
 
-cdef int encode_nested(Encoder* encoder, Field field, object value) except -1:
-    if field.is_nullable:
+cdef int encode_nested(Encoder* encoder, const Slot* slot, object value) except -1:
+    if slot.is_nullable:
         put_integer(encoder, -1 if value is None else 1, 1)
         if value is None:
             return 0
-    return encode_struct(encoder, field.struct, value)
+    return encode_struct(encoder, <Struct>slot.struct, value)
 
 
 # ---- writing -------------------------------------------------------------------------------------
 
-cdef int put_size(Encoder* encoder, Field field, Py_ssize_t size) except -1:
+cdef int put_size(Encoder* encoder, const Slot* slot, Py_ssize_t size) except -1:
     """Write a length or count, or -1 for null."""
-    if size > (STRING_SIZE_MAX if field.kind == STRING else SIZE_MAX):
-        raise wrong(encoder, f"a shorter {field.type}", size)
-    if field.is_compact:
+    if size > (STRING_SIZE_MAX if slot.kind == STRING else SIZE_MAX):
+        raise wrong(encoder, f"a shorter {type_of(slot)}", size)
+    if slot.is_compact:
         return put_varint(encoder, <uint32_t>(size + 1))
-    return put_integer(encoder, size, 2 if field.kind == STRING else 4)
+    return put_integer(encoder, size, 2 if slot.kind == STRING else 4)
 
 
 cdef inline int put_integer(Encoder* encoder, int64_t value, int size) except -1:
@@ -324,6 +326,10 @@ cdef int grow(Encoder* encoder, size_t size) except -1:
     encoder.bytes = bytes
     encoder.capacity = capacity
     return 0
+
+
+cdef inline str type_of(const Slot* slot):
+    return (<Field>slot.field).type
 
 
 cdef wrong(Encoder* encoder, str expected, object found):

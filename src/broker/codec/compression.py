@@ -1,115 +1,135 @@
-"""Decompression of record batches, bounded: what a few bytes may unfold to is the caller's to say.
+"""Kafka's compressions: bytes folded and unfolded, the latter never further than the caller allows.
 
-Kafka's codecs, by the number in a batch's attributes: 1 gzip, 2 snappy (raw, or in the frames of
-the Java library, "xerial"), 3 lz4 (frame format), 4 zstd. A declared size is never believed: output
-goes into a buffer that ends at the limit.
+    import broker.codec.compression as compression
+
+    folded = compression.compress(4, b"records " * 1_000)
+    content = compression.decompress(4, folded, size_max=8_000)
+
+A codec is the number in bits 0-2 of a batch's attributes (model/compressions.py has the names and
+levels): 0 none, 1 gzip, 2 snappy (raw, or in the frames of Java's clients, "xerial"), 3 lz4 (frame
+format), 4 zstd. One file per format says what its bytes look like.
+
+Input may be any C-contiguous buffer and is never copied whole. What it declares about itself is
+never believed: nothing is written behind the output, no more is allocated than the smaller of the
+limit and what so much input can unfold to (zstd's window: limits.ZSTD_WINDOW_BYTES_MAX or the
+limit; lz4's library, asked for linked blocks and checksums only: 8.2 MiB), and no input makes the
+loops of this package take more than limits.COMPRESSED_PIECES_MAX turns.
+
+Bytes that cannot be unfolded raise CodecError: Truncated, Corrupt, Unsupported (a feature of the
+format, an unknown codec, or a package that is not installed, which is named) or LimitExceeded, with
+the position in the input where one place is at fault. Wrong arguments raise ValueError or
+TypeError. No package beside the standard library is imported before its codec is used.
 """
 
-import zlib
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
+from broker.codec import gzip_members, lz4_frames, snappy_blocks, zstd_frames
+from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from broker.model.errors import LimitExceeded, Unsupported
 
-GZIP = 1
-SNAPPY = 2
-LZ4 = 3
-ZSTD = 4
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-_GZIP_WINDOW = 31  # zlib: the largest window, in a gzip wrapper
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER_SIZE = 16  # magic, version, oldest compatible version
-_LENGTH_SIZE = 4
-_VARINT_BYTES_MAX = 5
-_CONTINUED = 0x80
+_Decompress: TypeAlias = Callable[[memoryview, int], bytes]
+_DecompressInto: TypeAlias = Callable[[memoryview, memoryview], int]
+
+_MAGIC_WITH_BROKEN_LZ4 = 0
 
 
-def decompress(codec: int, data: bytes, size_max: int) -> bytes:
-    """Unfold the records of a batch; CodecError when they are damaged or larger than `size_max`."""
+def compress(codec: int, data: "Buffer", level: int | None = None, *, magic: int = 2) -> bytes:
+    """Fold `data` as Kafka's Java clients do.
+
+    `magic` is that of the batch or message set which will hold it: the lz4 frames of magic 0 have a
+    header checksum that is wrong in its own way, and old readers accept no other.
+
+    Raises ValueError for an unknown codec and for a level that the codec does not have; Unsupported
+    when the codec's package is not installed.
+    """
+    if not 0 <= codec < len(COMPRESSIONS):
+        raise ValueError(f"codec {codec}, expected 0 to {len(COMPRESSIONS) - 1}")
+    found = COMPRESSIONS[codec].level(level)
+    source = _view(data)
+    if codec == NONE.number:
+        return bytes(source)
+    if codec == GZIP.number:
+        return gzip_members.compress(source, found)
+    if codec == SNAPPY.number:
+        return snappy_blocks.compress(source)
+    if codec == LZ4.number:
+        return lz4_frames.compress(source, found, broken=magic == _MAGIC_WITH_BROKEN_LZ4)
+    return zstd_frames.compress(source, found)
+
+
+def decompress(codec: int, data: "Buffer", size_max: int) -> bytes:
+    """Unfold `data` to at most `size_max` bytes.
+
+    Raises CodecError (see above); ValueError for a negative limit.
+    """
+    if size_max < 0:
+        raise ValueError(f"size_max {size_max}, expected 0 or more")
     try:
-        unfold = _CODECS[codec]
+        unfold = _DECOMPRESS[codec]
     except KeyError:
-        raise Unsupported(f"codec {codec}, expected 1 to {ZSTD}") from None
-    return unfold(data, size_max)
+        raise _unknown(codec) from None
+    return unfold(_view(data), size_max)
 
 
-def decompress_into(codec: int, data: memoryview, output: memoryview) -> int:
-    """Unfold into a buffer and return how many bytes that were."""
-    content = decompress(codec, bytes(data), len(output))
-    output[: len(content)] = content
-    return len(content)
+def decompress_into(codec: int, data: "Buffer", output: "Buffer") -> int:
+    """Unfold `data` into `output`, which may be longer than the content; how many bytes it took.
 
+    What stands in `output` behind the content, and anywhere in it after an error, is undefined.
+    `data` and `output` must not overlap. The bytes of snappy, lz4 and large zstd frames are
+    written by the library where they belong; those of gzip and small zstd frames are copied once.
 
-def _gzip(data: bytes, size_max: int) -> bytes:
-    unfolding = zlib.decompressobj(_GZIP_WINDOW)
+    Raises CodecError (see above), LimitExceeded when the content is longer than `output`; TypeError
+    when `output` cannot be written.
+    """
+    target = _view(output)
+    if target.readonly:
+        raise TypeError("the output is read-only")
     try:
-        content = unfolding.decompress(data, size_max)
-    except zlib.error as error:
-        raise Corrupt(f"gzip: {error}") from None
-    if not unfolding.eof:
-        raise LimitExceeded(f"gzip: cut short, or more than {size_max} bytes")
-    return content
+        unfold = _DECOMPRESS_INTO[codec]
+    except KeyError:
+        raise _unknown(codec) from None
+    return unfold(_view(data), target)
 
 
-def _snappy(data: bytes, size_max: int) -> bytes:
-    if not data.startswith(_XERIAL_MAGIC):
-        return _snappy_block(data, size_max)
-    blocks = []
-    position = _XERIAL_HEADER_SIZE
-    left = size_max
-    while position < len(data):
-        start = position + _LENGTH_SIZE
-        end = start + int.from_bytes(data[position:start], "big")
-        if end > len(data):
-            raise Truncated(f"snappy: a block of {end - start} bytes, {len(data) - start} are left")
-        blocks.append(_snappy_block(data[start:end], left))
-        left -= len(blocks[-1])
-        position = end
-    return b"".join(blocks)
+def _view(buffer: "Buffer") -> memoryview:
+    view = buffer if type(buffer) is memoryview else memoryview(buffer)
+    if view.format == "B" and view.ndim == 1 and view.c_contiguous:
+        return view
+    return view.cast("B")  # TypeError when it is not contiguous
 
 
-def _snappy_block(data: bytes, size_max: int) -> bytes:
-    import cramjam  # noqa: PLC0415 - 2 MB of code that a broker seldom needs
-
-    size = _declared_size(data)
-    if size > size_max:
-        raise LimitExceeded(f"snappy: {size} bytes, allowed are {size_max}")
-    return _into(cramjam.snappy.decompress_raw_into, "snappy", data, size)
+def _unknown(codec: int) -> Unsupported:
+    return Unsupported(f"codec {codec}, expected 0 to {len(COMPRESSIONS) - 1}")
 
 
-def _declared_size(data: bytes) -> int:
-    size = 0
-    for place, byte in enumerate(data[:_VARINT_BYTES_MAX]):
-        size |= (byte & ~_CONTINUED) << (7 * place)
-        if byte < _CONTINUED:
-            return size
-    raise Corrupt("snappy: no size at the start of a block")
+def _keep(data: memoryview, size_max: int) -> bytes:
+    if len(data) > size_max:
+        raise LimitExceeded(f"{len(data)} bytes, allowed are {size_max}")
+    return bytes(data)
 
 
-def _lz4(data: bytes, size_max: int) -> bytes:
-    import cramjam  # noqa: PLC0415
-
-    return _into(cramjam.lz4.decompress_into, "lz4", data, size_max)
-
-
-def _zstd(data: bytes, size_max: int) -> bytes:
-    import cramjam  # noqa: PLC0415
-
-    return _into(cramjam.zstd.decompress_into, "zstd", data, size_max)
+def _keep_into(data: memoryview, output: memoryview) -> int:
+    if len(data) > len(output):
+        raise LimitExceeded(f"{len(data)} bytes, allowed are {len(output)}")
+    output[: len(data)] = data
+    return len(data)
 
 
-def _into(unfold: Callable[[bytes, bytearray], int], name: str, data: bytes, size: int) -> bytes:
-    buffer = bytearray(size)
-    try:
-        count = unfold(data, buffer)
-    except Exception as error:  # noqa: BLE001 - cramjam's own class, which derives from Exception
-        raise Corrupt(f"{name}: damaged, or more than {size} bytes ({error})") from None
-    return bytes(buffer[:count])
-
-
-_CODECS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
-    GZIP: _gzip,
-    SNAPPY: _snappy,
-    LZ4: _lz4,
-    ZSTD: _zstd,
+_DECOMPRESS: Final[dict[int, _Decompress]] = {
+    NONE.number: _keep,
+    GZIP.number: gzip_members.decompress,
+    SNAPPY.number: snappy_blocks.decompress,
+    LZ4.number: lz4_frames.decompress,
+    ZSTD.number: zstd_frames.decompress,
+}
+_DECOMPRESS_INTO: Final[dict[int, _DecompressInto]] = {
+    NONE.number: _keep_into,
+    GZIP.number: gzip_members.decompress_into,
+    SNAPPY.number: snappy_blocks.decompress_into,
+    LZ4.number: lz4_frames.decompress_into,
+    ZSTD.number: zstd_frames.decompress_into,
 }

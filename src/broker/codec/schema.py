@@ -1,8 +1,9 @@
 """Kafka's messages by key or name: what their fields are, and bytes to dictionaries and back.
 
 The facts stand in messages.txt, whose head explains the notation. Importing this module only cuts
-that text into blocks; a message is parsed when it is first used, and compiled for one version when
-that version is first used. What runs then is native (broker._native.wire.schema*).
+that text into blocks (a third of a millisecond); a message is parsed when it is first used, and
+compiled for one version when that version is first used. What runs then is native
+(broker._native.wire.schema*).
 
     value, end = schema.request(3).decode(12, body)
     body = schema.response(3).encode(12, {"topics": [{"name": "a", "partitions": []}]})
@@ -12,13 +13,14 @@ uuid is 16 bytes. A decoded dictionary has every field; those its version lacks,
 An encoded one may lack fields, which means their default; those its version lacks are passed over.
 """
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker._native.wire.schema import Field, Program, Struct
 from broker._native.wire.schema_decoder import decode
 from broker._native.wire.schema_encoder import encode
+from broker.model.errors import Unsupported
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -92,12 +94,12 @@ class Message:
         """Return what the native codec runs for this version.
 
         Raises:
-            ValueError: there is no such version.
+            Unsupported: there is no such version.
         """
         program = self._programs.get(version)
         if program is None:
             if version not in self.versions:
-                raise ValueError(f"{self!r} has no version {version}")
+                raise Unsupported(f"expected {self!r}, got version {version}")
             root = _compile(self.fields, version, is_flexible=self.is_flexible(version))
             program = self._programs[version] = Program(f"{self.name} v{version}", root)
         return program
@@ -106,7 +108,7 @@ class Message:
         """Return the message that stands at offset in data, and the offset where it ends.
 
         Raises:
-            CodecError: the bytes are not such a message.
+            CodecError: the bytes are not such a message, or there is no such version.
         """
         return decode(self.program(version), data, offset)
 
@@ -115,37 +117,58 @@ class Message:
 
         Raises:
             ValueError: a value is not of its field's type, or a name is no field's.
+            Unsupported: there is no such version.
         """
         return encode(self.program(version), value)
 
 
 def request(api_key: int) -> Message:
-    """Return the body of a request."""
-    return _requests[api_key]
+    """Return the body of a request.
+
+    Raises:
+        Unsupported: there is no such key.
+    """
+    message = _requests.get(api_key)
+    return _read_api(api_key)[0] if message is None else message
 
 
 def response(api_key: int) -> Message:
-    """Return the body of a response."""
-    return _responses[api_key]
+    """Return the body of a response.
+
+    Raises:
+        Unsupported: there is no such key.
+    """
+    message = _responses.get(api_key)
+    return _read_api(api_key)[1] if message is None else message
 
 
 def record(name: str) -> Message:
-    """Return a header, embedded data, or a coordinator's key or value by Kafka's name."""
-    return _records[name]
+    """Return a header, embedded data, or a coordinator's key or value by Kafka's name.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    message = _records.get(name)
+    return _read_record(name) if message is None else message
 
 
 def messages() -> Iterator[Message]:
     """Yield every message there is."""
-    yield from _requests.values()
-    yield from _responses.values()
-    yield from _records.values()
+    yield from map(request, API_KEYS)
+    yield from map(response, API_KEYS)
+    yield from records()
+
+
+def records() -> Iterator[Message]:
+    """Yield what `record` finds: headers, embedded data, coordinators' keys and values."""
+    yield from map(record, _record_blocks)
 
 
 def request_header_version(api_key: int, version: int) -> int:
     """Return the version of the RequestHeader before a request: with tags iff it is flexible."""
     if api_key == _CONTROLLED_SHUTDOWN_KEY and version == 0:
         return 0  # the only request that was born without a client id
-    return 2 if _requests[api_key].is_flexible(version) else 1
+    return 2 if request(api_key).is_flexible(version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
@@ -153,7 +176,7 @@ def response_header_version(api_key: int, version: int) -> int:
 
     ApiVersions never has any, so that who knows no version yet can read the answer (KIP-511).
     """
-    return int(api_key != _API_VERSIONS_KEY and _responses[api_key].is_flexible(version))
+    return int(api_key != _API_VERSIONS_KEY and response(api_key).is_flexible(version))
 
 
 def _versions(text: str, within: range) -> range:
@@ -240,35 +263,48 @@ def _compile(definitions: list[Definition], version: int, *, is_flexible: bool) 
     return Struct(fields, ascending, absent, is_flexible=is_flexible)
 
 
-def _read_api(words: list[str], body: str) -> None:
-    key, name, versions = int(words[1]), words[2], " ".join(words[3:])
+def _read_api(api_key: int) -> tuple[Message, Message]:
+    block = _api_blocks.get(api_key)
+    if block is None:
+        raise Unsupported(f"expected an API key from 0 to {max(API_KEYS)}, got {api_key}")
+    head, _, body = block.partition("\n")
+    _, _, name, versions = head.split(" ", 3)
     asked, _, answered = f"\n{body}".partition("\n  response")
     asked = asked.removeprefix("\n  request")
-    API_KEYS[key] = name
-    _requests[key] = Message("request", f"{name}Request", key, versions, asked)
-    _responses[key] = Message("response", f"{name}Response", key, versions, answered)
+    _requests[api_key] = Message("request", f"{name}Request", api_key, versions, asked)
+    _responses[api_key] = Message("response", f"{name}Response", api_key, versions, answered)
+    return _requests[api_key], _responses[api_key]
 
 
-def _read_record(words: list[str], body: str) -> None:
-    kind, key = words[0], None
-    if kind in {"key", "value"}:
-        key = int(words.pop(1))
-    _records[words[1]] = Message(kind, words[1], key, " ".join(words[2:]), body)
+def _read_record(name: str) -> Message:
+    block = _record_blocks.get(name)
+    if block is None:
+        raise ValueError(f"there is no record named {name!r}")
+    head, _, body = block.partition("\n")
+    before, _, versions = head.partition(f" {name} ")
+    kind, _, key = before.partition(" ")
+    _records[name] = Message(kind, name, int(key) if key else None, versions, body)
+    return _records[name]
 
 
-def _read_messages() -> None:
-    text = Path(__file__).with_name("messages.txt").read_text(encoding="utf-8")
+def _cut_table() -> None:
+    # Without pathlib, which would be a third of what it costs to import the codec.
+    path = os.path.join(os.path.dirname(__file__), "messages.txt")  # noqa: PTH118, PTH120
+    with open(path, encoding="utf-8") as table:  # noqa: PTH123
+        text = table.read()
     for block in text.strip().split("\n\n")[1:]:
-        head, _, body = block.partition("\n")
-        words = head.split()
-        if words[0] == "api":
-            _read_api(words, body)
+        kind, *words = block[: block.index("\n")].split(" ", 3)
+        if kind == "api":
+            API_KEYS[int(words[0])] = words[1]
+            _api_blocks[int(words[0])] = block
         else:
-            _read_record(words, body)
+            _record_blocks[words[kind in {"key", "value"}]] = block
 
 
 API_KEYS: dict[int, str] = {}
+_api_blocks: dict[int, str] = {}
+_record_blocks: dict[str, str] = {}
 _requests: dict[int, Message] = {}
 _responses: dict[int, Message] = {}
 _records: dict[str, Message] = {}
-_read_messages()
+_cut_table()

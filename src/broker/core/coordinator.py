@@ -22,11 +22,9 @@ from broker._native.records import record_batch
 from broker.core.machine import Decision, Machine, Token
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
+from broker.model.limits import LOAD_BYTES_PER_STEP
 
 logger = logging.getLogger(__name__)
-
-# How much of a log one step of loading reads; between two steps the loop serves others.
-LOAD_STEP_BYTES = 1 << 20
 
 RecordT = TypeVar("RecordT")
 ResponseT = TypeVar("ResponseT")
@@ -170,7 +168,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self.state = PartitionState.ACTIVE
 
     def _load_some(self) -> None:
-        data = self._log.read(self._next_offset, LOAD_STEP_BYTES)
+        data = self._log.read(self._next_offset, LOAD_BYTES_PER_STEP)
         if not data:  # The rest is not durable yet.
             self._load_is_waiting = True
             self._log.when_durable(self._load_end, self._load_on)

@@ -16,6 +16,7 @@ what was being done and says what was expected, what came, and where:
       ConfigError       a setting that does not exist or is out of range   (exit 2)
       DataDirError      a data directory that cannot be used              (exit 73)
       StorageError      the disk failed                                   (exit 74)
+      SegmentGone       a reader comes too late: retention or a delete took the file away
 
 The names are Kafka's (protocol guide, error codes), which every dialect here maps from.
 """
@@ -225,3 +226,7 @@ class DataDirError(PolylogError):
 
 class StorageError(PolylogError):
     """The disk failed: a write, a sync or a read came back with an error."""
+
+
+class SegmentGone(PolylogError):
+    """Part of a log that was there is not any more: retention, or a deleted topic."""

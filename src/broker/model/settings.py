@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from broker.model import limits
+from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, ZSTD
 
 Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
 
@@ -68,7 +69,11 @@ class Setting(NamedTuple):
         return "comma-separated values" if self.kind is Kind.LIST else "any text"
 
 
-COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+COMPRESSION_TYPES = (
+    "uncompressed",
+    *(compression.name for compression in reversed(COMPRESSIONS[1:])),
+    "producer",
+)
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -161,16 +166,19 @@ _LOGS = (
     Setting("log.flush.scheduler.interval.ms", Kind.LONG, LONG_MAX, minimum=0, unit="ms",
             topic="flush.ms", applies=False,
             doc="As log.flush.interval.ms, which goes before it."),
-    Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSIONS,
+    Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSION_TYPES,
             topic="compression.type", applies=False,
             doc="Compression of stored batches; producer keeps what was sent."),
-    Setting("compression.gzip.level", Kind.INT, -1, minimum=-1, maximum=9,
+    Setting("compression.gzip.level", Kind.INT, GZIP.level_default,
+            minimum=GZIP.level_default, maximum=GZIP.level_max,
             topic="compression.gzip.level", applies=False,
             doc="Level when the broker compresses with gzip; -1: its default."),
-    Setting("compression.lz4.level", Kind.INT, 9, minimum=1, maximum=17,
+    Setting("compression.lz4.level", Kind.INT, LZ4.level_default,
+            minimum=LZ4.level_min, maximum=LZ4.level_max,
             topic="compression.lz4.level", applies=False,
             doc="Level when the broker compresses with lz4."),
-    Setting("compression.zstd.level", Kind.INT, 3, minimum=-131_072, maximum=22,
+    Setting("compression.zstd.level", Kind.INT, ZSTD.level_default,
+            minimum=ZSTD.level_min, maximum=ZSTD.level_max,
             topic="compression.zstd.level", applies=False,
             doc="Level when the broker compresses with zstd."),
     Setting("log.message.timestamp.type", Kind.STRING, "CreateTime", topic="message.timestamp.type",

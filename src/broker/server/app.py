@@ -41,11 +41,8 @@ from broker.storage.recovery import Partitions
 
 EXIT_OK = 0
 EXIT_STORAGE = 74
-CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
-HOUSEKEEPING_SECONDS = 1
 NEVER_FLEXIBLE = 32_767
 _DISK_IS_GONE = (errno.EIO, errno.EROFS, errno.ENODEV)
-_FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +144,7 @@ class _Process:
     def _make_poller(self) -> Poller:
         sessions = FetchSessions(
             self._config.integer("max.incremental.fetch.session.cache.slots"),
-            _FETCH_SESSION_IDLE_MS,
+            limits.FETCH_SESSION_IDLE_MS,
             self._config.integer("fetch.max.bytes"),
         )
         poller = Poller(
@@ -224,15 +221,15 @@ class _Process:
         """What nobody waits for: stale connections, snapshots, checkpoints."""
         seconds = 0
         while True:
-            await asyncio.sleep(HOUSEKEEPING_SECONDS)
-            seconds += HOUSEKEEPING_SECONDS
+            await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
+            seconds += limits.HOUSEKEEPING_SECONDS
             self._poller.sweep(
                 self._config.integer("connections.max.idle.ms"),
-                limits.STALLED_FRAME_SECONDS * 1000,
+                limits.STALLED_SECONDS * 1000,
                 limits.FIRST_REQUEST_SECONDS * 1000,
             )
             await self._take_events()
-            if seconds % CHECKPOINT_SECONDS == 0:
+            if seconds % limits.CHECKPOINT_SECONDS == 0:
                 await self._write_checkpoint()
 
     async def _take_events(self) -> None:

@@ -9,11 +9,12 @@ from typing import TypeAlias
 from broker._native.wire.poller import Poller
 from broker.model.address import Address
 from broker.model.errors import ConfigError
-from broker.model.limits import LISTEN_BACKLOG, SEND_BUFFER_BYTES
-
-# Taken in one turn of the loop, so that a storm of connects does not hold up the others.
-_ACCEPTS_PER_TURN = 64
-_PORT_TRIES = 16
+from broker.model.limits import (
+    ACCEPTS_PER_TURN,
+    LISTEN_BACKLOG,
+    LISTEN_TRIES,
+    SEND_BUFFER_BYTES,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Listener:
         make_session: MakeSession,
         connections_max: int,
     ) -> None:
-        for _ in range(_ACCEPTS_PER_TURN):
+        for _ in range(ACCEPTS_PER_TURN):
             try:
                 accepted, peer = listening.accept()
             except BlockingIOError:
@@ -88,7 +89,7 @@ class Listener:
 def _bind_all(address: Address) -> list[socket.socket]:
     """A socket per host, all on one port; for port 0 a port that is free on all of them."""
     failure = OSError("no such address on this machine")
-    for _ in range(_PORT_TRIES if address.port == 0 else 1):
+    for _ in range(LISTEN_TRIES if address.port == 0 else 1):
         sockets: list[socket.socket] = []
         try:
             port = address.port

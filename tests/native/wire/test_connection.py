@@ -7,6 +7,7 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.wire.connection import PendingReply
+from broker.model.limits import WAITING_REPLY_BYTES_PER_CONNECTION
 from tests.native_log import Logs, appended, batches, records
 from tests.native_wire import (
     API_VERSIONS,
@@ -26,7 +27,6 @@ from tests.native_wire import (
 )
 
 BATCH = records(2)
-ACKS_BYTES_MAX = 1 << 20  # as in connection.pyx
 LONG_MS = 600_000  # a wait that no test sees the end of
 SHORT_MS = 20
 
@@ -238,7 +238,7 @@ def test_a_connection_has_a_bounded_number_of_acknowledgements_pending(
 
     reply_bytes = 20 * (4 + 2 + 8 + 8 + 8 + 1 + 1 + 1) + 23
     requests = wire.log().log_end_offset // 2
-    assert requests == ACKS_BYTES_MAX // reply_bytes + 1
+    assert requests == WAITING_REPLY_BYTES_PER_CONNECTION // reply_bytes + 1
     wire.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from broker.codec import schema
 from broker.codec.schema import Definition, Message
+from broker.model.errors import Unsupported
 
 
 def message_of(text: str, versions: str = "0-5 flex 3+") -> Message:
@@ -169,9 +170,19 @@ def test_a_heartbeat_looks_like_the_protocol_guide_says() -> None:
     assert schema.request(12).decode(0, encoded) == ({**value, "group_instance_id": None}, 12 - 2)
 
 
-def test_a_version_that_does_not_exist_is_our_own_mistake() -> None:
-    with pytest.raises(ValueError, match="HeartbeatRequest 0-4> has no version 5"):
-        schema.request(12).decode(5, b"")
+@pytest.mark.parametrize("version", [-1, 5])
+def test_a_version_that_does_not_exist_is_unsupported(version: int) -> None:
+    with pytest.raises(Unsupported, match=f"HeartbeatRequest 0-4>, got version {version}"):
+        schema.request(12).decode(version, b"")
+    with pytest.raises(Unsupported, match="HeartbeatResponse 0-4>"):
+        schema.response(12).encode(version, {})
+
+
+@pytest.mark.parametrize("key", [-1, 95])
+def test_a_key_that_does_not_exist_is_unsupported(key: int) -> None:
+    for find in (schema.request, schema.response):
+        with pytest.raises(Unsupported, match=f"from 0 to 94, got {key}"):
+            find(key)
 
 
 def test_a_program_is_compiled_once() -> None:
@@ -187,6 +198,5 @@ def test_the_codec_needs_nothing_but_itself_to_be_imported() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
 
-    assert not {"numpy", "pyarrow", "asyncio", "dataclasses", "json", "typing_extensions"} & set(
-        modules
-    )
+    heavy = {"numpy", "pyarrow", "asyncio", "dataclasses", "json", "pathlib", "typing_extensions"}
+    assert not heavy & set(modules)

@@ -1,7 +1,6 @@
 from typing import Self, final
 
 from broker._native.log.turn import Turn
-from broker.model.limits import FETCH_WAIT_MS_MAX as FETCH_WAIT_MS_MAX
 
 @final
 class FetchSession:

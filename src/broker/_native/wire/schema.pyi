@@ -1,12 +1,12 @@
 from collections.abc import Iterable
-from typing import final
+from typing import Self, final
 
 __pyx_capi__: dict[str, object]  # what schema.pxd declares
 
 @final
 class Field:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         name: str,
         type: str,  # noqa: A002 - Kafka's word
         *,
@@ -15,19 +15,19 @@ class Field:
         tag: int = 0,
         default: object = None,
         struct: Struct | None = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
 class Struct:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         fields: Iterable[Field],
         tagged: Iterable[Field],
         absent: Iterable[Field],
         *,
         is_flexible: bool,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
 class Program:
-    def __init__(self, title: str, root: Struct) -> None: ...
+    def __new__(cls, title: str, root: Struct) -> Self: ...

@@ -43,7 +43,6 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.joining import (
-    NEW_MEMBER_JOIN_TIMEOUT_MS,
     Presence,
     WaitingRoom,
     choose_protocol,
@@ -244,7 +243,7 @@ class ClassicGroup:
         """Let a member in that was not one before."""
         room = self._room or self._open_room(decision)
         room.add(new_member(request), request.protocol_type)
-        patience_ms = now.monotonic_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+        patience_ms = now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
         self._presence[request.member_id] = Presence(request.protocols, patience_ms, is_new=True)
         self._park(request, token, now, decision)
 

@@ -47,10 +47,6 @@ from broker.model.errors import ErrorCode, PolylogError
 from broker.model.identifiers import random_uuid
 
 RECORD_FORMAT: RecordFormat[records.Record] = RecordFormat(records.encode, records.decode)
-# Kafka's offsets.retention.check.interval.ms.
-EXPIRY_CHECK_INTERVAL_MS = 600_000
-# A partition that could not be opened or loaded is not tried again for every request.
-LOAD_RETRY_MS = 1_000
 _INT32_MIN = -(1 << 31)
 
 logger = logging.getLogger(__name__)
@@ -115,7 +111,7 @@ class GroupCoordinator:
         self._partitions: dict[int, _Partition] = {}
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
         self._awake_at_ms: int | None = None  # what wake_at was told last
-        self._expiry_check_ms = clock.monotonic_ms() + EXPIRY_CHECK_INTERVAL_MS
+        self._expiry_check_ms = clock.monotonic_ms() + limits.OFFSETS_EXPIRY_INTERVAL_MS
         self._is_closed = False
 
     # ---- where groups live -----------------------------------------------------------------------
@@ -225,7 +221,7 @@ class GroupCoordinator:
                 if now.monotonic_ms >= self._expiry_check_ms:
                     self._apply_all(partition, partition.shard.expire_offsets(now))
         if now.monotonic_ms >= self._expiry_check_ms:
-            self._expiry_check_ms = now.monotonic_ms + EXPIRY_CHECK_INTERVAL_MS
+            self._expiry_check_ms = now.monotonic_ms + limits.OFFSETS_EXPIRY_INTERVAL_MS
         self._awake_at_ms = self._next_deadline_ms(now)
         return self._awake_at_ms
 
@@ -274,7 +270,7 @@ class GroupCoordinator:
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._retry_ms.get(number, now_ms):
             return None
-        self._retry_ms[number] = now_ms + LOAD_RETRY_MS
+        self._retry_ms[number] = now_ms + limits.LOAD_RETRY_MS
         self._partitions.pop(number, None)
         try:
             log = self._open_partition(number)

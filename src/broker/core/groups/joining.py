@@ -18,10 +18,6 @@ from broker.core.groups.records import GroupImage, Member
 from broker.core.machine import Token
 from broker.model.errors import ErrorCode
 
-# Kafka's GroupCoordinator.NewMemberJoinTimeoutMs: a member that joins for the first time may wait
-# so long for the others. Its session cannot end it before, because it cannot heartbeat yet.
-NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-
 
 class Presence:
     """What is known of a living member beside its record."""

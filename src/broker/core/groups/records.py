@@ -1,12 +1,11 @@
 """What a group remembers, and its records in `__consumer_offsets`, which Kafka's tools read too.
 
-    key    int16 version, then the body of that key type
-             1 = OffsetCommitKey   group, topic, partition
-             2 = GroupMetadataKey  group
-    value  int16 version, then the body; a null value deletes what the key names
+    OffsetCommit    key: group, topic, partition    value: the offset
+    GroupMetadata   key: group                      value: its generation and members
 
-Written as a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id), and
-GroupMetadataValue 3. Key types of other kinds of group are skipped while loading, as Kafka does.
+A null value deletes what the key names (broker.codec.coordinator_records has the bytes). Written as
+a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id), and GroupMetadataValue 3.
+Key types of other kinds of group are skipped while loading, as Kafka does.
 
 One use of a field is ours: Kafka writes a group when its leader has assigned; we also write it when
 a join has completed, so that no generation is ever given out twice and a rebalance survives a
@@ -14,21 +13,24 @@ restart. Such a group has members and no `current_state_timestamp` (-1, Kafka's 
 """
 
 from collections.abc import Mapping
-from struct import Struct
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from broker.codec import schema
-from broker.model.errors import Truncated, Unsupported
+from broker.codec.coordinator_records import (
+    CoordinatorRecord,
+    decode_group_record,
+    encode_coordinator_record,
+    group_record_name,
+)
+from broker.codec.schema import Fields
 
-_OFFSET_COMMIT_KEY = 1
-_GROUP_METADATA_KEY = 2
+_OFFSET_COMMIT = "OffsetCommit"
+_GROUP_METADATA = "GroupMetadata"
 _OFFSET_COMMIT_VALUE_VERSION = 3
 _GROUP_METADATA_VALUE_VERSION = 3
 # Versions before this had no timestamp: a group of theirs does not await assignments.
 _FIRST_VERSION_WITH_TIMESTAMP = 2
 _UNKNOWN_TIMESTAMP = -1
-_VERSION = Struct(">h")
 
 
 class Member(NamedTuple):
@@ -86,8 +88,8 @@ Record: TypeAlias = GroupRecord | OffsetRecord
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value that say it in the log."""
     if isinstance(record, OffsetRecord):
-        return _encode_offset(record)
-    return _encode_group(record)
+        return encode_coordinator_record(_from_offset(record))
+    return encode_coordinator_record(_from_group(record))
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
@@ -96,78 +98,75 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     Raises:
         CodecError: the bytes are no such record.
     """
-    kind = _version_of(key)
-    if kind == _OFFSET_COMMIT_KEY:
-        return _decode_offset(key, value)
-    if kind == _GROUP_METADATA_KEY:
-        return _decode_group(key, value)
+    name = group_record_name(key)
+    if name == _OFFSET_COMMIT:
+        return _to_offset(decode_group_record(key, value))
+    if name == _GROUP_METADATA:
+        return _to_group(decode_group_record(key, value))
     return None
 
 
-def _encode_offset(record: OffsetRecord) -> tuple[bytes, bytes | None]:
-    named = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
-    key = _encode_key("OffsetCommitKey", _OFFSET_COMMIT_KEY, named)
+def _from_offset(record: OffsetRecord) -> CoordinatorRecord:
+    key = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
     committed = record.committed
-    if committed is None:
-        return key, None
-    body = {
-        "offset": committed.offset,
-        "leader_epoch": committed.leader_epoch,
-        "metadata": committed.metadata,
-        "commit_timestamp": committed.commit_timestamp_ms,
-    }
-    return key, _encode_value("OffsetCommitValue", _OFFSET_COMMIT_VALUE_VERSION, body)
+    value = None
+    if committed is not None:
+        value = {
+            "offset": committed.offset,
+            "leader_epoch": committed.leader_epoch,
+            "metadata": committed.metadata,
+            "commit_timestamp": committed.commit_timestamp_ms,
+        }
+    return CoordinatorRecord(_OFFSET_COMMIT, _OFFSET_COMMIT_VALUE_VERSION, key, value)
 
 
-def _decode_offset(key: bytes, value: bytes | None) -> OffsetRecord:
-    named = _decode_key("OffsetCommitKey", key)
+def _to_offset(record: CoordinatorRecord) -> OffsetRecord:
+    key, value = record.key, record.value
     committed = None
     if value is not None:
-        _, body = _decode_value("OffsetCommitValue", value)
         committed = CommittedOffset(
-            body["offset"], body["leader_epoch"], body["metadata"], body["commit_timestamp"]
+            value["offset"], value["leader_epoch"], value["metadata"], value["commit_timestamp"]
         )
-    return OffsetRecord(named["group"], named["topic"], named["partition"], committed)
+    return OffsetRecord(key["group"], key["topic"], key["partition"], committed)
 
 
-def _encode_group(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    key = _encode_key("GroupMetadataKey", _GROUP_METADATA_KEY, {"group": record.group_id})
+def _from_group(record: GroupRecord) -> CoordinatorRecord:
     image = record.image
-    if image is None:
-        return key, None
-    timestamp_ms = image.state_timestamp_ms
-    body = {
-        "protocol_type": image.protocol_type,
-        "generation": image.generation,
-        "protocol": image.protocol,
-        "leader": image.leader,
-        "current_state_timestamp": _UNKNOWN_TIMESTAMP if timestamp_ms is None else timestamp_ms,
-        "members": [_encode_member(member) for member in image.members.values()],
-    }
-    return key, _encode_value("GroupMetadataValue", _GROUP_METADATA_VALUE_VERSION, body)
+    value = None
+    if image is not None:
+        timestamp_ms = image.state_timestamp_ms
+        value = {
+            "protocol_type": image.protocol_type,
+            "generation": image.generation,
+            "protocol": image.protocol,
+            "leader": image.leader,
+            "current_state_timestamp": _UNKNOWN_TIMESTAMP if timestamp_ms is None else timestamp_ms,
+            "members": [_encode_member(member) for member in image.members.values()],
+        }
+    key = {"group": record.group_id}
+    return CoordinatorRecord(_GROUP_METADATA, _GROUP_METADATA_VALUE_VERSION, key, value)
 
 
-def _decode_group(key: bytes, value: bytes | None) -> GroupRecord:
-    group_id = _decode_key("GroupMetadataKey", key)["group"]
-    if value is None:
+def _to_group(record: CoordinatorRecord) -> GroupRecord:
+    group_id, version, value = record.key["group"], record.version, record.value
+    if value is None or version is None:
         return GroupRecord(group_id, None)
-    version, body = _decode_value("GroupMetadataValue", value)
-    timestamp_ms: int | None = body["current_state_timestamp"]
+    timestamp_ms: int | None = value["current_state_timestamp"]
     if timestamp_ms == _UNKNOWN_TIMESTAMP:
         timestamp_ms = None if version >= _FIRST_VERSION_WITH_TIMESTAMP else 0
-    members = [_decode_member(version, each) for each in body["members"]]
+    members = [_decode_member(version, each) for each in value["members"]]
     image = GroupImage(
-        body["generation"],
-        body["protocol_type"],
-        body["protocol"],
-        body["leader"],
+        value["generation"],
+        value["protocol_type"],
+        value["protocol"],
+        value["leader"],
         timestamp_ms,
         {member.member_id: member for member in members},
     )
     return GroupRecord(group_id, image)
 
 
-def _encode_member(member: Member) -> schema.Fields:
+def _encode_member(member: Member) -> Fields:
     return {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
@@ -180,7 +179,7 @@ def _encode_member(member: Member) -> schema.Fields:
     }
 
 
-def _decode_member(version: int, body: schema.Fields) -> Member:
+def _decode_member(version: int, body: Fields) -> Member:
     return Member(
         body["member_id"],
         body["group_instance_id"],
@@ -192,32 +191,3 @@ def _decode_member(version: int, body: schema.Fields) -> Member:
         body["subscription"],
         body["assignment"],
     )
-
-
-def _encode_key(name: str, kind: int, body: schema.Fields) -> bytes:
-    return _VERSION.pack(kind) + schema.record(name).encode(0, body)
-
-
-def _decode_key(name: str, key: bytes) -> schema.Fields:
-    body, _ = schema.record(name).decode(0, key, _VERSION.size)
-    return body
-
-
-def _encode_value(name: str, version: int, body: schema.Fields) -> bytes:
-    return _VERSION.pack(version) + schema.record(name).encode(version, body)
-
-
-def _decode_value(name: str, value: bytes) -> tuple[int, schema.Fields]:
-    version = _version_of(value)
-    message = schema.record(name)
-    if version not in message.versions:
-        raise Unsupported(f"expected {message!r}, got version {version}")
-    body, _ = message.decode(version, value, _VERSION.size)
-    return version, body
-
-
-def _version_of(data: bytes) -> int:
-    if len(data) < _VERSION.size:
-        raise Truncated(f"a coordinator record begins with an int16 version, got {data!r}")
-    (version,) = _VERSION.unpack_from(data)
-    return int(version)

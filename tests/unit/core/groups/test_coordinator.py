@@ -307,7 +307,7 @@ def test_what_was_not_durable_is_gone_after_a_crash(world: World) -> None:
 def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_STEP_BYTES", 1)  # one batch a step
+    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     world.commit(5)
     world.commit(6)
     world.coordinator = world.start()
@@ -349,7 +349,7 @@ def test_loading_waits_for_what_may_still_become_durable(world: World) -> None:
 def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_STEP_BYTES", 1)
+    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)
     world.commit(5)
     world.commit(6)
     world.coordinator = world.start()

@@ -1,0 +1,88 @@
+"""Compares the instructions that ten kernels take with those of the checked-in table.
+
+make bench-guard                       fails when a kernel takes 5 % more than the table says
+make bench-guard GUARD=--update        writes the table anew
+
+A kernel runs twice under callgrind, a few times and many; the difference is the kernel's own, the
+start of Python is in both. Another compiler counts otherwise: the table names the one it is of.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.guard.kernels import KERNELS
+
+TABLE = Path(__file__).with_name("instructions.json")
+TOLERANCE = 0.05
+FEW, MANY = 5, 25
+TIMEOUT_S = 300
+
+
+def counted(kernel: str, times: int) -> int:
+    """Return the instructions of a process that runs a kernel so many times."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
+    ended = subprocess.run(
+        [*command, "-m", "benchmarks.guard.kernels", kernel, str(times)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+        check=False,
+    )
+    found = re.search(r"Collected : (\d+)", ended.stderr)
+    if ended.returncode or found is None:
+        sys.exit(f"{kernel}: callgrind ended with {ended.returncode}\n{ended.stderr}")
+    return int(found[1])
+
+
+def per_call(kernel: str) -> int:
+    """Return the instructions of one call."""
+    return (counted(kernel, MANY) - counted(kernel, FEW)) // (MANY - FEW)
+
+
+def compiler() -> str:
+    """Return what built the interpreter, most likely also the extensions."""
+    return f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
+
+
+def main() -> int:
+    """Count, compare or write, and say so."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true", help="write the table anew")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    arguments = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        print("skipped: valgrind is not installed", file=sys.stderr)
+        return 0
+    known = json.loads(TABLE.read_text()) if TABLE.exists() else {"instructions": {}}
+    found = {}
+    for place, kernel in enumerate(KERNELS, 1):
+        print(f"{place} of {len(KERNELS)}: {kernel}", file=sys.stderr)
+        found[kernel] = per_call(kernel)
+    if arguments.update:
+        table = {"of": compiler(), "instructions": found}
+        TABLE.write_text(json.dumps(table, indent=2) + "\n")
+        return 0
+    before: dict[str, int] = known["instructions"]
+    worse = [name for name in found if found[name] > before[name] * (1 + TOLERANCE)]
+    if arguments.output == "json":
+        print(json.dumps({"before": before, "now": found, "worse": worse}))
+    else:
+        print(f"{'kernel':<16}{'before':>12}{'now':>12}{'change':>9}   (table of {known['of']})")
+        for name, count in found.items():
+            change = count / before[name] - 1
+            print(f"{name:<16}{before[name]:>12,}{count:>12,}{change:>+9.1%}")
+    for name in worse:
+        print(f"{name} takes more than {TOLERANCE:.0%} more instructions", file=sys.stderr)
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""The ten kernels that the guard watches, each a call with nothing random in it.
+
+python -m benchmarks.guard.kernels NAME TIMES runs one; guard.py does so under callgrind.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from broker import codec
+from broker.codec import hashes
+
+Kernel: TypeAlias = Callable[[], object]
+
+ROWS = 1_000
+NOW_MS = 1_700_000_000_000
+PAIRS = [(b"key-%04d" % row, b"v" * 100) for row in range(ROWS)]
+METADATA = 3
+OFFSET_COMMIT = 8
+
+
+def one_batch() -> bytes:
+    """Return the records that all kernels read or write."""
+    (batch,) = codec.encode(PAIRS, timestamp_ms=NOW_MS)
+    return batch
+
+
+def checksum() -> Kernel:
+    """CRC-32C of 16 KiB."""
+    data = bytes(range(256)) * 64
+    return lambda: hashes.crc32c(data)
+
+
+def scan_headers() -> Kernel:
+    """Headers of 100 batches."""
+    data = one_batch() * 100
+    return lambda: codec.scan_headers(data)
+
+
+def decode_columns() -> Kernel:
+    """1,000 records to four columns, CRC checked."""
+    data = one_batch()
+    return lambda: codec.decode_columns(data)
+
+
+def decode_headers() -> Kernel:
+    """1,000 records with two headers each to columns."""
+    headers = [("trace", b"0123456789abcdef"), ("empty", None)]
+    (data,) = codec.encode([(*pair, headers) for pair in PAIRS], timestamp_ms=NOW_MS)
+    return lambda: codec.decode_columns(data, columns=["offset", "headers"])
+
+
+def read_objects() -> Kernel:
+    """1,000 records as objects, key and value read."""
+    data = one_batch()
+    return lambda: [(record.key, record.value) for record in codec.records(data)]
+
+
+def encode_pairs() -> Kernel:
+    """1,000 records from tuples."""
+    return lambda: codec.encode(PAIRS, timestamp_ms=NOW_MS)
+
+
+def encode_columns() -> Kernel:
+    """1,000 records from columns."""
+    columns = codec.decode_columns(one_batch())
+    return lambda: codec.encode(columns)
+
+
+def partition_keys() -> Kernel:
+    """murmur2 of 1,000 keys."""
+    columns = codec.decode_columns(one_batch())
+    keys = hashes.Spans.of(columns, "key")
+    return lambda: hashes.partition_column(keys, 12)
+
+
+def metadata() -> codec.Fields:
+    """A cluster of 100 topics."""
+    partition = {"replica_nodes": [0, 1, 2], "isr_nodes": [0, 1, 2]}
+    partitions = [{"partition_index": index, **partition} for index in range(8)]
+    topics = [{"name": f"topic-{index}", "partitions": partitions} for index in range(100)]
+    return {"cluster_id": "guard", "topics": topics}
+
+
+def encode_message() -> Kernel:
+    """A Metadata response of 100 topics."""
+    fields = metadata()
+    return lambda: codec.encode_response(METADATA, 12, fields)
+
+
+def decode_message() -> Kernel:
+    """The same back."""
+    data = codec.encode_response(METADATA, 12, metadata())
+    return lambda: codec.decode_response(METADATA, 12, data)
+
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "crc32c": checksum,
+    "scan_headers": scan_headers,
+    "decode_columns": decode_columns,
+    "decode_headers": decode_headers,
+    "read_objects": read_objects,
+    "encode_pairs": encode_pairs,
+    "encode_columns": encode_columns,
+    "partition_keys": partition_keys,
+    "encode_message": encode_message,
+    "decode_message": decode_message,
+}
+
+
+if __name__ == "__main__":
+    kernel = KERNELS[sys.argv[1]]()
+    for _ in range(int(sys.argv[2])):
+        kernel()

@@ -1,0 +1,189 @@
+"""Records of `__consumer_offsets` and `__transaction_state`, and what consumers put into groups.
+
+A coordinator's record says what it is in its key (Kafka's coordinator message definitions):
+
+    key    int16 type, then the body of that type's key
+    value  int16 version, then the body; a null value deletes what the key names
+
+and the embedded protocol of type "consumer", which travels in JoinGroup and SyncGroup and is kept
+in a group's record, has the same shape: int16 version, then the body, never flexible.
+
+Bodies are dictionaries as everywhere (see schema.py). Bytes behind a body are passed over, as Kafka
+does.
+
+    record = decode_group_record(key, value)
+    if record.name == "OffsetCommit" and record.value is not None:
+        print(record.key["group"], record.key["topic"], record.value["offset"])
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.codec import schema
+from broker.codec.schema import Fields
+from broker.model.errors import Truncated, Unsupported
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_VERSION = Struct(">h")
+_TRANSACTION_LOG = "TransactionLog"
+# Every other type of key is of __consumer_offsets; those of share state are of a third topic.
+_NOT_OF_GROUPS = {_TRANSACTION_LOG, "ShareSnapshot", "ShareUpdate"}
+
+
+class CoordinatorRecord(NamedTuple):
+    """What a coordinator has written.
+
+    Attributes:
+        name: Kafka's name of the record, without Key and Value: "OffsetCommit", "GroupMetadata".
+        version: of the value; None where there is no value, and to write the newest.
+        key: the fields of the key.
+        value: the fields of the value; None when the record deletes what the key names.
+    """
+
+    name: str
+    version: int | None
+    key: Fields
+    value: Fields | None
+
+
+class Embedded(NamedTuple):
+    """A consumer's subscription or assignment, and the version in which it was written."""
+
+    version: int
+    body: Fields
+
+
+# ---- coordinators --------------------------------------------------------------------------------
+
+
+def decode_group_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
+    """Read a record of `__consumer_offsets`: of classic, consumer, share and streams groups.
+
+    Raises:
+        Unsupported: a type of key or a version of a value that is unknown here. Kafka skips such
+            records; `group_record_name` tells before.
+        CodecError: the bytes are no such record.
+    """
+    return _decode(_names_of_groups(), key, value)
+
+
+def decode_transaction_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
+    """Read a record of `__transaction_state`, a "TransactionLog"; like `decode_group_record`."""
+    return _decode({0: _TRANSACTION_LOG}, key, value)
+
+
+def group_record_name(key: "Buffer") -> str | None:
+    """Return what a record of `__consumer_offsets` is, or None if that is unknown here.
+
+    Raises:
+        Truncated: the key does not even have a type.
+    """
+    return _names_of_groups().get(_version_of(key))
+
+
+def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Return the key and value of a record; of what `decode_...` returns, the same bytes.
+
+    Raises:
+        ValueError: there is no record of that name, a value is not of its field's type, or a name
+            is no field's.
+        Unsupported: the value has no such version.
+    """
+    head = schema.record(f"{record.name}Key")
+    assert head.api_key is not None, "every key has a type"
+    key = _VERSION.pack(head.api_key) + head.encode(0, record.key)
+    if record.value is None:
+        return key, None
+    body = schema.record(f"{record.name}Value")
+    version = body.versions[-1] if record.version is None else record.version
+    return key, _VERSION.pack(version) + body.encode(version, record.value)
+
+
+def _decode(names: dict[int, str], key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
+    kind = _version_of(key)
+    name = names.get(kind)
+    if name is None:
+        raise Unsupported(f"a coordinator record of type {kind}", 0)
+    named, _ = schema.record(f"{name}Key").decode(0, key, _VERSION.size)
+    if value is None:
+        return CoordinatorRecord(name, None, named, None)
+    version = _version_of(value)
+    body, _ = schema.record(f"{name}Value").decode(version, value, _VERSION.size)
+    return CoordinatorRecord(name, version, named, body)
+
+
+def _names_of_groups() -> dict[int, str]:
+    if not _group_names:
+        for message in schema.records():
+            name = message.name.removesuffix("Key")
+            if message.kind == "key" and message.api_key is not None and name not in _NOT_OF_GROUPS:
+                _group_names[message.api_key] = name
+    return _group_names
+
+
+_group_names: dict[int, str] = {}
+
+
+# ---- consumers -----------------------------------------------------------------------------------
+
+
+def decode_subscription(data: "Buffer") -> Embedded:
+    """Read what a consumer sends as metadata in JoinGroup.
+
+    Of a version that is newer than those known here the fields that are known are read, since new
+    ones come at the end.
+
+    Raises:
+        CodecError: the bytes are no subscription.
+    """
+    return _decode_embedded("ConsumerProtocolSubscription", data)
+
+
+def decode_assignment(data: "Buffer") -> Embedded | None:
+    """Read what a leader assigns in SyncGroup; empty bytes are no assignment, None.
+
+    Of a newer version the fields that are known are read.
+
+    Raises:
+        CodecError: the bytes are no assignment.
+    """
+    if not memoryview(data).nbytes:
+        return None
+    return _decode_embedded("ConsumerProtocolAssignment", data)
+
+
+def encode_subscription(version: int, body: Fields) -> bytes:
+    """Write a subscription.
+
+    Raises:
+        ValueError: a value is not of its field's type, or a name is no field's.
+        Unsupported: there is no such version.
+    """
+    return _encode_embedded("ConsumerProtocolSubscription", version, body)
+
+
+def encode_assignment(version: int, body: Fields) -> bytes:
+    """Write an assignment; like `encode_subscription`."""
+    return _encode_embedded("ConsumerProtocolAssignment", version, body)
+
+
+def _decode_embedded(name: str, data: "Buffer") -> Embedded:
+    message = schema.record(name)
+    version = _version_of(data)
+    body, _ = message.decode(min(version, message.versions[-1]), data, _VERSION.size)
+    return Embedded(version, body)
+
+
+def _encode_embedded(name: str, version: int, body: Fields) -> bytes:
+    content = schema.record(name).encode(version, body)
+    return _VERSION.pack(version) + content
+
+
+def _version_of(data: "Buffer") -> int:
+    size = memoryview(data).nbytes
+    if size < _VERSION.size:
+        raise Truncated(f"expected an int16 of type or version, found {size} bytes", 0)
+    (version,) = _VERSION.unpack_from(data)
+    return int(version)

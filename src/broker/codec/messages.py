@@ -1,0 +1,263 @@
+"""Whole requests and responses: bodies, headers and the frames around them.
+
+A body is a dictionary under Kafka's field names in snake_case (see schema.py); an API is its key
+or its name, 3 or "Metadata". What is on a connection (Kafka protocol guide, "Protocol"):
+
+    frame      int32 size, then so many bytes: a request or a response
+    request    int16 api key, int16 api version, int32 correlation id, from header version 1 on a
+               nullable string client id, from 2 on tagged fields; then the body
+    response   int32 correlation id, from header version 1 on tagged fields; then the body
+
+A response does not say what it answers: whoever sent the request knows by the correlation id.
+
+    frame = request_frame("Metadata", 12, {"topics": None}, correlation_id=7, client_id="me")
+    whole, end = frames(frame)
+    request = read_request(whole[0])
+
+Positions in errors are bytes from the start of what was passed.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.codec import schema
+from broker.codec.schema import Fields, Message
+from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
+from broker.model.limits import CODEC_FRAME_BYTES_MAX
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_SIZE = Struct(">i")
+_SIZE_MAX = 0x7FFFFFFF
+_REQUEST_HEAD = Struct(">hh")
+
+
+class Decoded(NamedTuple):
+    """A body, and the position of its end."""
+
+    body: Fields
+    end: int
+
+
+class RequestHeader(NamedTuple):
+    """What stands before a request's body."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class Request(NamedTuple):
+    """A whole request."""
+
+    header: RequestHeader
+    body: Fields
+
+
+class Response(NamedTuple):
+    """A whole response."""
+
+    correlation_id: int
+    body: Fields
+
+
+class Frames(NamedTuple):
+    """The whole frames of a buffer, without their sizes, and where the incomplete rest begins."""
+
+    frames: list[memoryview]
+    end: int
+
+
+# ---- bodies --------------------------------------------------------------------------------------
+
+
+def decode_request(api: int | str, version: int, data: "Buffer", offset: int = 0) -> Decoded:
+    """Read the body of a request that begins at a position of a buffer.
+
+    Returns:
+        The body with every field of the message, those of other versions by their default; and the
+        position where it ends, which is not required to be the buffer's end.
+
+    Raises:
+        CodecError: the bytes are not such a body, or there is no such API or version.
+    """
+    return Decoded(*schema.request(_key(api)).decode(version, data, offset))
+
+
+def decode_response(api: int | str, version: int, data: "Buffer", offset: int = 0) -> Decoded:
+    """Read the body of a response; like `decode_request`."""
+    return Decoded(*schema.response(_key(api)).decode(version, data, offset))
+
+
+def encode_request(api: int | str, version: int, body: Fields) -> bytes:
+    """Write the body of a request.
+
+    Args:
+        api: the key or name of the API.
+        version: of the message.
+        body: its fields; a missing one means its default, one of another version is passed over.
+
+    Raises:
+        ValueError: a value is not of its field's type, or a name is no field's; it says where.
+        Unsupported: there is no such API or version.
+    """
+    return schema.request(_key(api)).encode(version, body)
+
+
+def encode_response(api: int | str, version: int, body: Fields) -> bytes:
+    """Write the body of a response; like `encode_request`."""
+    return schema.response(_key(api)).encode(version, body)
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def frames(data: "Buffer", *, frame_bytes_max: int = CODEC_FRAME_BYTES_MAX) -> Frames:
+    """Cut what came over a connection into frames.
+
+    Args:
+        data: bytes as they came; the frames are views of it.
+        frame_bytes_max: the largest frame that is accepted, in bytes without its size.
+
+    Returns:
+        The whole frames, and the position of the first byte that belongs to none of them: keep
+        what stands from there on, and put what comes next behind it.
+
+    Raises:
+        LimitExceeded: a frame is larger, whether it is all there or not.
+        Corrupt: a size is negative. What stands before the error's position is whole.
+    """
+    view = memoryview(data).cast("B")
+    whole: list[memoryview] = []
+    end = 0
+    while len(view) - end >= _SIZE.size:
+        (size,) = _SIZE.unpack_from(view, end)
+        if size < 0:
+            raise Corrupt(f"expected the size of a frame, found {size}", end)
+        if size > frame_bytes_max:
+            raise LimitExceeded(f"a frame of {size} bytes, allowed are {frame_bytes_max}", end)
+        start = end + _SIZE.size
+        if size > len(view) - start:
+            break
+        end = start + size
+        whole.append(view[start:end])
+    return Frames(whole, end)
+
+
+def request_frame(
+    api: int | str,
+    version: int,
+    body: Fields,
+    *,
+    correlation_id: int = 0,
+    client_id: str | None = None,
+) -> bytes:
+    """Write a whole request with its size and header before it.
+
+    Raises:
+        ValueError: a value is not of its field's type, or a name is no field's.
+        Unsupported: there is no such API or version.
+    """
+    key = _key(api)
+    content = schema.request(key).encode(version, body)
+    header = schema.record("RequestHeader").encode(
+        schema.request_header_version(key, version),
+        {
+            "request_api_key": key,
+            "request_api_version": version,
+            "correlation_id": correlation_id,
+            "client_id": client_id,
+        },
+    )
+    return _frame(header, content)
+
+
+def response_frame(api: int | str, version: int, body: Fields, *, correlation_id: int = 0) -> bytes:
+    """Write a whole response with its size and header before it; like `request_frame`."""
+    key = _key(api)
+    content = schema.response(key).encode(version, body)
+    header = schema.record("ResponseHeader").encode(
+        schema.response_header_version(key, version), {"correlation_id": correlation_id}
+    )
+    return _frame(header, content)
+
+
+def _frame(header: bytes, content: bytes) -> bytes:
+    size = len(header) + len(content)
+    if size > _SIZE_MAX:
+        raise ValueError(f"a frame of {size} bytes, {_SIZE_MAX} can be said")
+    return b"".join((_SIZE.pack(size), header, content))
+
+
+def read_request(frame: "Buffer") -> Request:
+    """Read a whole request, as `frames` yields it: a header, a body, and nothing behind them.
+
+    Raises:
+        CodecError: the bytes are no request, or one of an API or version that is unknown here.
+    """
+    header, position = read_request_header(frame)
+    message = schema.request(header.api_key)
+    body, end = message.decode(header.api_version, frame, position)
+    _check_end(message, frame, end)
+    return Request(header, body)
+
+
+def read_request_header(frame: "Buffer") -> tuple[RequestHeader, int]:
+    """Read the header of a request, and return the position of its body too.
+
+    The version may be newer than any that is known here, so that a broker can answer an
+    ApiVersions request that it cannot read (KIP-511).
+
+    Raises:
+        CodecError: the bytes are no header, or one of an API that is unknown here.
+    """
+    view = memoryview(frame).cast("B")
+    if len(view) < _REQUEST_HEAD.size:
+        raise Truncated(f"expected a request header, found {len(view)} bytes", 0)
+    key, version = _REQUEST_HEAD.unpack_from(view)
+    known = min(version, schema.request(key).versions[-1])
+    fields, position = schema.record("RequestHeader").decode(
+        schema.request_header_version(key, known), frame
+    )
+    return RequestHeader(key, version, fields["correlation_id"], fields["client_id"]), position
+
+
+def read_response(api: int | str, version: int, frame: "Buffer") -> Response:
+    """Read a whole response: a header, a body, and nothing behind them.
+
+    A broker answers an ApiVersions request of a version that it does not have in version 0, with
+    error 35 (KIP-511).
+
+    Raises:
+        CodecError: the bytes are no such response, or there is no such API or version.
+    """
+    key = _key(api)
+    message = schema.response(key)
+    header, position = schema.record("ResponseHeader").decode(
+        schema.response_header_version(key, version), frame
+    )
+    body, end = message.decode(version, frame, position)
+    _check_end(message, frame, end)
+    return Response(header["correlation_id"], body)
+
+
+def _check_end(message: Message, frame: "Buffer", end: int) -> None:
+    size = memoryview(frame).nbytes
+    if end != size:
+        raise Corrupt(f"expected the end of {message.name}, found {size - end} more bytes", end)
+
+
+def _key(api: int | str) -> int:
+    if isinstance(api, int):
+        return api
+    if not _keys:
+        _keys.update({name: key for key, name in schema.API_KEYS.items()})
+    key = _keys.get(api)
+    if key is None:
+        raise Unsupported(f"there is no API named {api!r}")
+    return key
+
+
+_keys: dict[str, int] = {}

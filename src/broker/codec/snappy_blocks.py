@@ -1,0 +1,140 @@
+"""Snappy as Kafka has it: one raw block, or blocks in the framing of the Java library ("xerial").
+
+    raw block  varint size of the content (at most 2^32 - 1), then literals and copies
+    xerial     8  82 'SNAPPY' 00
+               4  version, 4 oldest compatible version (int32; 1 and 1, by some little-endian)
+               4  int32 size of a raw block, then that block; again and again
+               a whole header may stand again where a block's size would (joined streams)
+
+Java's clients and brokers write xerial with blocks of 32 KiB of content, and read both.
+"""
+
+from functools import cache
+from struct import Struct
+from types import ModuleType
+
+from broker.codec.libraries import missing, verdict
+from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
+from broker.model.limits import COMPRESSED_PIECES_MAX
+
+_MAGIC = b"\x82SNAPPY\x00"
+_MAGIC_AS_SIZE = int.from_bytes(_MAGIC[:4], "big")
+_HEADER = _MAGIC + b"\x00\x00\x00\x01" * 2
+_SIZE = Struct(">I")
+_BLOCK_CONTENT = 32 * 1024
+# Three bytes copy 64 at most; a size beyond that is promised by bytes that are not there.
+_EXPANSION_MAX = 22
+
+
+def compress(data: memoryview) -> bytes:
+    """Return a xerial stream, as Java's clients write it."""
+    library = _library()
+    blocks = range(0, len(data), _BLOCK_CONTENT)
+    block_max: int = library.compress_raw_max_len(data[:_BLOCK_CONTENT])
+    folded = bytearray(len(_HEADER) + len(blocks) * (_SIZE.size + block_max))
+    position = len(_HEADER)
+    folded[:position] = _HEADER
+    with memoryview(folded) as output:
+        for start in blocks:
+            place = output[position + _SIZE.size :]
+            size = library.compress_raw_into(data[start : start + _BLOCK_CONTENT], place)
+            _SIZE.pack_into(folded, position, size)
+            position += _SIZE.size + size
+        return bytes(output[:position])
+
+
+def decompress(data: memoryview, size_max: int) -> bytes:
+    """Return the content; CodecError when it is damaged or too long."""
+    blocks = _blocks(data)
+    size = sum(_declared_size(data[start:end], start) for start, end in blocks)
+    if size > size_max:
+        raise LimitExceeded(f"snappy: {size} bytes, allowed are {size_max}")
+    content = bytearray(size)
+    with memoryview(content) as output:
+        _decompress_blocks(data, blocks, output)
+    return bytes(content)
+
+
+def decompress_into(data: memoryview, output: memoryview) -> int:
+    """Write the content to the front of `output`; how many bytes it took."""
+    if data[: len(_MAGIC)] == _MAGIC:
+        return _decompress_blocks(data, _blocks(data), output)
+    return _decompress_block(data, 0, output)
+
+
+def _blocks(data: memoryview) -> list[tuple[int, int]]:
+    """Where the raw blocks begin and end."""
+    if data[: len(_MAGIC)] != _MAGIC:
+        return [(0, len(data))]
+    blocks = []
+    position = 0
+    while position < len(data):
+        if len(data) - position < _SIZE.size:
+            raise Truncated("snappy: no room for the size of a block", position)
+        size = _SIZE.unpack_from(data, position)[0]
+        if size == _MAGIC_AS_SIZE:
+            position = _header_end(data, position)
+            continue
+        start = position + _SIZE.size
+        if size > len(data) - start:
+            raise Truncated(f"snappy: {len(data) - start} bytes of a block of {size}", start)
+        blocks.append((start, start + size))
+        if len(blocks) > COMPRESSED_PIECES_MAX:
+            raise LimitExceeded(f"snappy: more than {COMPRESSED_PIECES_MAX} blocks", start)
+        position = start + size
+    return blocks
+
+
+def _header_end(data: memoryview, position: int) -> int:
+    if data[position : position + len(_MAGIC)] != _MAGIC:
+        raise Corrupt("snappy: a header that is none of xerial's", position)
+    if len(data) - position < len(_HEADER):
+        raise Truncated("snappy: a header that is cut short", position)
+    return position + len(_HEADER)
+
+
+def _decompress_blocks(data: memoryview, blocks: list[tuple[int, int]], output: memoryview) -> int:
+    written = 0
+    for start, end in blocks:
+        written += _decompress_block(data[start:end], start, output[written:])
+    return written
+
+
+def _decompress_block(block: memoryview, start: int, output: memoryview) -> int:
+    library = _library()
+    try:
+        count: int = library.decompress_raw_into(block, output)
+    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
+        raise _refusal(block, start, len(output), error) from None
+    return count
+
+
+def _refusal(block: memoryview, start: int, size_max: int, error: BaseException) -> CodecError:
+    reason = verdict(error)
+    size = _declared_size(block, start)
+    if size > size_max:
+        return LimitExceeded(f"snappy: {size} bytes, allowed are {size_max}", start)
+    return Corrupt(f"{reason} in the block", start)
+
+
+def _declared_size(block: memoryview, start: int) -> int:
+    """The content's size by the block's own word, as long as the block's length allows it."""
+    if not block:
+        raise Truncated("snappy: an empty block", start)
+    library = _library()
+    try:
+        size: int = library.decompress_raw_len(block)
+    except BaseException as error:  # noqa: BLE001 - verdict() has the reason
+        raise Corrupt(f"{verdict(error)} in the block", start) from None
+    if size > len(block) * _EXPANSION_MAX:
+        raise Truncated(f"snappy: {len(block)} bytes of a block that unfolds to {size}", start)
+    return size
+
+
+@cache
+def _library() -> ModuleType:
+    try:
+        from cramjam import snappy  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
+    except ImportError:
+        raise missing("snappy", "cramjam") from None
+    return snappy

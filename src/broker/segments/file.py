@@ -1,0 +1,155 @@
+"""One file of a log, `<base offset>.log`, as it is now: its headers, its bytes, its mapping.
+
+Its tail may be reserved and reads as zeros, its last batch may be torn, and it may grow or lose its
+tail at any time. So headers are read by pread(2), and a byte is looked at through the mapping only
+when the header behind it, or the CRC of its batch, has shown that it was written.
+"""
+
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.model.errors import Truncated
+from broker.segments.headers import HEADER_SIZE, crc_fits, scan
+from broker.segments.index import numpy_module
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NAME: Final = re.compile(r"(\d{20})\.log")
+_WINDOW_MIN: Final = 16 << 10  # an index entry stands for 4 KiB and a batch
+_WINDOW_MAX: Final = 64 << 10  # malloc maps what is larger, and each fresh page costs a fault
+
+
+class Batch(NamedTuple):
+    """Where a batch stands, and what its header says.
+
+    Attributes:
+        segment: base offset of the segment it is in.
+        position: where in that file it begins, bytes.
+        size: of the whole batch, bytes.
+        base_offset: offset of its first record.
+        last_offset: offset of its last record.
+        max_timestamp: its newest record's, ms; -1 without one.
+    """
+
+    segment: int
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+        return self.position + self.size
+
+
+class SegmentFile:
+    """A segment's file, open; mapped when a view is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it; ValueError when its name is not that of a segment."""
+        self.path = path
+        self.base_offset = base_offset_of(path.name)
+        self._map: NDArray[np.uint8] | None = None
+        self._file = path.open("rb", buffering=0)
+
+    def close(self) -> None:
+        """Close it; views keep the mapping as long as they live."""
+        self._map = None
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        """The bytes it has now; ValueError when it is closed."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return the bytes from a position on, fewer at the end of the file."""
+        return os.pread(self._file.fileno(), size, position)
+
+    def has_only_zeros(self, position: int) -> bool:
+        """Whether nothing was written from a position on: the file ends, or is reserved."""
+        while window := self.read(position, _WINDOW_MAX):
+            if window != bytes(len(window)):
+                return False
+            position += len(window)
+        return True
+
+    def view(self, position: int, end: int, *, copy: bool) -> "NDArray[np.uint8]":
+        """Return bytes that were seen to be written, or raise Truncated when they are gone."""
+        numpy = numpy_module()
+        data: NDArray[np.uint8]
+        if copy:
+            data = numpy.frombuffer(self.read(position, end - position), numpy.uint8)
+        else:
+            if self._map is None or self._map.size < end:
+                self._map = self._mapping()
+            data = self._map[position : min(end, self.size)]
+        if data.size < end - position:
+            raise Truncated(f"{self.path}: cut to {self.size} bytes while it was read", position)
+        return data
+
+    def _mapping(self) -> "NDArray[np.uint8]":
+        """Map the whole file, read only."""
+        numpy = numpy_module()
+        try:
+            mapped = numpy.memmap(self._file, numpy.uint8, mode="r")
+        except ValueError:  # it is empty, or was cut since its size was read
+            raise Truncated(f"{self.path}: cut to {self.size} bytes while it was read") from None
+        if hasattr(mmap, "MADV_SEQUENTIAL"):
+            mapped.base.madvise(mmap.MADV_SEQUENTIAL)
+        array: NDArray[np.uint8] = numpy.asarray(mapped)
+        return array
+
+    def whole_batch(self, position: int, offset: int) -> Batch | None:
+        """Return the batch at a position if all of it was written."""
+        batch = self.batch_at(position, offset)
+        if batch is None or self.batch_at(batch.end, batch.last_offset + 1) is not None:
+            return batch
+        return batch if self.has_right_crc(batch) else None
+
+    def batch_at(self, position: int, offset: int) -> Batch | None:
+        """Return the batch at a position by its header, which must have at least an offset."""
+        return next(self.batches(position, offset, HEADER_SIZE), None)
+
+    def batches(
+        self, position: int, offset: int, window_size: int = _WINDOW_MIN
+    ) -> Iterator[Batch]:
+        """Step from header to header until what stands there cannot be the next batch."""
+        while position >= 0:
+            window = self.read(position, window_size)
+            start, size = position, self.size
+            for header in scan(window):
+                batch = Batch(self.base_offset, start + header.position, *header[1:])
+                if batch.base_offset < offset or batch.end > size:
+                    return
+                yield batch
+                position, offset = batch.end, batch.last_offset + 1
+            if position == start:
+                return
+            window_size = min(2 * window_size, _WINDOW_MAX)
+
+    def has_right_crc(self, batch: Batch) -> bool:
+        """Whether all of a batch is there and fits its CRC."""
+        data = self.read(batch.position, batch.size)
+        return len(data) == batch.size and crc_fits(data)
+
+
+def base_offset_of(name: str) -> int:
+    """Return the base offset that the name of a segment says; ValueError when it is none."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name}: a segment is named <20 digits>.log")
+    return int(match[1])
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file is a segment by its name."""
+    return _NAME.fullmatch(name) is not None

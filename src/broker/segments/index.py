@@ -1,0 +1,80 @@
+"""A segment's two index files as structured arrays.
+
+    .index      int32 relative offset of a batch's last record | int32 position of that batch
+    .timeindex  int64 largest timestamp so far, ms | int32 relative offset of the batch that has it
+
+Big-endian, ascending, sparse. A broker that maps them reserves them whole and cuts them when the
+segment is sealed, so they are read, not mapped: a page that goes away cannot end the reader.
+"""
+
+from bisect import bisect_left, bisect_right
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.model.errors import Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OFFSET_ENTRY: Final = (("relative_offset", ">i4"), ("position", ">i4"))
+TIME_ENTRY: Final = (("timestamp", ">i8"), ("relative_offset", ">i4"))
+
+_BATCH_SIZE_MIN: Final = 26  # an empty message of magic 0
+
+
+class Index:
+    """One index file, read when it is asked for and again when its size has changed."""
+
+    def __init__(self, path: Path, fields: tuple[tuple[str, str], ...]) -> None:
+        """Remember where the file is; `fields` are those of an entry."""
+        self._path = path
+        self._dtype = numpy_module().dtype(list(fields))
+        self._entries: NDArray[np.void] = numpy_module().empty(0, self._dtype)
+        self._size = 0
+
+    def entries(self, log_size: int) -> "NDArray[np.void]":
+        """Return the entries of a log of so many bytes, none when there never was a file.
+
+        Zeros at the end are what is reserved, and an entry that is cut short is none. Nothing else
+        is checked.
+        """
+        with suppress(FileNotFoundError):
+            size = self._path.stat().st_size
+            if size != self._size:
+                self._entries = self._read(log_size)
+                self._size = size
+        return self._entries
+
+    def _read(self, log_size: int) -> "NDArray[np.void]":
+        entry_size = self._dtype.itemsize
+        entries_max = log_size // _BATCH_SIZE_MIN  # there are no more batches than that
+        with self._path.open("rb") as file:
+            content = file.read(entries_max * entry_size)
+        used = len(content.rstrip(b"\0"))
+        count = min(-(-used // entry_size), len(content) // entry_size)
+        entries: NDArray[np.void] = numpy_module().frombuffer(content, self._dtype, count)
+        return entries
+
+
+def floor(keys: "NDArray[Any]", bound: int) -> int:
+    """Return the place of the last key that is not above a bound, or -1.
+
+    Like searchsorted, which would first copy all keys into the machine's byte order.
+    """
+    return bisect_right(keys, bound) - 1
+
+
+def below(keys: "NDArray[Any]", bound: int) -> int:
+    """Return the place of the last key that is below a bound, or -1."""
+    return bisect_left(keys, bound) - 1
+
+
+def numpy_module() -> Any:  # noqa: ANN401 - a module, typed where it is used
+    """Return numpy; Unsupported when it is not installed."""
+    try:
+        import numpy as np  # noqa: PLC0415 - a broker starts without it
+    except ImportError:
+        raise Unsupported("broker.segments needs the package numpy: pip install numpy") from None
+    return np
