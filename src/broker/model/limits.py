@@ -77,11 +77,12 @@ RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at 
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
-# Frames and blocks of one compressed input. An honest megabyte that was flushed after each record
-# of 100 bytes has 10,000 blocks; so many empty ones, 1 to 3 us each, end in 50 ms.
-# More of them only with the bytes for it: what is large and dense may have more blocks, too.
+# Blocks of one compressed input. An honest megabyte that was flushed after each record of 100 bytes
+# has 10,000; so many empty ones, 1 to 3 us each, end in 50 ms. More of them only with the bytes for
+# it: what is large and dense may have more blocks, too.
 COMPRESSED_PIECES_MIN = 16_384
 COMPRESSED_BYTES_PER_PIECE = 1 * KIB
+COMPRESSED_FRAME_PIECES = 16  # a frame or member takes as long as so many blocks
 # What a zstd frame may make its decoder keep of what went before, as far as the limit on the
 # content allows less: the 8 MiB that RFC 8878 asks every decoder to support.
 ZSTD_WINDOW_BYTES_MAX = 8 * MIB
@@ -158,7 +159,7 @@ def decompressed_bytes_max(message_bytes_max: int) -> int:
 
 
 def compressed_pieces_max(size: int) -> int:
-    """How many frames and blocks a compressed input of `size` bytes may have."""
+    """How many blocks a compressed input of `size` bytes may have."""
     return COMPRESSED_PIECES_MIN + size // COMPRESSED_BYTES_PER_PIECE
 
 
