@@ -4,7 +4,11 @@ from random import Random
 
 # Counts and lengths that break arithmetic, in the sizes and codings that the formats have.
 NUMBERS = [
-    *(value.to_bytes(size, "big") for size in (1, 2, 4, 8) for value in (0, 1, (1 << 8 * size) - 1)),
+    *(
+        value.to_bytes(size, "big")
+        for size in (1, 2, 4, 8)
+        for value in (0, 1, (1 << 8 * size) - 1)
+    ),
     *((1 << 8 * size - 1).to_bytes(size, "big") for size in (1, 2, 4, 8)),
     *(((1 << 8 * size - 1) - 1).to_bytes(size, "big") for size in (1, 2, 4, 8)),
     b"\xff\xff\xff\xff\x0f",
