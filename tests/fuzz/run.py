@@ -41,6 +41,9 @@ GRACE_SECONDS = 120
 STATUS = re.compile(r"^#\d+\t(\w+) .*?cov: (\d+)", re.MULTILINE)
 INPUTS = re.compile(r"^stat::number_of_executed_units: (\d+)", re.MULTILINE)
 MEMORY = re.compile(r"^stat::peak_rss_mb: +(\d+)", re.MULTILINE)
+STATUS_LINE = re.compile(r"^#\d+\t|^(INFO|stat::|WARNING: no interesting)")
+DEEP_FRAME = re.compile(r"^    #([2-9]\d|1[2-9]|\d{3}) ")
+LINES_MAX, LINE_SIZE_MAX = 400, 240
 LAST_INPUT = re.compile(r"^#(\d+)\t", re.MULTILINE)
 
 
@@ -207,13 +210,13 @@ def line(result: dict[str, Any]) -> str:
     return (
         f"{result['target']:24} {result['inputs']:>9,} inputs in {result['seconds']:.0f} s, "
         f"{taken:,} of {total:,} native edges, {result['edges']:,} with Python's, "
-        f"{result['new_edges']:,} of them new, {len(result['crashes'])} crashes"
+        f"{result['new_edges']:,} of these new, {len(result['crashes'])} crashes"
     )
 
 
 def complain(result: dict[str, Any], log: str) -> None:
     """Show what was said, and how to see it again."""
-    sys.stderr.write("\n".join(log.splitlines()[-120:]) + "\n")
+    sys.stderr.write(shortened(log))
     for path in result["crashes"]:
         content = (ROOT / path).read_bytes()
         again = shlex.join(["--target", result["target"], "--replay", path])
@@ -223,11 +226,17 @@ def complain(result: dict[str, Any], log: str) -> None:
             print(f"keep it in {place}:\n{content.hex()}", file=sys.stderr)
 
 
+def shortened(log: str) -> str:
+    """Return what libFuzzer said without what went well, and of stacks the top."""
+    lines = [text[:LINE_SIZE_MAX] for text in log.splitlines() if not STATUS_LINE.match(text)]
+    return "".join(f"{text}\n" for text in lines[-LINES_MAX:] if not DEEP_FRAME.match(text))
+
+
 def replay(target: str, options: argparse.Namespace) -> int:
     """Try some inputs and show all that is said about them."""
     files = [str(path) for path in options.replay]
     status, log = child(target, options.build, *files, *limits(), seconds_max=60)
-    sys.stderr.write(log)
+    sys.stderr.write(shortened(log))
     return status
 
 

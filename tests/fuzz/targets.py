@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz import batch_targets, compression_targets, message_targets
+from tests.fuzz import batch_targets, compression_targets, message_targets, segment_targets
 
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "batch": batch_targets.batch,
@@ -27,6 +27,10 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "request": message_targets.request,
     "response": message_targets.response,
     "record": message_targets.record,
+    "frame": message_targets.frame,
+    "coordinator_record": message_targets.coordinator_record,
+    "consumer_protocol": message_targets.consumer_protocol,
+    "segment": segment_targets.segment,
 }
 
 if __name__ == "__main__":

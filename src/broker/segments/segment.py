@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 8 << 20  # what a chunk costs by itself is then a few percent of its decoding
 
-NO_BOUND: Final = 1 << 63  # above every offset and every position
+NO_BOUND: Final = 1 << 64  # above every offset, whatever a header says, and every position
 
 
 class Chunk(NamedTuple):
@@ -268,7 +268,9 @@ class Segment:
         )
         for candidate in (place, place - 1):  # the last one may only begin there
             batch = self._indexed(entries, candidate)
-            if batch is not None and first.position < batch.position and batch.end <= stop:
+            if batch is None or batch.position <= first.position or batch.end > stop:
+                continue
+            if batch.base_offset > first.last_offset:  # else the headers between will tell
                 return batch
         return first
 

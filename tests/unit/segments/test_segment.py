@@ -344,6 +344,26 @@ def test_bytes_that_are_no_batch_are_no_end_when_batches_follow(file: Path) -> N
         assert caught.value.position == 5 * len(BATCH)
 
 
+def test_an_index_does_not_lead_over_a_batch_whose_offsets_are_above_those_that_follow(
+    file: Path,
+) -> None:
+    overwrite(file, 0, (1 << 40).to_bytes(8, "big"))
+
+    with Segment(file) as segment, pytest.raises(Corrupt, match="a batch of offset"):
+        list(segment.chunks(1 << 20))
+
+
+def test_the_largest_offset_that_a_header_can_say_is_below_no_bound(file: Path) -> None:
+    drop_indexes(file)
+    overwrite(file, 0, ((1 << 63) - 5).to_bytes(8, "big"))
+
+    with Segment(file) as segment:
+        [chunk] = segment.chunks(1 << 20)
+
+        assert chunk.base_offset == (1 << 63) - 5
+        assert chunk.data.size == len(BATCH)
+
+
 def test_an_index_that_came_to_know_of_batches_since_is_no_sign_of_damage(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
