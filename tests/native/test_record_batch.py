@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.records.record_batch import build, header, iterate, validate
+from broker._native.records.record_batch import header, iterate, validate
 from broker.model.errors import CodecError
+from tests.batches import batch_of
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
 
@@ -49,41 +50,7 @@ def encode(parts: Iterable[Record]) -> bytes:
 BATCH = SOUND.encode(encode(RECORDS))
 
 
-# ---- build and iterate ------------------------------------------------------------------------
-
-
-@given(st.lists(records, min_size=1, max_size=5), INT64, INT64, INT16, INT32)
-@settings(max_examples=100, deadline=None)
-def test_what_is_built_is_what_the_oracle_builds(
-    given_records: list[tuple[bytes | None, bytes | None, oracle.Headers]],
-    timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-) -> None:
-    batch = build(
-        given_records,
-        timestamp,
-        base_offset=5,
-        leader_epoch=2,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
-
-    parts = [Record(0, place, *record) for place, record in enumerate(given_records)]
-    expected = Header(
-        base_offset=5,
-        leader_epoch=2,
-        last_offset_delta=len(parts) - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(parts),
-    )
-    assert batch == expected.encode(encode(parts))
+# ---- iterate ----------------------------------------------------------------------------------
 
 
 @given(st.lists(st.lists(records, min_size=1, max_size=4), max_size=3))
@@ -92,7 +59,7 @@ def test_iterating_returns_every_record_of_every_batch(
     batches: list[list[tuple[bytes | None, bytes | None, oracle.Headers]]],
 ) -> None:
     data = b"".join(
-        build(each, TIMESTAMP + place, base_offset=100 * place)
+        batch_of(each, TIMESTAMP + place, base_offset=100 * place)
         for place, each in enumerate(batches)
     )
 
@@ -128,24 +95,15 @@ def test_with_log_append_time_every_record_has_the_largest_time() -> None:
 
 
 def test_a_compressed_batch_is_handed_to_the_decompressor() -> None:
-    plain: list[tuple[bytes, bytes, oracle.Headers]] = [(b"key", b"value" * 100, [])]
-    batch = build(plain, TIMESTAMP, codec=3, compress=lambda data: data[::-1])
+    batch = replace(SOUND, attributes=3).encode(encode(RECORDS)[::-1])
 
     def decompress(codec: int, payload: bytes) -> bytes:
         assert codec == 3
         return payload[::-1]
 
-    assert list(iterate(batch, decompress)) == [(0, TIMESTAMP, *plain[0])]
+    assert list(iterate(batch, decompress)) == list(iterate(BATCH))
     with pytest.raises(CodecError, match="decompressor"):
         list(iterate(batch))
-
-
-def test_the_flags_of_a_marker_are_set() -> None:
-    assert header(build(RECORDS_OF_A_MARKER, 0, is_control=True))["attributes"] == 0x20
-    assert header(build(RECORDS_OF_A_MARKER, 0, is_transactional=True))["attributes"] == 0x10
-
-
-RECORDS_OF_A_MARKER: list[tuple[bytes, bytes, oracle.Headers]] = [(b"\0\0\0\1", b"\0\0", [])]
 
 
 # ---- the header -------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ varint key length (-1 null) | key | varint value length | value | varint header 
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
+from broker._native.kernel.big_endian cimport store_uint32, store_uint64
 from broker._native.kernel.crc32c cimport crc32c_extend
 from broker._native.kernel.cursor cimport (
     READ_DONE,
@@ -177,59 +177,6 @@ cdef int read_header(bytes data, Py_ssize_t position, BatchInfo* info) except -1
         raise Corrupt(f"batch: expected a whole batch at byte {position}, found "
                       f"{batch_status_text(status)}")
     return 0
-
-
-cdef bytes varint(int64_t value):
-    cdef uint8_t encoded[10]
-    cdef int size = 0
-    cdef unsigned long long folded = (<unsigned long long>value << 1) ^ <unsigned long long>(
-        value >> 63)
-    while folded >= 0x80:
-        encoded[size] = <uint8_t>(folded | 0x80)
-        folded >>= 7
-        size += 1
-    encoded[size] = <uint8_t>folded
-    return PyBytes_FromStringAndSize(<char*>encoded, size + 1)
-
-
-cdef bytes nullable(value):
-    return varint(-1) if value is None else varint(len(value)) + value
-
-
-def build(records, int64_t timestamp, *, int64_t base_offset=0, int32_t leader_epoch=0,
-          bint is_control=False, bint is_transactional=False, int64_t producer_id=-1,
-          int16_t producer_epoch=-1, int32_t base_sequence=-1, int16_t codec=0, compress=None):
-    """Return one batch of (key, value, headers) records that share one timestamp (ms).
-
-    `compress` is applied to the records as a whole and `codec` names it (0 none ... 4 zstd).
-    """
-    cdef uint8_t* head
-    encoded = []
-    for delta, (key, value, headers) in enumerate(records):
-        body = b"".join((
-            b"\x00\x00", varint(delta), nullable(key), nullable(value), varint(len(headers)),
-            *(varint(len(name)) + name + nullable(content) for name, content in headers)))
-        encoded.append(varint(len(body)) + body)
-    payload = b"".join(encoded)
-    if compress is not None:
-        payload = bytes(compress(payload))
-    batch = bytes(BATCH_HEADER_SIZE) + payload
-    head = <uint8_t*>PyBytes_AS_STRING(batch)  # ours alone until it is returned
-    store_uint64(head, base_offset)
-    store_uint32(head + 8, len(batch) - BATCH_LENGTH_END)
-    store_uint32(head + 12, leader_epoch)
-    head[16] = 2
-    store_uint16(head + 21, codec | (ATTRIBUTE_CONTROL if is_control else 0) | (
-        ATTRIBUTE_TRANSACTIONAL if is_transactional else 0))
-    store_uint32(head + 23, len(encoded) - 1)
-    store_uint64(head + 27, timestamp)
-    store_uint64(head + 35, timestamp)
-    store_uint64(head + 43, producer_id)
-    store_uint16(head + 51, producer_epoch)
-    store_uint32(head + 53, base_sequence)
-    store_uint32(head + 57, len(encoded))
-    store_uint32(head + 17, crc32c_extend(0, head + BATCH_CRC_START, len(batch) - BATCH_CRC_START))
-    return batch
 
 
 def iterate(bytes data, decompress=None):

@@ -1,12 +1,14 @@
 """Kafka's bytes to values and back, without a broker.
 
 Records in batches or message sets: decode_columns, records, scan_headers, validate, audit.
+Records to batches: encode.
 Errors: CodecError, whose kinds are Truncated, Corrupt, Unsupported and LimitExceeded.
 """
 
 from broker._native.records.batch_scan import Audit
 from broker._native.records.record_view import Record
 from broker.codec.columns import Columns, decode_columns, records, validate
+from broker.codec.encoding import encode
 from broker.codec.headers import BatchHeader, BatchHeaders, audit, scan_headers
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 
@@ -23,6 +25,7 @@ __all__ = [
     "Unsupported",
     "audit",
     "decode_columns",
+    "encode",
     "records",
     "scan_headers",
     "validate",

@@ -13,12 +13,13 @@ from broker._native.log.turn import Turn
 from broker._native.records import record_batch
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
+from tests.batches import batch_of
 from tests.fakes import NOW_MS, World, only
 
 
 def records(count: int = 1, **more: Any) -> bytes:
     each: list[Any] = [(None, b"value", [])] * count
-    return record_batch.build(each, NOW_MS, **more)
+    return batch_of(each, NOW_MS, **more)
 
 
 class NativeWorld(World):

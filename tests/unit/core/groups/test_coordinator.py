@@ -25,6 +25,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
+from tests.batches import batch_of
 from tests.memory_log import MemoryLog
 
 
@@ -258,7 +259,7 @@ def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.commit(5)
-    world.log.append_internal(record_batch.build([(b"\x00\x01cut", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
     world.coordinator = world.start()
 
     answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
@@ -364,7 +365,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
 def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World) -> None:
     world.commit(5)
     world.log.append_internal(
-        record_batch.build(
+        batch_of(
             [(b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())],
             0,
             is_control=True,
@@ -373,7 +374,7 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World
             producer_epoch=0,
         )
     )
-    world.log.append_internal(record_batch.build([(b"\x00\x03\x00\x01g", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x00\x03\x00\x01g", b"", ())], 0))
     world.coordinator = world.start()
 
     assert world.committed() == 5
