@@ -48,6 +48,7 @@ from broker.codec.coordinator_records import (
     encode_coordinator_record,
     encode_subscription,
 )
+from broker.codec.encoding import encode
 from broker.codec.errors import ERRORS, KafkaError, error_named, error_of
 from broker.codec.headers import BatchHeader, BatchHeaders, audit, scan_headers
 from broker.codec.messages import (
@@ -103,6 +104,7 @@ __all__ = [
     "decode_transaction_record",
     "decompress",
     "decompress_into",
+    "encode",
     "encode_assignment",
     "encode_coordinator_record",
     "encode_request",
