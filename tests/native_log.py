@@ -10,6 +10,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker._native.records.record_batch import build, header
+from broker.codec.compression import decompress_into
 
 TOPIC_ID = b"topic id of 16 b"
 WAIT_MS = 30_000  # how long a test waits for what must come
@@ -24,6 +25,7 @@ class Logs:
         self.path = path
         self.commit = CommitThread(1) if commit is None else commit
         self.turn = Turn(self.commit)
+        self.turn.unfold = decompress_into
         self.turn.now_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:

@@ -59,9 +59,13 @@ cdef str batch_status_text(BatchStatus status):
 
 
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
-    """Read the header of the batch at the cursor and step over the whole batch."""
-    cdef const uint8_t* head
+    """Read the header of the batch at the cursor and step over the whole batch.
+
+    When the batch is cut short, `info` has the header if all of that is there, else a size of 0.
+    """
+    cdef const uint8_t* head = cursor.next
     cdef int32_t length
+    info.size = 0
     if cursor.left == 0:
         return BATCH_EMPTY
     if cursor.left < BATCH_HEADER_SIZE:
@@ -70,9 +74,6 @@ cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
     if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
         return BATCH_LENGTH
     info.size = <size_t>length + BATCH_LENGTH_END
-    head = cursor_take(cursor, info.size)
-    if head == NULL:
-        return BATCH_TRUNCATED
     info.base_offset = load_int64(head)
     info.leader_epoch = load_int32(head + 12)
     info.magic = <int8_t>head[16]
@@ -85,6 +86,8 @@ cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:
     info.producer_epoch = load_int16(head + 51)
     info.base_sequence = load_int32(head + 53)
     info.record_count = load_int32(head + 57)
+    if cursor_take(cursor, info.size) == NULL:
+        return BATCH_TRUNCATED
     return BATCH_OK if info.magic == 2 else BATCH_MAGIC
 
 

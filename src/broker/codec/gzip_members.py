@@ -12,14 +12,13 @@ from functools import cache
 from types import ModuleType
 
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
-from broker.model.limits import COMPRESSED_PIECES_MIN
+from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
 
 _WINDOW = 31  # zlib's word for: the largest window, in a gzip wrapper
 _ISAL_LEVELS = {-1: 2, 1: 1, 2: 2}
 # What follows a member is fed in steps that begin with so much: every end of a member makes the
 # library copy the rest of the step, which must not add up to the square of the input.
 _STEP_MIN = 4_096
-_MEMBERS_MAX = COMPRESSED_PIECES_MIN // 16  # each costs the 10 us that set up a library's object
 
 
 def compress(data: memoryview, level: int) -> bytes:
@@ -45,10 +44,11 @@ def decompress(data: memoryview, size_max: int) -> bytes:
     if position == len(data):
         return content
     members = [content]
+    members_max = compressed_pieces_max(len(data)) // COMPRESSED_FRAME_PIECES
     left = size_max - len(content)
     while position < len(data):
-        if len(members) == _MEMBERS_MAX:
-            raise LimitExceeded(f"gzip: more than {_MEMBERS_MAX} members", position)
+        if len(members) == members_max:
+            raise LimitExceeded(f"gzip: more than {members_max} members", position)
         content, position = _member(library, data, position, _STEP_MIN, left)
         left -= len(content)
         members.append(content)

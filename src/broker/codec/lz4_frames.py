@@ -26,7 +26,7 @@ from typing import NamedTuple
 from broker.codec.libraries import missing, verdict
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
-from broker.model.limits import compressed_pieces_max
+from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
 
 _MAGIC = 0x184D2204
 _MAGIC_SKIPPED, _MAGIC_SKIPPED_MASK = 0x184D2A50, 0xFFFFFFF0
@@ -44,6 +44,7 @@ _BLOCK_MAX_RESERVED = 0x8F
 _BLOCK_MAX_CODE_MIN = 4
 
 _STORED = 1 << 31
+_END = bytes(4)
 _CHECKSUM_SIZE = 4
 # A byte makes a match 255 bytes longer, and no sequence does better.
 _EXPANSION_MAX = 255
@@ -83,25 +84,17 @@ def compress(data: memoryview, level: int, *, broken: bool) -> bytes:
 
 
 def _compress_fast(data: memoryview, header: bytes) -> bytes:
-    fold = _library().compress_block_into
-    starts = range(0, len(data), _WRITTEN_BLOCK)
-    room = len(data) + len(data) // _EXPANSION_MAX + len(starts) * (_SIZE.size + 16)
-    position = len(header)
-    folded = bytearray(position + room + _SIZE.size)
-    folded[:position] = header
-    with memoryview(folded) as output:
-        for start in starts:
-            block = data[start : start + _WRITTEN_BLOCK]
-            place = output[position + _SIZE.size : position + _SIZE.size + 2 * _WRITTEN_BLOCK]
-            head = size = fold(block, place, store_size=False)
-            if size >= len(block):
-                size = len(block)
-                place[:size] = block
-                head = size | _STORED
-            _SIZE.pack_into(folded, position, head)
-            position += _SIZE.size + size
-        _SIZE.pack_into(folded, position, 0)
-        return bytes(output[: position + _SIZE.size])
+    fold = _library().compress_block
+    parts: list[bytes | memoryview] = [header]
+    for start in range(0, len(data), _WRITTEN_BLOCK):
+        content = data[start : start + _WRITTEN_BLOCK]
+        block = fold(content, store_size=False)
+        if len(block) < len(content):
+            parts += (_SIZE.pack(len(block)), block)
+        else:
+            parts += (_SIZE.pack(len(content) | _STORED), content)
+    parts.append(_END)
+    return b"".join(parts)
 
 
 def _compress_densely(data: memoryview, header: bytes, level: int) -> bytes:
@@ -114,7 +107,7 @@ def _compress_densely(data: memoryview, header: bytes, level: int) -> bytes:
     for position in frame.blocks:
         size = _SIZE.unpack_from(folded, position)[0] & ~_STORED
         parts.append(folded[position : position + _SIZE.size + size])
-    parts.append(bytes(_SIZE.size))
+    parts.append(_END)
     return b"".join(parts)
 
 
@@ -179,7 +172,7 @@ def _frames(data: memoryview) -> list[_Frame]:
         if len(data) - position < _HEADER_SIZE_MIN:
             raise Truncated("lz4: a frame header that is cut short", position)
         magic, flags, block_max_code = _START.unpack_from(data, position)
-        pieces_left -= 1
+        pieces_left -= COMPRESSED_FRAME_PIECES
         if pieces_left < 0:
             raise _too_many(position)
         if magic == _MAGIC:

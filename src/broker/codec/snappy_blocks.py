@@ -28,19 +28,12 @@ _EXPANSION_MAX = 22
 
 def compress(data: memoryview) -> bytes:
     """Return a xerial stream, as Java's clients write it."""
-    library = _library()
-    blocks = range(0, len(data), _BLOCK_CONTENT)
-    block_max: int = library.compress_raw_max_len(data[:_BLOCK_CONTENT])
-    folded = bytearray(len(_HEADER) + len(blocks) * (_SIZE.size + block_max))
-    position = len(_HEADER)
-    folded[:position] = _HEADER
-    with memoryview(folded) as output:
-        for start in blocks:
-            place = output[position + _SIZE.size :]
-            size = library.compress_raw_into(data[start : start + _BLOCK_CONTENT], place)
-            _SIZE.pack_into(folded, position, size)
-            position += _SIZE.size + size
-        return bytes(output[:position])
+    fold = _library().compress_raw
+    parts = [_HEADER]
+    for start in range(0, len(data), _BLOCK_CONTENT):
+        block = fold(data[start : start + _BLOCK_CONTENT])
+        parts += (_SIZE.pack(len(block)), block)
+    return b"".join(parts)
 
 
 def decompress(data: memoryview, size_max: int) -> bytes:

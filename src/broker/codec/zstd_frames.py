@@ -28,7 +28,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.codec.libraries import missing, verdict
 from broker.model.compressions import ZSTD
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
-from broker.model.limits import ZSTD_WINDOW_BYTES_MAX, compressed_pieces_max
+from broker.model.limits import (
+    COMPRESSED_FRAME_PIECES,
+    ZSTD_WINDOW_BYTES_MAX,
+    compressed_pieces_max,
+)
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
@@ -190,7 +194,7 @@ def _outline(data: memoryview) -> _Outline:
     blocks_left = compressed_pieces_max(len(data))
     while position < len(data) or not frame_count:
         frame_count += 1
-        blocks_left -= 1
+        blocks_left -= COMPRESSED_FRAME_PIECES
         if blocks_left < 0:
             raise _too_many(position)
         if len(data) - position < _START.size:

@@ -83,11 +83,12 @@ DECOMPRESSED_BYTES_MIN = 16 * MIB
 CODEC_BYTES_MAX = 256 * MIB
 # Lazy records are decoded so many bytes at a time, or one batch: little enough for the cache.
 RECORDS_CHUNK_BYTES = 256 * KIB
-# Frames and blocks of one compressed input. An honest megabyte that was flushed after each record
-# of 100 bytes has 10,000 blocks; so many empty ones, 1 to 3 us each, end in 50 ms.
-# More of them only with the bytes for it: what is large and dense may have more blocks, too.
+# Blocks of one compressed input. An honest megabyte that was flushed after each record of 100 bytes
+# has 10,000; so many empty ones, 1 to 3 us each, end in 50 ms. More of them only with the bytes for
+# it: what is large and dense may have more blocks, too.
 COMPRESSED_PIECES_MIN = 16_384
 COMPRESSED_BYTES_PER_PIECE = 1 * KIB
+COMPRESSED_FRAME_PIECES = 16  # a frame or member takes as long as so many blocks
 # What a zstd frame may make its decoder keep of what went before, as far as the limit on the
 # content allows less: the 8 MiB that RFC 8878 asks every decoder to support.
 ZSTD_WINDOW_BYTES_MAX = 8 * MIB
@@ -172,7 +173,7 @@ def decompressed_bytes_max(message_bytes_max: int) -> int:
 
 
 def compressed_pieces_max(size: int) -> int:
-    """How many frames and blocks a compressed input of `size` bytes may have."""
+    """How many blocks a compressed input of `size` bytes may have."""
     return COMPRESSED_PIECES_MIN + size // COMPRESSED_BYTES_PER_PIECE
 
 

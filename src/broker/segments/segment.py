@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from broker.model.errors import Corrupt, Truncated
 from broker.segments.file import Batch, SegmentFile
-from broker.segments.headers import HEADER_SIZE, scan
 from broker.segments.index import OFFSET_ENTRY, TIME_ENTRY, Index, below, floor
 
 if TYPE_CHECKING:
@@ -285,19 +284,7 @@ class Segment:
         size = self.size
         if size < position:
             raise Truncated(f"{self.path}: cut to {size} bytes while it was read", position)
-        head = self._file.read(position, HEADER_SIZE)
-        header = next(scan(head), None)
-        if not any(head):
-            reason = ""
-        elif header is None:
-            reason = "bytes that are no batch"
-        elif header.base_offset < offset:
-            reason = f"a batch of offset {header.base_offset}, expected {offset} or more"
-        elif position + header.size > size:
-            reason = "a batch cut short"
-        else:
-            reason = "a batch whose CRC does not fit"
-        return End(self.base_offset, position, offset, reason)
+        return End(self.base_offset, position, offset, self._file.fault(position, offset))
 
     # ---- where to begin ----------------------------------------------------------------------
 
