@@ -2,9 +2,8 @@
 
 import struct
 import zlib
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker import codec
 from broker._native.kernel.crc32c import crc32c
@@ -12,6 +11,9 @@ from broker._native.records.binary_column import gather, microseconds
 from broker.codec.compression import compress
 from broker.model.errors import CodecError
 from tests.fuzz.inputs import Options, exact, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ALL = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 SPANS = {"key", "value"}
@@ -221,7 +223,7 @@ def compare_selected(
         and (prefix is None or (row[3] is not None and row[3].startswith(prefix)))
         and (keys is None or row[3] in keys)
     ]
-    # A batch that says wrong things of itself may be passed over by what it says: then there is less.
+    # A batch that says wrong things of itself may be passed over by what it says: then fewer come.
     if is_valid and not by_time and not options.flag(0, 6):
         assert len(result) == len(kept)
     found = parts_of(result, names)

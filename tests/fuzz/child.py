@@ -2,8 +2,8 @@
 
     python -m tests.fuzz.child TARGET [libFuzzer's arguments]
 
-libFuzzer comes with atheris, which counts what Python code does; what native code does is counted by
-native/edges.c. libFuzzer must be loaded before the modules that count.
+libFuzzer comes with atheris, which counts what Python code does; what native code does is counted
+by native/edges.c. libFuzzer must be loaded before the modules that count.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What every target needs: options from the head of an input, exact buffers, and errors as values."""
+"""What every target needs: options from an input's head, exact buffers, and errors as values."""
 
 from array import array
 from collections.abc import Callable
@@ -49,7 +49,8 @@ def outcome(size: int, call: Callable[[], T]) -> T | CodecError:
     try:
         return call()
     except CodecError as error:
-        assert type(error) is not CodecError, "an error of no kind"
-        assert error.reason
-        assert error.position is None or 0 <= error.position <= size, error
-        return error
+        refusal = error
+    assert type(refusal) is not CodecError, "an error of no kind"
+    assert refusal.reason
+    assert refusal.position is None or 0 <= refusal.position <= size, refusal
+    return refusal

@@ -2,11 +2,11 @@
 
     make fuzz FUZZ="--seconds 60 --target batch -o fuzz.json"
     make fuzz FUZZ="--target batch --replay build/fuzz/crashes/batch/crash-..."
-    make fuzz FUZZ=--keep      # what was found goes to tests/fuzz/corpus, as little as takes all edges
+    make fuzz FUZZ=--keep    # as much of what was found as takes all edges: to tests/fuzz/corpus
 
 Progress is on stderr, one line per target: inputs tried, edges taken (those of native code of all
-there are in the loaded modules, and those of libFuzzer, which sees Python too), how many of them
-were not taken by what the corpus had before, and crashes. What was found stays in build/fuzz/corpus,
+in the loaded modules, and those of libFuzzer, which sees Python too), how many of these were not
+taken by what the corpus had before, and crashes. What was found stays in build/fuzz/corpus,
 and the next run begins with it. Exit status 1: a target crashed, ran too long or took too much
 memory; the input is kept, and how to try it again is said.
 """

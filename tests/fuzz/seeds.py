@@ -15,7 +15,7 @@ from broker.codec import messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import BY_NAME, GZIP, LZ4, SNAPPY, ZSTD
-from tests.fuzz import compression_targets
+from tests.fuzz import compression_targets, connection_target
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
 from tests.vectors import vector_files
@@ -23,6 +23,7 @@ from tests.vectors import vector_files
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
 WIDE = bytes.fromhex("013f000000000000")  # right CRCs, every column, no filter
+HELD = bytes.fromhex("313f0000aa000000")  # into used memory, of which every second array is held
 INT16 = struct.Struct(">h")
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
@@ -54,6 +55,8 @@ def seeds(target: str) -> list[bytes]:
             found = list(_coordinator_records())
         case "consumer_protocol":
             found = list(_consumer_protocol())
+        case "connection":
+            found = list(connection_target.seeds())
         case "segment":
             found = list(_segments())
         case "batch" | "message_set" | "compressed_batch" | "compressed_message_set":
@@ -144,6 +147,7 @@ def _batches(target: str) -> Iterator[bytes]:
         is_batch = all(batch["magic"] > 1 for batch in line["batches"])
         if len(content) <= SEED_SIZE_MAX and is_batch == wants_batches:
             yield WIDE + content
+            yield HELD + content
 
 
 def _folded(target: str) -> Iterator[bytes]:

@@ -12,14 +12,19 @@ from tests.fuzz.inputs import Options, exact, outcome
 BASE_OFFSET = 0
 ENTRY_SIZES = (8, 12)  # of the offset index, of the time index
 
-# In memory where there is such a place; one folder for all inputs.
-_place = Path("/dev/shm")  # noqa: S108 - a folder of its own in it
-_folder = tempfile.TemporaryDirectory(dir=_place if _place.is_dir() else None)
+
+def memory_folder() -> Path | None:
+    """Return where files are in memory; None when there is no such place."""
+    found = Path("/dev/shm")  # noqa: S108 - for folders of our own in it
+    return found if found.is_dir() else None
+
+
+_folder = tempfile.TemporaryDirectory(dir=memory_folder())  # one for all inputs
 _log = Path(_folder.name) / f"{BASE_OFFSET:020}.log"
 
 
 def segment(data: bytes) -> None:
-    """A segment file, and indexes which lie: only searching may take longer, never say otherwise."""
+    """A segment file, and indexes that lie: a search may take longer then, not say otherwise."""
     options = Options(data)
     sizes = [options.byte(place) % 8 * size for place, size in enumerate(ENTRY_SIZES)]
     offsets, times, log = cut(options.content, sizes)
@@ -63,11 +68,11 @@ def compare(found: Segment, log: bytes, options: Options) -> None:
         # The end is looked for behind the last indexed batch, whatever stands before that.
         assert isinstance(end, CodecError) or end.position >= position
     for place in (3, 4):
-        batch = outcome(len(log), lambda at=place: found.locate(options.number(at)))
+        batch = outcome(len(log), partial(found.locate, options.number(place)))
         if batch is not None and not isinstance(batch, CodecError):
             assert batch.last_offset >= options.number(place)
             assert 0 <= batch.position < batch.position + batch.size <= len(log)
-        newest = outcome(len(log), lambda at=place: found.locate_time(options.number(at)))
+        newest = outcome(len(log), partial(found.locate_time, options.number(place)))
         if newest is not None and not isinstance(newest, CodecError):
             assert newest.max_timestamp >= options.number(place)
     with segments.open(_log) as log_of_one:

@@ -12,7 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz import batch_targets, compression_targets, message_targets, segment_targets
+from tests.fuzz import (
+    batch_targets,
+    compression_targets,
+    connection_target,
+    message_targets,
+    segment_targets,
+)
 
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "batch": batch_targets.batch,
@@ -30,6 +36,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "frame": message_targets.frame,
     "coordinator_record": message_targets.coordinator_record,
     "consumer_protocol": message_targets.consumer_protocol,
+    "connection": connection_target.connection,
     "segment": segment_targets.segment,
 }
 

@@ -1,12 +1,12 @@
 """No input gets anything out of the codec but values and CodecError, soon and in little memory.
 
-A bounded run on the ordinary build: Kafka's own bytes, what once broke something, and as many changes
-of them as `--fuzz-inputs` says. `make fuzz` goes on from here, with sanitizers and coverage.
+A bounded run on the ordinary build: Kafka's own bytes, what once broke something, and as many
+changes of them as `--fuzz-inputs` says. `make fuzz` goes on from here, with sanitizers.
 """
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -36,7 +36,7 @@ def feed(target: str, data: bytes) -> None:
 
 
 @pytest.fixture(autouse=True)
-def little_memory() -> Callable[[], None]:
+def little_memory() -> Iterator[None]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10

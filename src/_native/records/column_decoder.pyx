@@ -249,7 +249,10 @@ cdef class _Decoder:
         rows.header_value_start = <int32_t*>self.memory(HEADER_VALUE_START)
         rows.header_value_length = <int32_t*>self.memory(HEADER_VALUE_LENGTH)
         if rows.header_end != NULL:
-            rows.header_capacity = (<Column>self.columns[HEADER_KEY_START]).capacity
+            # Memory that was taken over may be larger in one column than in the next.
+            rows.header_capacity = min([
+                (<Column>self.columns[i]).capacity
+                for i in range(HEADER_KEY_START, HEADER_VALUE_LENGTH + 1)])
         return 0
 
     cdef int have_room(self, Py_ssize_t more) except -1:
