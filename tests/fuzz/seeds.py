@@ -15,14 +15,14 @@ from broker.codec import messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import BY_NAME, GZIP, LZ4, SNAPPY, ZSTD
-from tests.fuzz import compression_targets, connection_target
+from tests.fuzz import compression_targets, connection_target, encode_targets
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
 from tests.vectors import vector_files
 
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
-WIDE = bytes.fromhex("013f000000000000")  # right CRCs, every column, no filter
+WIDE = bytes.fromhex("017f000000000000")  # right CRCs, every column, no filter, encoded again
 HELD = bytes.fromhex("313f0000aa000000")  # into used memory, of which every second array is held
 INT16 = struct.Struct(">h")
 OFFSET_ENTRY = struct.Struct(">ii")
@@ -55,6 +55,8 @@ def seeds(target: str) -> list[bytes]:
             found = list(_coordinator_records())
         case "consumer_protocol":
             found = list(_consumer_protocol())
+        case "encode_rows" | "encode_columns":
+            found = list(encode_targets.seeds())
         case "connection":
             found = list(connection_target.seeds())
         case "segment":
