@@ -41,7 +41,11 @@ GRACE_SECONDS = 120
 STATUS = re.compile(r"^#\d+\t(\w+) .*?cov: (\d+)", re.MULTILINE)
 INPUTS = re.compile(r"^stat::number_of_executed_units: (\d+)", re.MULTILINE)
 MEMORY = re.compile(r"^stat::peak_rss_mb: +(\d+)", re.MULTILINE)
-STATUS_LINE = re.compile(r"^#\d+\t|^(INFO|stat::|WARNING: no interesting)")
+# Neither what went well nor what a sanitizer says of its own memory.
+STATUS_LINE = re.compile(
+    r"^#\d+\t|^(INFO|stat::|WARNING: |You can likely|Shadow )"
+    r"|^(=>|  )0x|^  [A-Z][\w ]+: +[0-9a-f]{2}"
+)
 DEEP_FRAME = re.compile(r"^    #([2-9]\d|1[2-9]|\d{3}) ")
 LINES_MAX, LINE_SIZE_MAX = 400, 240
 LAST_INPUT = re.compile(r"^#(\d+)\t", re.MULTILINE)

@@ -16,6 +16,7 @@ from tests.fuzz import (
     batch_targets,
     compression_targets,
     connection_target,
+    encode_targets,
     message_targets,
     segment_targets,
 )
@@ -36,6 +37,8 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "frame": message_targets.frame,
     "coordinator_record": message_targets.coordinator_record,
     "consumer_protocol": message_targets.consumer_protocol,
+    "encode_rows": encode_targets.encode_rows,
+    "encode_columns": encode_targets.encode_columns,
     "connection": connection_target.connection,
     "segment": segment_targets.segment,
 }
