@@ -34,6 +34,7 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_LOG_APPEND_TIME,
     ATTRIBUTE_TRANSACTIONAL,
+    BATCH_COUNT,
     BATCH_EMPTY,
     BATCH_HEADER_SIZE,
     BATCH_OK,
@@ -404,11 +405,13 @@ cdef class _Decoder:
         cdef Message message
         cdef Cursor cursor
         cdef RowBasis basis
+        cdef BatchStatus status
         cursor.next = entry
         cursor.left = size
-        self.must_fit(message_take(&cursor, &message), entry)
-        if self.check_crc:
+        status = message_take(&cursor, &message)
+        if self.check_crc and (status == BATCH_OK or status == BATCH_COUNT):
             self.must_fit(message_check_crc(&message), entry)
+        self.must_fit(status, entry)
         if message.attributes & ATTRIBUTE_CODEC:
             return self.read_wrapper(&message, entry)
         if self.folded:

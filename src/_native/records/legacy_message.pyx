@@ -99,7 +99,7 @@ cdef BatchStatus entry_take(Cursor* cursor, BatchInfo* info) noexcept nogil:
     if cursor.left >= MESSAGE_HEAD_SIZE and cursor.next[16] > 1 or cursor.left == 0:
         return batch_header(cursor, info)
     status = message_take(cursor, &message)
-    if status != BATCH_OK:
+    if status != BATCH_OK and status != BATCH_COUNT:    # then it is whole, whatever it holds
         return status
     info.base_offset = message.offset
     info.size = message.size

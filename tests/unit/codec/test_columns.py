@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
-from broker.codec import Columns, CodecError, Corrupt, Unsupported, decode_columns
+from broker.codec import CodecError, Columns, Corrupt, Unsupported, decode_columns
 from tests.oracles import message_set_oracle as message_set
 from tests.oracles import records_oracle
 from tests.oracles.message_set_oracle import Message
