@@ -1,4 +1,4 @@
-# make run | test | check | bench | build | sanitize: each makes what it needs first. Only
+# make run | test | check | bench | build | sanitize | fuzz: each makes what it needs first. Only
 # python3 >= 3.11, a C compiler and make must be there; cmake and ninja come as wheels.
 #
 # Everything is installed into .venv as a user would install it, never in place. A stamp in .venv
@@ -19,7 +19,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench sanitize clean
+.PHONY: run build test check bench sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -39,6 +39,10 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 
 $(VENV)/.test: $(VENV)/.tools
 	$(PIP) install $(call requirements,extra["codec"] + extra["test"])
+	touch $@
+
+$(VENV)/.fuzz: $(VENV)/.test
+	$(PIP) install $(call requirements,extra["fuzz"])
 	touch $@
 
 $(VENV)/.check: $(VENV)/.test
@@ -79,6 +83,13 @@ sanitize: $(VENV)/.test
 	PYTHONPATH=build/sanitized LD_PRELOAD=$$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 		$(BIN)/python -m pytest --capture=sys $(or $(TEST),tests/native)
+
+# The codec under libFuzzer and the sanitizers; it comes in a wheel, so the compiler may be gcc.
+# FUZZ='--help' says what it takes.
+fuzz: $(VENV)/.fuzz $(VENV)/.built
+	$(INSTALL) --upgrade --target build/fuzz/package --config-settings=build-dir=build/fuzz/objects \
+		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_FUZZ=ON .
+	$(BIN)/python -m tests.fuzz.run $(FUZZ)
 
 clean:
 	rm -rf build dist $(VENV)

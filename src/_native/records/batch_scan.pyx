@@ -88,9 +88,15 @@ cdef class _Scan:
             return False
         raise Corrupt(f"batch: {batch_status_text(status)}", self.position())
 
+    cdef bint has_cut(self) noexcept:
+        """Whether there is the head of an entry, but not the rest: `info` has it then."""
+        return self.cursor.left > 0 and self.info.size > 0 and 0 <= self.info.magic <= 2
 
-def scan_headers(data):
+
+def scan_headers(data, bint cut=False):
     """Return (rows, end): a BatchHeader for each batch or message, and where the last one ends.
+
+    With `cut` a last one that is cut short has a row too, if all of its head is there.
 
     Raises:
         Corrupt: bytes that begin neither a batch nor a message.
@@ -98,13 +104,17 @@ def scan_headers(data):
     cdef _Scan scan = _Scan(data)
     cdef Column rows = column_new(COLUMN_BYTE, 64 * sizeof(BatchHeader))
     while scan.advance():
-        rows.grow(rows.count + <Py_ssize_t>sizeof(BatchHeader))
-        put_header(<BatchHeader*>(<uint8_t*>rows.data + rows.count), &scan.info, scan.position())
-        rows.count += sizeof(BatchHeader)
+        put_header(rows, &scan.info, scan.position())
+    if cut and scan.has_cut():
+        put_header(rows, &scan.info, scan.position())
     return rows, scan.position()
 
 
-cdef void put_header(BatchHeader* row, BatchInfo* info, Py_ssize_t position) noexcept:
+cdef int put_header(Column rows, BatchInfo* info, Py_ssize_t position) except -1:
+    cdef BatchHeader* row
+    rows.grow(rows.count + <Py_ssize_t>sizeof(BatchHeader))
+    row = <BatchHeader*>(<uint8_t*>rows.data + rows.count)
+    rows.count += sizeof(BatchHeader)
     memset(row, 0, sizeof(BatchHeader))
     row.position = position
     row.base_offset = info.base_offset
@@ -120,6 +130,7 @@ cdef void put_header(BatchHeader* row, BatchInfo* info, Py_ssize_t position) noe
     row.attributes = info.attributes
     row.producer_epoch = info.producer_epoch
     row.magic = info.magic
+    return 0
 
 
 @final

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from broker.model.errors import Corrupt, Truncated
 from broker.segments.file import Batch, SegmentFile
-from broker.segments.headers import HEADER_SIZE, scan
 from broker.segments.index import OFFSET_ENTRY, TIME_ENTRY, Index, below, floor
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 8 << 20  # what a chunk costs by itself is then a few percent of its decoding
 
-NO_BOUND: Final = 1 << 63  # above every offset and every position
+NO_BOUND: Final = 1 << 64  # above every offset, whatever a header says, and every position
 
 
 class Chunk(NamedTuple):
@@ -269,7 +268,9 @@ class Segment:
         )
         for candidate in (place, place - 1):  # the last one may only begin there
             batch = self._indexed(entries, candidate)
-            if batch is not None and first.position < batch.position and batch.end <= stop:
+            if batch is None or batch.position <= first.position or batch.end > stop:
+                continue
+            if batch.base_offset > first.last_offset:  # else the headers between will tell
                 return batch
         return first
 
@@ -283,19 +284,7 @@ class Segment:
         size = self.size
         if size < position:
             raise Truncated(f"{self.path}: cut to {size} bytes while it was read", position)
-        head = self._file.read(position, HEADER_SIZE)
-        header = next(scan(head), None)
-        if not any(head):
-            reason = ""
-        elif header is None:
-            reason = "bytes that are no batch"
-        elif header.base_offset < offset:
-            reason = f"a batch of offset {header.base_offset}, expected {offset} or more"
-        elif position + header.size > size:
-            reason = "a batch cut short"
-        else:
-            reason = "a batch whose CRC does not fit"
-        return End(self.base_offset, position, offset, reason)
+        return End(self.base_offset, position, offset, self._file.fault(position, offset))
 
     # ---- where to begin ----------------------------------------------------------------------
 

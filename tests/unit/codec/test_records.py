@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from broker.codec import CodecError, Corrupt, LimitExceeded, Record, decode_columns, records
 from broker.model.limits import RECORDS_CHUNK_BYTES
 from tests.oracles.message_set_oracle import Message
+from tests.oracles.record_batch_oracle import Record as WireRecord
 from tests.oracles.records_oracle import Row
 from tests.record_bytes import (
     CODECS,
@@ -31,7 +32,6 @@ from tests.record_bytes import (
     some,
     wrapper,
 )
-from tests.record_bytes import Record as WireRecord
 
 LARGE = [record(i, b"key-%d" % i, b"v" * 100) for i in range(100)]
 DATA = (
@@ -200,11 +200,10 @@ def test_a_fault_is_told_with_its_position_in_all_of_the_input(before: int, faul
 
 def test_the_chunks_before_a_fault_are_read() -> None:
     data = b"".join(batch(LARGE, 100 * i) for i in range(100)) + some(1, crc=7)
-    found = []
+    found: list[int] = []
 
     with pytest.raises(Corrupt):
-        for each in records(data):
-            found.append(each.offset)
+        found.extend(each.offset for each in records(data))
 
     assert found == list(range(len(found)))
     assert len(found) > 5000

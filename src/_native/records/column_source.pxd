@@ -1,0 +1,204 @@
+"""What an encoder reads its records from: a Row at a time, out of columns of somebody else's.
+
+`row_read` is the only door. What it stores in a Row has been compared with the buffer that it
+points into, and read once: the owner may change a column meanwhile, that changes what is encoded
+and nothing else.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport realloc
+
+
+# Bytes that may be null: then the size is -1.
+cdef struct Content:
+    const uint8_t* data
+    int64_t size
+
+cdef struct Header:
+    Content key
+    Content value
+
+cdef struct Headers:
+    int64_t count
+    int64_t capacity
+    Header* items            # for free()
+
+# Small, and pointed to by nobody who is not inlined: a loop keeps it in registers.
+cdef struct Row:
+    Content key
+    Content value
+    int64_t offset
+    int64_t timestamp        # ms
+    bint has_timestamp
+    Headers* headers
+
+cdef enum ContentForm:
+    CONTENT_NULL = 0     # no such column: every row is null
+    CONTENT_SPANS        # a start and a length, -1 for null
+    CONTENT_ENDS_32      # Arrow's binary and string: row i is from ends[i] to ends[i + 1]
+    CONTENT_ENDS_64      # the same of large_binary and large_string
+
+cdef struct ContentColumn:
+    int form
+    const uint8_t* data
+    int64_t data_size
+    const int32_t* starts
+    const int32_t* lengths
+    const int32_t* ends_32
+    const int64_t* ends_64
+    const uint8_t* validity      # a bit per row, lowest first; NULL: no row is null
+    int64_t validity_first       # which of its bits is row 0
+
+cdef struct HeaderColumns:
+    int form                     # of the ends below, never spans
+    const int32_t* ends_32
+    const int64_t* ends_64
+    bint starts_at_zero          # row 0 is from 0 to ends[0], as in our own columns
+    const uint8_t* validity
+    int64_t validity_first
+    int64_t count                # headers that there are
+    ContentColumn keys
+    ContentColumn values
+
+cdef struct Columns:
+    int64_t count
+    ContentColumn keys
+    ContentColumn values
+    HeaderColumns headers
+    const int64_t* offsets       # NULL: there are none
+    const int64_t* timestamps
+    const uint8_t* timestamps_validity
+    int64_t timestamps_validity_first
+    int64_t timestamp_units      # of them make a millisecond
+
+cdef enum SourceStatus:
+    SOURCE_READ = 0
+    SOURCE_KEY_OUTSIDE       # of the buffer it points into
+    SOURCE_VALUE_OUTSIDE
+    SOURCE_HEADERS_OUTSIDE
+    SOURCE_HEADER_KEY_OUTSIDE
+    SOURCE_HEADER_KEY_NULL
+    SOURCE_HEADER_VALUE_OUTSIDE
+    SOURCE_NO_MEMORY
+
+
+cdef inline bint is_valid(const uint8_t* validity, int64_t place) noexcept nogil:
+    return validity == NULL or (validity[place >> 3] >> (place & 7)) & 1
+
+
+cdef inline bint content_read(
+        const ContentColumn* column, int64_t row, Content* content) noexcept nogil:
+    """Store the bytes of a row; False when they are not within the column's buffer."""
+    cdef int64_t start, end
+    content.data = NULL
+    content.size = -1
+    if column.form == CONTENT_NULL or not is_valid(column.validity, column.validity_first + row):
+        return True
+    if column.form == CONTENT_SPANS:
+        end = column.lengths[row]
+        if end == -1:
+            return True
+        start = column.starts[row]
+        if end < 0:
+            return False
+        end += start
+    elif column.form == CONTENT_ENDS_32:
+        start = column.ends_32[row]
+        end = column.ends_32[row + 1]
+    else:
+        start = column.ends_64[row]
+        end = column.ends_64[row + 1]
+    if start < 0 or end < start or end > column.data_size:
+        return False
+    content.data = column.data + start
+    content.size = end - start
+    return True
+
+
+cdef inline bint headers_reserve(Headers* headers, int64_t count) noexcept nogil:
+    """Have room for so many; False when there is no memory."""
+    cdef Header* more
+    if count <= headers.capacity:
+        return True
+    more = <Header*>realloc(headers.items, <size_t>count * sizeof(Header))
+    if more == NULL:
+        return False
+    headers.items = more
+    headers.capacity = count
+    return True
+
+
+cdef inline SourceStatus headers_read(
+        const HeaderColumns* columns, int64_t row, Headers* headers) noexcept nogil:
+    cdef int64_t place = row - 1 if columns.starts_at_zero else row
+    cdef int64_t start = 0, end, i
+    headers.count = 0
+    if not is_valid(columns.validity, columns.validity_first + row):
+        return SOURCE_READ
+    if columns.form == CONTENT_ENDS_32:
+        if place >= 0:
+            start = columns.ends_32[place]
+        end = columns.ends_32[place + 1]
+    else:
+        if place >= 0:
+            start = columns.ends_64[place]
+        end = columns.ends_64[place + 1]
+    if start < 0 or end < start or end > columns.count:
+        return SOURCE_HEADERS_OUTSIDE
+    if not headers_reserve(headers, end - start):
+        return SOURCE_NO_MEMORY
+    for i in range(start, end):
+        if not content_read(&columns.keys, i, &headers.items[i - start].key):
+            return SOURCE_HEADER_KEY_OUTSIDE
+        if headers.items[i - start].key.size < 0:
+            return SOURCE_HEADER_KEY_NULL
+        if not content_read(&columns.values, i, &headers.items[i - start].value):
+            return SOURCE_HEADER_VALUE_OUTSIDE
+    headers.count = end - start
+    return SOURCE_READ
+
+
+cdef inline SourceStatus row_read(const Columns* columns, int64_t number, Row* row) noexcept nogil:
+    """Read row `number`, which is below the count of the columns."""
+    if not content_read(&columns.keys, number, &row.key):
+        return SOURCE_KEY_OUTSIDE
+    if not content_read(&columns.values, number, &row.value):
+        return SOURCE_VALUE_OUTSIDE
+    if columns.offsets != NULL:
+        row.offset = columns.offsets[number]
+    row.has_timestamp = columns.timestamps != NULL and is_valid(
+        columns.timestamps_validity, columns.timestamps_validity_first + number)
+    if row.has_timestamp:
+        row.timestamp = floor_divide(columns.timestamps[number], columns.timestamp_units)
+    if columns.headers.form == CONTENT_NULL:
+        row.headers.count = 0
+        return SOURCE_READ
+    return headers_read(&columns.headers, number, row.headers)
+
+
+cdef inline int64_t floor_divide(int64_t value, int64_t by) noexcept nogil:
+    # A time before 1970 belongs to the millisecond that it is in, not to the one nearer to zero.
+    cdef int64_t quotient
+    if by == 1:
+        return value
+    quotient = value / by
+    return quotient - 1 if value < quotient * by else quotient
+
+
+cdef class ColumnSource:
+    cdef Columns columns
+    cdef readonly Py_ssize_t count
+    cdef list held               # views that keep the memory of the columns alive
+
+    cdef ContentColumn* new_column(self, str name) except NULL
+    cdef HeaderColumns* new_headers(self) except NULL
+    cdef int count_headers(self, Py_ssize_t count) except -1
+    cdef int set_data(self, ContentColumn* column, object data) except -1
+    cdef const uint8_t* hold_bits(
+        self, str name, object validity, Py_ssize_t first, Py_ssize_t count) except? NULL
+    cdef const Py_buffer* hold_numbers(
+        self, str name, object array, Py_ssize_t item_size, Py_ssize_t count) except NULL
+    cdef const Py_buffer* hold(self, object exporter) except NULL
+
+
+cdef object source_error(SourceStatus status, int64_t row)
