@@ -34,6 +34,7 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_LOG_APPEND_TIME,
     ATTRIBUTE_TRANSACTIONAL,
+    BATCH_COUNT,
     BATCH_EMPTY,
     BATCH_HEADER_SIZE,
     BATCH_OK,
@@ -109,8 +110,9 @@ def decode_columns(data, columns, unfold, *, bytes_max, bint check_crc=True,
     decoder.filter.max_offset = bound("max_offset", max_offset, INT64_MAX)
     decoder.filter.min_timestamp = bound("min_timestamp", min_timestamp, INT64_MIN)
     decoder.filter.max_timestamp = bound("max_timestamp", max_timestamp, INT64_MAX)
-    decoder.filter.is_set = any([
-        each is not None for each in (min_offset, max_offset, min_timestamp, max_timestamp)])
+    # Not as one chain of `is`: Cython 3.3 negates no more than the first link of it.
+    decoder.filter.is_set = (min_offset is not None or max_offset is not None
+                             or min_timestamp is not None or max_timestamp is not None)
     if key_filter is not None:
         decoder.keys = KeyFilter(key_filter)
         decoder.keys.apply(&decoder.filter)
@@ -404,11 +406,13 @@ cdef class _Decoder:
         cdef Message message
         cdef Cursor cursor
         cdef RowBasis basis
+        cdef BatchStatus status
         cursor.next = entry
         cursor.left = size
-        self.must_fit(message_take(&cursor, &message), entry)
-        if self.check_crc:
+        status = message_take(&cursor, &message)
+        if self.check_crc and (status == BATCH_OK or status == BATCH_COUNT):
             self.must_fit(message_check_crc(&message), entry)
+        self.must_fit(status, entry)
         if message.attributes & ATTRIBUTE_CODEC:
             return self.read_wrapper(&message, entry)
         if self.folded:
