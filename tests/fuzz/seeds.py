@@ -7,13 +7,12 @@ edges with least bytes.
 
 import struct
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from broker.codec import encode, messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
-from broker.model.compressions import BY_NAME, GZIP, LZ4, SNAPPY, ZSTD
+from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from tests.fuzz import compression_targets, connection_target, encode_targets
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
