@@ -19,7 +19,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench sanitize fuzz clean
+.PHONY: run build test check bench bench-codec bench-guard sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build

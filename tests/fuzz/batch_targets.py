@@ -9,7 +9,8 @@ from broker import codec
 from broker._native.kernel.crc32c import crc32c
 from broker._native.records.binary_column import gather, microseconds
 from broker.codec.compression import compress
-from broker.codec.encoding import COMPRESSIONS, encode
+from broker.codec.encoding import encode
+from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
 from tests.fuzz.inputs import Options, exact, outcome
 
@@ -141,7 +142,7 @@ def encode_again(whole: codec.Columns, rows: list[Row], options: Options) -> Non
         memoryview(whole.data).nbytes,
         lambda: encode(
             whole,
-            compression=COMPRESSIONS[options.byte(7) % len(COMPRESSIONS)],
+            compression=COMPRESSIONS[options.byte(7) % len(COMPRESSIONS)].name,
             base_offset=None if options.flag(1, 7) else 0,
         ),
     )

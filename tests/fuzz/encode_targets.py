@@ -4,7 +4,8 @@ from array import array
 from collections.abc import Iterator
 
 from broker.codec import decode_columns, encoding, hashes
-from broker.codec.encoding import COMPRESSIONS, Header
+from broker.codec.encoding import Header
+from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
 from tests.fuzz.batch_targets import ALL, rows_of
 from tests.fuzz.inputs import OPTIONS_SIZE, Options, exact, outcome
@@ -23,7 +24,7 @@ def encode_rows(data: bytes) -> None:
         lambda: encoding.encode(
             rows,
             batch_bytes_max=1 << (6 + options.byte(0) % 15),
-            compression=COMPRESSIONS[options.byte(1) % len(COMPRESSIONS)],
+            compression=COMPRESSIONS[options.byte(1) % len(COMPRESSIONS)].name,
             base_offset=max(0, options.number(2)),
             base_sequence=options.number(3) & 0x7FFFFFFF,
             producer_id=7,
@@ -87,7 +88,7 @@ def encode_columns(data: bytes) -> None:
                 columns,
                 batch_bytes_max=BATCH_BYTES_MAX,
                 base_offset=None if options.flag(2, 7) else 0,
-                compression=COMPRESSIONS[options.byte(3) % len(COMPRESSIONS)],
+                compression=COMPRESSIONS[options.byte(3) % len(COMPRESSIONS)].name,
             ),
         )
     except ValueError:

@@ -27,7 +27,7 @@ a `reason` and a `position`:
     >>> codec.validate(batch[:-1])
     Traceback (most recent call last):
     ...
-    broker.model.errors.Truncated: batch: 85 bytes are no whole batch at byte 0
+    broker.model.errors.Truncated: batch: 87 bytes are no whole batch at byte 0
 
 Importing this module imports neither numpy nor pyarrow nor any compression; the extra
 `polylog[codec]` has those.
