@@ -1,4 +1,4 @@
-# make run | test | check | bench | build | sanitize: each makes what it needs first. Only
+# make run | test | check | bench | build | sanitize | fuzz: each makes what it needs first. Only
 # python3 >= 3.11, a C compiler and make must be there; cmake and ninja come as wheels.
 #
 # Everything is installed into .venv as a user would install it, never in place. A stamp in .venv
@@ -19,7 +19,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench sanitize clean
+.PHONY: run build test check bench sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -41,7 +41,15 @@ $(VENV)/.test: $(VENV)/.tools
 	$(PIP) install $(call requirements,extra["codec"] + extra["test"])
 	touch $@
 
-$(VENV)/.check: $(VENV)/.test
+$(VENV)/.fuzz: $(VENV)/.test
+	$(PIP) install $(call requirements,extra["fuzz"])
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) install $(call requirements,extra["bench"])
+	touch $@
+
+$(VENV)/.check: $(VENV)/.bench
 	$(PIP) install $(call requirements,extra["check"])
 	touch $@
 
@@ -71,6 +79,17 @@ bench: $(VENV)/.built
 	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
 
+# The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
+bench-codec: $(VENV)/.bench $(VENV)/.built
+	$(BIN)/python -m pytest benchmarks/codec -o python_files='bench_*.py' --timeout=0 \
+		--benchmark-timer=time.process_time --benchmark-group-by=group --benchmark-sort=min \
+		--benchmark-columns=min,median,rounds --benchmark-json=build/bench-codec.json $(BENCH)
+	$(BIN)/python -m benchmarks.codec.ratios build/bench-codec.json
+
+# Instructions of ten kernels against the checked-in table, by callgrind; GUARD=--update writes it.
+bench-guard: $(VENV)/.bench $(VENV)/.built
+	$(BIN)/python -m benchmarks.guard.guard $(GUARD)
+
 # The native tests on a build that stops at the first bad access or undefined operation. What the
 # sanitizers say goes to the terminal: pytest's usual capture would end with the process.
 sanitize: $(VENV)/.test
@@ -79,6 +98,13 @@ sanitize: $(VENV)/.test
 	PYTHONPATH=build/sanitized LD_PRELOAD=$$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 		$(BIN)/python -m pytest --capture=sys $(or $(TEST),tests/native)
+
+# The codec under libFuzzer and the sanitizers; it comes in a wheel, so the compiler may be gcc.
+# FUZZ='--help' says what it takes.
+fuzz: $(VENV)/.fuzz $(VENV)/.built
+	$(INSTALL) --upgrade --target build/fuzz/package --config-settings=build-dir=build/fuzz/objects \
+		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_FUZZ=ON .
+	$(BIN)/python -m tests.fuzz.run $(FUZZ)
 
 clean:
 	rm -rf build dist $(VENV)

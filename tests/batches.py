@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import crc32c
 
+from broker.codec import BatchHeader, records, scan_headers
 from broker.codec.encoding import encode
 from broker.model.limits import BATCH_BYTES_MAX
 from tests.oracles.record_batch_oracle import Header
@@ -31,3 +32,16 @@ def batch_of(
     attributes = int.from_bytes(batch[21:23]) | codec
     covered = attributes.to_bytes(2) + batch[23:]
     return batch[:17] + crc32c.crc32c(covered).to_bytes(4) + covered
+
+
+def header(data: bytes, position: int = 0) -> BatchHeader:
+    """Return the header of the batch at a position."""
+    end = position + 12 + int.from_bytes(data[position + 8 : position + 12])
+    return scan_headers(data[position:end])[0]
+
+
+def records_of(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None, Any]]:
+    """Return (offset, timestamp, key, value, headers) of every record."""
+    return [
+        (each.offset, each.timestamp, each.key, each.value, each.headers) for each in records(data)
+    ]

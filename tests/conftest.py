@@ -22,9 +22,12 @@ TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeou
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a long run of the kill -9 loop be asked for."""
+    """Let long runs of the kill -9 loop and of changed inputs be asked for."""
     parser.addoption(
         "--kill-cycles", type=int, default=20, help="kill -9 cycles per durability word"
+    )
+    parser.addoption(
+        "--fuzz-inputs", type=int, default=200, help="changed inputs per target of tests/fuzz"
     )
 
 

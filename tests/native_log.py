@@ -9,8 +9,8 @@ from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker._native.records.record_batch import header
-from tests.batches import batch_of
+from broker.codec.compression import decompress_into
+from tests.batches import batch_of, header
 
 TOPIC_ID = b"topic id of 16 b"
 WAIT_MS = 30_000  # how long a test waits for what must come
@@ -25,6 +25,7 @@ class Logs:
         self.path = path
         self.commit = CommitThread(1) if commit is None else commit
         self.turn = Turn(self.commit)
+        self.turn.unfold = decompress_into
         self.turn.now_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:
@@ -121,7 +122,7 @@ def batches(data: bytes) -> list[bytes]:
     found = []
     position = 0
     while position < len(data):
-        size = header(data, position)["size"]
+        size = header(data, position).size
         found.append(data[position : position + size])
         position += size
     return found

@@ -5,52 +5,36 @@ Its event loop runs in a thread of its own, so that heartbeats go on while a tes
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.compatibility.client import (
-    EARLIEST,
-    HEARTBEAT_INTERVAL_MS,
-    LATEST,
-    POLL_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
-    SESSION_TIMEOUT_MS,
     Client,
     Member,
+    Producing,
+    Reader,
     Record,
-    collect,
+)
+from tests.compatibility.python_clients import (
+    POLL_TIMEOUT_MS,
+    addresses,
+    member_options,
+    polled,
+    producer_options,
+    reader_options,
+    sent,
 )
 
 Result = TypeVar("Result")
-
-POLL_TIMEOUT_MS = int(POLL_TIMEOUT_S * 1_000)
-ACKS = {"0": 0, "1": 1, "all": "all"}
 
 
 def connect(address: str) -> Client:
     """Return a client of the broker at that address."""
     return AiokafkaClient(address)
-
-
-def read_record(record: ConsumerRecord) -> Record:
-    """Return a received record in our words."""
-    return Record(
-        value=record.value,
-        key=record.key,
-        headers=tuple(record.headers),
-        timestamp=record.timestamp,
-        partition=record.partition,
-        offset=record.offset,
-    )
-
-
-async def poll_records(consumer: AIOKafkaConsumer) -> list[Record]:
-    """Return what has arrived, in our words."""
-    batches = await consumer.getmany(timeout_ms=POLL_TIMEOUT_MS)
-    return [read_record(record) for batch in batches.values() for record in batch]
 
 
 class LoopThread:
@@ -73,41 +57,28 @@ class LoopThread:
         self._loop.close()
 
 
-class AiokafkaMember:
-    """A consumer of a group."""
+class AiokafkaReader(Reader):
+    """A consumer that was assigned its partitions."""
 
-    def __init__(self, loop: LoopThread, address: str, group: str, topic: str) -> None:
+    def __init__(self, loop: LoopThread, consumer: AIOKafkaConsumer) -> None:
+        super().__init__(consumer)
         self._loop = loop
-        self._consumer = self._loop.run(self._start(address, group, topic))
-
-    @staticmethod
-    async def _start(address: str, group: str, topic: str) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(
-            topic,
-            bootstrap_servers=address,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-        )
-        await consumer.start()
-        return consumer
 
     def poll(self) -> list[Record]:
-        return self._loop.run(poll_records(self._consumer))
-
-    def assignment(self) -> list[int]:
-        return sorted(place.partition for place in self._consumer.assignment())
-
-    def commit(self) -> None:
-        self._loop.run(self._consumer.commit())
+        return polled(self._loop.run(self._consumer.getmany(timeout_ms=POLL_TIMEOUT_MS)))
 
     def close(self) -> None:
         self._loop.run(self._consumer.stop())
 
 
-class AiokafkaClient:
+class AiokafkaMember(AiokafkaReader, Member):
+    """A consumer of a group."""
+
+    def commit(self) -> None:
+        self._loop.run(self._consumer.commit())
+
+
+class AiokafkaClient(Client):
     """The asyncio client."""
 
     name = "aiokafka"
@@ -139,71 +110,29 @@ class AiokafkaClient:
         return {topic["topic"]: len(topic["partitions"]) for topic in described}
 
     def brokers(self) -> list[str]:
-        cluster = self._loop.run(self._admin.describe_cluster())
-        return [f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]]
+        return addresses(self._loop.run(self._admin.describe_cluster()))
 
-    def produce(
-        self,
-        topic: str,
-        records: list[Record],
-        *,
-        compression: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-    ) -> list[int]:
+    def write(self, topic: str, records: list[Record], how: Producing) -> list[int]:
         async def work() -> list[int]:
-            producer = AIOKafkaProducer(
-                bootstrap_servers=self._address,
-                compression_type=None if compression == "none" else compression,
-                acks=ACKS[acks],
-                enable_idempotence=idempotent,
-                max_request_size=2_000_000,
-            )
-            async with producer:
-                futures = [
-                    await producer.send(
-                        topic,
-                        value=record.value,
-                        key=record.key,
-                        headers=list(record.headers),
-                        partition=record.partition,
-                        timestamp_ms=record.timestamp,
-                    )
-                    for record in records
-                ]
+            async with AIOKafkaProducer(**producer_options(self._address, how)) as producer:
+                futures = [await producer.send(topic, **sent(record)) for record in records]
                 # With acks=0 nothing is known of a record but that it was sent.
                 return [getattr(await future, "offset", -1) for future in futures]
 
         return self._loop.run(work())
 
-    def consume(
-        self,
-        topic: str,
-        start: int | str,
-        count: int,
-        *,
-        partitions: int = 1,
-        when_idle: Callable[[], object] | None = None,
-    ) -> list[Record]:
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        consumer = self._loop.run(self._assigned(places, start))
-        try:
-            return collect(lambda: self._loop.run(poll_records(consumer)), count, when_idle)
-        finally:
-            self._loop.run(consumer.stop())
+    def reader(self, topic: str, partitions: range, start: int | str) -> Reader:
+        async def work() -> AIOKafkaConsumer:
+            consumer = AIOKafkaConsumer(**reader_options(self._address, start))
+            await consumer.start()
+            places = [TopicPartition(topic, partition) for partition in partitions]
+            consumer.assign(places)
+            if isinstance(start, int):
+                for place in places:
+                    consumer.seek(place, start)
+            return consumer
 
-    async def _assigned(self, places: list[TopicPartition], start: int | str) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._address)
-        await consumer.start()
-        consumer.assign(places)
-        if start == EARLIEST:
-            await consumer.seek_to_beginning(*places)
-        elif start == LATEST:
-            await consumer.seek_to_end(*places)
-        else:
-            for place in places:
-                consumer.seek(place, start)
-        return consumer
+        return AiokafkaReader(self._loop, self._loop.run(work()))
 
     def offset_for_time(self, topic: str, timestamp: int) -> int | None:
         async def work() -> int | None:
@@ -215,4 +144,9 @@ class AiokafkaClient:
         return self._loop.run(work())
 
     def join(self, group: str, topic: str) -> Member:
-        return AiokafkaMember(self._loop, self._address, group, topic)
+        async def work() -> AIOKafkaConsumer:
+            consumer = AIOKafkaConsumer(topic, **member_options(self._address, group))
+            await consumer.start()
+            return consumer
+
+        return AiokafkaMember(self._loop, self._loop.run(work()))

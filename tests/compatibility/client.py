@@ -1,8 +1,10 @@
 """What the checks ask of a client library, in words that all of them share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from tests.broker_process import wait_until
 
@@ -45,41 +47,46 @@ def collect(
     return read
 
 
-class Member(Protocol):
-    """A consumer of a group."""
+class Reader(ABC):
+    """A consumer of the library, made and placed where it begins."""
 
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+
+    @abstractmethod
     def poll(self) -> list[Record]:
         """Return what has arrived, waiting a moment for it."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Let it go; a group is left without committing."""
+
+
+class Member(Reader):
+    """A consumer of a group."""
+
     def assignment(self) -> list[int]:
         """Return the partitions that are this member's now, sorted."""
+        return sorted(place.partition for place in self._consumer.assignment())
 
+    @abstractmethod
     def commit(self) -> None:
         """Commit the position of everything polled, and wait for the answer."""
 
-    def close(self) -> None:
-        """Leave the group without committing."""
+
+@dataclass(frozen=True)
+class Producing:
+    """How records are written."""
+
+    compression: str
+    acks: str
+    idempotent: bool
 
 
-class Client(Protocol):
+class Client(ABC):
     """One client library."""
 
     name: str
-
-    def close(self) -> None:
-        """Let everything go."""
-
-    def create_topic(self, topic: str, partitions: int = 1) -> None:
-        """Create a topic and wait for it."""
-
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic and wait for the answer."""
-
-    def topics(self) -> dict[str, int]:
-        """Return every topic with its number of partitions, from Metadata."""
-
-    def brokers(self) -> list[str]:
-        """Return the advertised host:port of every broker."""
 
     def produce(
         self,
@@ -91,6 +98,7 @@ class Client(Protocol):
         idempotent: bool = False,
     ) -> list[int]:
         """Write records to the partitions they name and return the acknowledged offsets."""
+        return self.write(topic, records, Producing(compression, acks, idempotent))
 
     def consume(
         self,
@@ -105,9 +113,41 @@ class Client(Protocol):
 
         `when_idle` is called whenever nothing came for a moment.
         """
+        with closing(self.reader(topic, range(partitions), start)) as reader:
+            return collect(reader.poll, count, when_idle)
 
+    @abstractmethod
+    def close(self) -> None:
+        """Let everything go."""
+
+    @abstractmethod
+    def create_topic(self, topic: str, partitions: int = 1) -> None:
+        """Create a topic and wait for it."""
+
+    @abstractmethod
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic and wait for the answer."""
+
+    @abstractmethod
+    def topics(self) -> dict[str, int]:
+        """Return every topic with its number of partitions, from Metadata."""
+
+    @abstractmethod
+    def brokers(self) -> list[str]:
+        """Return the advertised host:port of every broker."""
+
+    @abstractmethod
+    def write(self, topic: str, records: list[Record], how: Producing) -> list[int]:
+        """Do what `produce` is asked for."""
+
+    @abstractmethod
+    def reader(self, topic: str, partitions: range, start: int | str) -> Reader:
+        """Return a reader of partitions, without a group, from an offset or EARLIEST or LATEST."""
+
+    @abstractmethod
     def offset_for_time(self, topic: str, timestamp: int) -> int | None:
         """Return the first offset of partition 0 with that timestamp or a later one."""
 
+    @abstractmethod
     def join(self, group: str, topic: str) -> Member:
         """Become a member of a group that starts at the earliest offset."""

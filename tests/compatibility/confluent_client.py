@@ -19,8 +19,9 @@ from tests.compatibility.client import (
     SESSION_TIMEOUT_MS,
     Client,
     Member,
+    Producing,
+    Reader,
     Record,
-    collect,
 )
 
 LOGICAL_OFFSETS = {"earliest": -2, "latest": -1}
@@ -47,36 +48,24 @@ def read_record(message: Any) -> Record:
     )
 
 
-class ConfluentMember:
-    """A consumer of a group."""
-
-    def __init__(self, config: dict[str, Any], group: str, topic: str) -> None:
-        self._consumer = Consumer(
-            config
-            | {
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
-            }
-        )
-        self._consumer.subscribe([topic])
+class ConfluentReader(Reader):
+    """A consumer that was assigned its partitions."""
 
     def poll(self) -> list[Record]:
-        return [read_record(m) for m in self._consumer.consume(500, POLL_TIMEOUT_S)]
-
-    def assignment(self) -> list[int]:
-        return sorted(place.partition for place in self._consumer.assignment())
-
-    def commit(self) -> None:
-        self._consumer.commit(asynchronous=False)
+        return [read_record(message) for message in self._consumer.consume(500, POLL_TIMEOUT_S)]
 
     def close(self) -> None:
         self._consumer.close()
 
 
-class ConfluentClient:
+class ConfluentMember(ConfluentReader, Member):
+    """A consumer of a group."""
+
+    def commit(self) -> None:
+        self._consumer.commit(asynchronous=False)
+
+
+class ConfluentClient(Client):
     """librdkafka through its Python binding."""
 
     name = "confluent"
@@ -106,21 +95,13 @@ class ConfluentClient:
         metadata = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S)
         return [f"{broker.host}:{broker.port}" for broker in metadata.brokers.values()]
 
-    def produce(
-        self,
-        topic: str,
-        records: list[Record],
-        *,
-        compression: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-    ) -> list[int]:
+    def write(self, topic: str, records: list[Record], how: Producing) -> list[int]:
         producer = Producer(
             self._config
             | {
-                "compression.type": compression,
-                "acks": acks,
-                "enable.idempotence": idempotent,
+                "compression.type": how.compression,
+                "acks": how.acks,
+                "enable.idempotence": how.idempotent,
                 "message.max.bytes": 1_048_588,
             }
         )
@@ -146,26 +127,11 @@ class ConfluentClient:
         assert producer.flush(REQUEST_TIMEOUT_S) == 0
         return [offsets[place] for place in range(len(records))]
 
-    def consume(
-        self,
-        topic: str,
-        start: int | str,
-        count: int,
-        *,
-        partitions: int = 1,
-        when_idle: Callable[[], object] | None = None,
-    ) -> list[Record]:
+    def reader(self, topic: str, partitions: range, start: int | str) -> Reader:
         consumer = Consumer(self._config | {"group.id": "unused", "enable.auto.commit": False})
         offset = start if isinstance(start, int) else LOGICAL_OFFSETS[start]
-        consumer.assign([TopicPartition(topic, p, offset) for p in range(partitions)])
-
-        def poll() -> list[Record]:
-            return [read_record(m) for m in consumer.consume(1_000, POLL_TIMEOUT_S)]
-
-        try:
-            return collect(poll, count, when_idle)
-        finally:
-            consumer.close()
+        consumer.assign([TopicPartition(topic, each, offset) for each in partitions])
+        return ConfluentReader(consumer)
 
     def offset_for_time(self, topic: str, timestamp: int) -> int | None:
         consumer = Consumer(self._config | {"group.id": "unused"})
@@ -179,4 +145,15 @@ class ConfluentClient:
         return found.offset if found.offset >= 0 else None
 
     def join(self, group: str, topic: str) -> Member:
-        return ConfluentMember(self._config, group, topic)
+        consumer = Consumer(
+            self._config
+            | {
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+            }
+        )
+        consumer.subscribe([topic])
+        return ConfluentMember(consumer)

@@ -602,7 +602,7 @@ cdef class PartitionLog(AwaitedLog):
     def find_timestamp(self, int64_t timestamp):
         """Return (offset, timestamp) of the first record at least as new, or None (KIP-79)."""
         return find_time(self.segments, timestamp, self.log_start_offset, self.high_watermark,
-                         self.read, self.turn.decompress)
+                         self.read, self.turn)
 
     def find_max_timestamp(self):
         """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""

@@ -5,17 +5,24 @@ where to begin, at most an interval of the index too early; from there batches a
 has such a record. Only that one is unpacked.
 """
 
-from libc.stdint cimport int64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t
 
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.offset_index cimport index_floor_time
 from broker._native.log.segment cimport PATH_SIZE, Segment
+from broker._native.log.turn cimport Turn
+from broker._native.records.column cimport Column
+from broker._native.records.record_batch cimport (
+    BATCH_OK, BatchInfo, batch_header, batch_last_offset,
+)
 
-from broker._native.records import record_batch
+from broker._native.records.column_decoder import decode_columns
 from broker.model.errors import CodecError
 
 
 cdef object find_time(list segments, int64_t timestamp, int64_t start, int64_t end, object read,
-                      object decompress):
+                      Turn turn):
     """(offset, timestamp) of the first record in [start, end) at least as new, or None.
 
     `segments` are the log's, oldest first; read(offset, size) returns whole batches of them. A
@@ -30,30 +37,48 @@ cdef object find_time(list segments, int64_t timestamp, int64_t start, int64_t e
         segment_end = end
         if place + 1 < len(segments):
             segment_end = min(end, (<Segment>segments[place + 1]).base_offset)
-        found = find_in_segment(segment, timestamp, start, segment_end, read, decompress)
+        found = find_in_segment(segment, timestamp, start, segment_end, read, turn)
         if found is not None:
             return found
     return None
 
 
 cdef object find_in_segment(Segment segment, int64_t timestamp, int64_t start, int64_t end,
-                            object read, object decompress):
+                            object read, Turn turn):
     cdef char path[PATH_SIZE]
+    cdef BatchInfo info
     cdef int64_t offset
     segment.path(path, b".timeindex")
     offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp)
     offset = max(offset, start)
     while offset < end:
         batch = read(offset, 1)
-        if not batch:
+        if not read_header(batch, &info):
             return None
-        header = record_batch.header(batch)
-        if header["max_timestamp"] >= timestamp:
+        if info.max_timestamp >= timestamp:
             try:
-                for record in record_batch.iterate(batch, decompress):
-                    if record[1] >= timestamp and record[0] >= start:
-                        return record[0], record[1]
+                found = first_in_batch(batch, timestamp, start, turn)
             except CodecError:
-                return header["base_offset"], header["base_timestamp"]
-        offset = header["base_offset"] + header["last_offset_delta"] + 1
+                return info.base_offset, info.base_timestamp
+            if found is not None:
+                return found
+        offset = batch_last_offset(&info) + 1
     return None
+
+
+cdef bint read_header(bytes batch, BatchInfo* info):
+    cdef Cursor cursor
+    cursor.next = <const uint8_t*>PyBytes_AS_STRING(batch)
+    cursor.left = PyBytes_GET_SIZE(batch)
+    return batch_header(&cursor, info) == BATCH_OK
+
+
+cdef object first_in_batch(bytes batch, int64_t timestamp, int64_t start, Turn turn):
+    cdef Column offsets, timestamps
+    count, _, _, arrays = decode_columns(
+        batch, ("offset", "timestamp"), turn.unfold, bytes_max=turn.unfolded_bytes_max,
+        min_offset=start, min_timestamp=timestamp)
+    if count == 0:
+        return None
+    offsets, timestamps = arrays["offset"], arrays["timestamp"]
+    return (<int64_t*>offsets.data)[0], (<int64_t*>timestamps.data)[0]

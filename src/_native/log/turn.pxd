@@ -51,7 +51,8 @@ cdef class Turn:
     cdef WatchOwner* woken_tail
     cdef public list events               # (kind, PartitionLog), drained by core/broker.py
     cdef public object schedule           # asks the loop for one more turn
-    cdef public object decompress    # (codec, payload) → records, bounded; may raise CodecError
+    cdef public object unfold             # (codec, payload, output) → size: unpacks a batch
+    cdef public int64_t unfolded_bytes_max
     cdef bint is_running                  # a turn is going on: its end will see to everything
     cdef bint is_requested
 

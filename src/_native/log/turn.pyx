@@ -18,6 +18,8 @@ from broker._native.log.commit cimport CommitThread, SyncJob
 
 import logging
 
+from broker.model import limits
+
 logger = logging.getLogger(__name__)
 
 # Kinds of Turn.events.
@@ -31,6 +33,7 @@ cdef class Turn:
 
     def __cinit__(self, CommitThread commit):
         self.commit = commit
+        self.unfolded_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.dirty = []
         self.events = []
 

@@ -20,8 +20,7 @@ from libc.stdint cimport int8_t, int32_t, uint8_t
 
 from broker._native.kernel.crc32 cimport crc32_extend
 from broker._native.kernel.cursor cimport (
-    READ_DONE, Cursor, cursor_int8, cursor_int32, cursor_int64, cursor_take, load_int32,
-    load_int64, load_uint32,
+    READ_DONE, Cursor, cursor_int32, cursor_take, load_int32, load_int64, load_uint32,
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
@@ -41,12 +40,19 @@ from broker._native.records.record_walk cimport Span
 
 cdef enum:
     MESSAGE_LENGTH_END = 12    # bytes before what the size field counts
+    MESSAGE_ATTRIBUTES = 17
+    MESSAGE_TIME_START = 18    # magic 1 only
+    MESSAGE_TIME_END = 26      # no message is shorter
 
 
 cdef BatchStatus message_take(Cursor* cursor, Message* message) noexcept nogil:
-    """Read the message at the cursor and step over it."""
+    """Read the message at the cursor and step over it.
+
+    When it is cut short, `message` has its head if all of that is there, else a size of 0.
+    """
     cdef Cursor body
     cdef int32_t size
+    message.size = 0
     if cursor.left == 0:
         return BATCH_EMPTY
     if cursor.left < MESSAGE_SIZE_MIN:
@@ -55,20 +61,21 @@ cdef BatchStatus message_take(Cursor* cursor, Message* message) noexcept nogil:
     if size < MESSAGE_SIZE_MIN - MESSAGE_LENGTH_END or size > BATCH_SIZE_MAX:
         return BATCH_LENGTH
     message.size = <size_t>size + MESSAGE_LENGTH_END
-    message.start = cursor_take(cursor, message.size)
-    if message.start == NULL:
-        return BATCH_TRUNCATED
+    message.start = cursor.next
     message.offset = load_int64(message.start)
     message.crc = load_uint32(message.start + 12)
     message.magic = <int8_t>message.start[16]
+    message.attributes = <int8_t>message.start[MESSAGE_ATTRIBUTES]
+    message.timestamp = -1
+    if message.magic == 1:
+        message.timestamp = load_int64(message.start + MESSAGE_TIME_START)
+    if cursor_take(cursor, message.size) == NULL:
+        return BATCH_TRUNCATED
     if message.magic != 0 and message.magic != 1:
         return BATCH_MAGIC
-    body.next = message.start + MESSAGE_HEAD_SIZE
-    body.left = message.size - MESSAGE_HEAD_SIZE
-    message.timestamp = -1
-    if (cursor_int8(&body, &message.attributes) != READ_DONE
-            or message.magic == 1 and cursor_int64(&body, &message.timestamp) != READ_DONE
-            or not long_span_take(&body, &message.key)
+    body.next = message.start + (MESSAGE_TIME_END if message.magic == 1 else MESSAGE_TIME_START)
+    body.left = message.size - <size_t>(body.next - message.start)
+    if (not long_span_take(&body, &message.key)
             or not long_span_take(&body, &message.value)
             or body.left > 0):
         return BATCH_COUNT
@@ -92,17 +99,18 @@ cdef BatchStatus message_check_crc(const Message* message) noexcept nogil:
 cdef BatchStatus entry_take(Cursor* cursor, BatchInfo* info) noexcept nogil:
     """Read the head of what stands at the cursor, a batch or a message, and step over it whole.
 
-    A message is told as a batch of one record; of a wrapper, nobody knows how many: -1.
+    A message is told as a batch of one record; of a wrapper, nobody knows how many: -1. What is cut
+    short has its head in `info`, if all of that is there, else a size of 0.
     """
     cdef Message message
     cdef BatchStatus status
     if cursor.left >= MESSAGE_HEAD_SIZE and cursor.next[16] > 1 or cursor.left == 0:
         return batch_header(cursor, info)
     status = message_take(cursor, &message)
-    if status != BATCH_OK:
+    info.size = message.size
+    if message.size == 0:
         return status
     info.base_offset = message.offset
-    info.size = message.size
     info.leader_epoch = -1
     info.magic = message.magic
     info.crc = message.crc
@@ -113,4 +121,5 @@ cdef BatchStatus entry_take(Cursor* cursor, BatchInfo* info) noexcept nogil:
     info.producer_epoch = -1
     info.base_sequence = -1
     info.record_count = 1 if message.attributes & ATTRIBUTE_CODEC == 0 else -1
-    return BATCH_OK
+    # What stands in a whole message is for those who read it: its head is told all the same.
+    return BATCH_OK if status == BATCH_COUNT else status

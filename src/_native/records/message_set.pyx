@@ -145,8 +145,8 @@ def encode_message(bytes value not None, *, int magic, int attributes, int64_t o
     row.has_timestamp = True
     row.timestamp = timestamp
     row.headers = &headers
+    check(magic, row.value.size)
     size = message_size(&row, magic)
-    check(magic, size)
     message = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
     store_message(<uint8_t*>PyBytes_AS_STRING(message), &row, offset, magic, attributes)
     return message

@@ -1,6 +1,6 @@
 """Records of an Arrow table, where they lie: nothing is copied but what must be another type.
 
-Columns have the names of Spark's Kafka sink and source; a table's chunks are sources of their own.
+Columns of a table have the names of Spark's Kafka sink and source; chunks are sources of their own.
 Imports pyarrow, so nothing imports this module before somebody brings a table.
 """
 
@@ -34,6 +34,27 @@ def column_sources(table: Any) -> Iterator[ColumnSource]:  # noqa: ANN401 - what
     for batch in _batches(table):
         if batch.num_rows:
             yield _column_source(batch)
+
+
+def content_sources(column: Any) -> Iterator[ColumnSource]:  # noqa: ANN401 - the same, of a column
+    """Yield the "key" columns of the chunks of an Array, ChunkedArray or another library's series.
+
+    Raises:
+        TypeError: it is not a column of bytes or strings.
+    """
+    # What is pyarrow's own stays so: Arrow's C interface forgets how long a buffer is.
+    if isinstance(column, pa.Array):
+        chunks = [column]
+    elif isinstance(column, pa.ChunkedArray):
+        chunks = column.chunks
+    elif hasattr(column, "__arrow_c_stream__"):
+        chunks = pa.chunked_array(column).chunks
+    else:
+        chunks = [pa.array(column)]
+    for chunk in chunks:
+        source = ColumnSource(len(chunk))
+        _put_content(source, "key", chunk)
+        yield source
 
 
 def _batches(table: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
@@ -133,8 +154,13 @@ def _put_offsets(source: ColumnSource, array: pa.Array) -> None:
 def _numbers(
     buffer: pa.Buffer | None, kind: Literal["i", "q"], first: int, count: int
 ) -> "memoryview[int]":
-    """Return a part of an array of int32 (i) or int64 (q); of no memory at all, zeros."""
+    """Return a part of an array of int32 (i) or int64 (q).
+
+    No rows may have no memory, not even for the one end that they have. What is missing otherwise
+    is missed where the array is held.
+    """
     size = _SIZES[kind]
     if buffer is None or buffer.size == 0:
-        return memoryview(bytes(size * count)).cast(kind)
-    return memoryview(buffer)[size * first : size * (first + count)].cast(kind)
+        return memoryview(bytes(size * min(count, 1))).cast(kind)
+    own = memoryview(buffer)[size * first : size * (first + count)]
+    return own[: len(own) // size * size].cast(kind)

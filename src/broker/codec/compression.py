@@ -9,11 +9,12 @@ A codec is the number in bits 0-2 of a batch's attributes (model/compressions.py
 levels): 0 none, 1 gzip, 2 snappy (raw, or in the frames of Java's clients, "xerial"), 3 lz4 (frame
 format), 4 zstd. One file per format says what its bytes look like.
 
-Input may be any C-contiguous buffer and is never copied whole. What it declares about itself is
-never believed: nothing is written behind the output, no more is allocated than the smaller of the
-limit and what so much input can unfold to (zstd's window: limits.ZSTD_WINDOW_BYTES_MAX or the
-limit; lz4's library, asked for linked blocks and checksums only: 8.2 MiB), and no input makes the
-loops of this package take more than limits.COMPRESSED_PIECES_MAX turns.
+Input may be any C-contiguous buffer; it is copied only where a library demands it or a header must
+be changed for it. What it declares about itself is never believed: nothing is written behind the
+output, and no more is allocated than the smaller of the limit and what so much input can unfold to
+(beside zstd's window, limits.ZSTD_WINDOW_BYTES_MAX or the limit, and the 8.2 MiB of lz4's library
+where blocks are linked or have checksums). No input makes a loop of this package take more than
+limits.compressed_pieces_max() turns.
 
 Bytes that cannot be unfolded raise CodecError: Truncated, Corrupt, Unsupported (a feature of the
 format, an unknown codec, or a package that is not installed, which is named) or LimitExceeded, with

@@ -77,13 +77,18 @@ class BatchHeaders:
         return rows
 
 
-def scan_headers(buf: "Buffer") -> BatchHeaders:
+def scan_headers(buf: "Buffer", *, cut: bool = False) -> BatchHeaders:
     """Return the header of every whole batch or message in a run of them; records stay unread.
+
+    Args:
+        buf: whole batches; a last one that is cut short is left out (see `BatchHeaders.end`).
+        cut: whether it has a row too, if all of its header is there: position + size is then
+            behind the end of `buf`.
 
     Raises:
         Corrupt: bytes that begin neither, with their position.
     """
-    return BatchHeaders(*batch_scan.scan_headers(buf))
+    return BatchHeaders(*batch_scan.scan_headers(buf, cut))
 
 
 def audit(buf: "Buffer", state: Audit | None = None) -> Audit:

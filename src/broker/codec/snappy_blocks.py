@@ -15,7 +15,7 @@ from types import ModuleType
 
 from broker.codec.libraries import missing, verdict
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
-from broker.model.limits import COMPRESSED_PIECES_MAX
+from broker.model.limits import compressed_pieces_max
 
 _MAGIC = b"\x82SNAPPY\x00"
 _MAGIC_AS_SIZE = int.from_bytes(_MAGIC[:4], "big")
@@ -28,19 +28,12 @@ _EXPANSION_MAX = 22
 
 def compress(data: memoryview) -> bytes:
     """Return a xerial stream, as Java's clients write it."""
-    library = _library()
-    blocks = range(0, len(data), _BLOCK_CONTENT)
-    block_max: int = library.compress_raw_max_len(data[:_BLOCK_CONTENT])
-    folded = bytearray(len(_HEADER) + len(blocks) * (_SIZE.size + block_max))
-    position = len(_HEADER)
-    folded[:position] = _HEADER
-    with memoryview(folded) as output:
-        for start in blocks:
-            place = output[position + _SIZE.size :]
-            size = library.compress_raw_into(data[start : start + _BLOCK_CONTENT], place)
-            _SIZE.pack_into(folded, position, size)
-            position += _SIZE.size + size
-        return bytes(output[:position])
+    fold = _library().compress_raw
+    parts = [_HEADER]
+    for start in range(0, len(data), _BLOCK_CONTENT):
+        block = fold(data[start : start + _BLOCK_CONTENT])
+        parts += (_SIZE.pack(len(block)), block)
+    return b"".join(parts)
 
 
 def decompress(data: memoryview, size_max: int) -> bytes:
@@ -57,9 +50,12 @@ def decompress(data: memoryview, size_max: int) -> bytes:
 
 def decompress_into(data: memoryview, output: memoryview) -> int:
     """Write the content to the front of `output`; how many bytes it took."""
-    if data[: len(_MAGIC)] == _MAGIC:
-        return _decompress_blocks(data, _blocks(data), output)
-    return _decompress_block(data, 0, output)
+    if data[: len(_MAGIC)] != _MAGIC:
+        return _decompress_block(data, 0, output)
+    start = len(_HEADER) + _SIZE.size
+    if len(data) > start and _SIZE.unpack_from(data, len(_HEADER))[0] == len(data) - start:
+        return _decompress_block(data[start:], start, output)  # what most batches are
+    return _decompress_blocks(data, _blocks(data), output)
 
 
 def _blocks(data: memoryview) -> list[tuple[int, int]]:
@@ -67,8 +63,12 @@ def _blocks(data: memoryview) -> list[tuple[int, int]]:
     if data[: len(_MAGIC)] != _MAGIC:
         return [(0, len(data))]
     blocks = []
-    position = 0
+    position = pieces = 0
+    pieces_max = compressed_pieces_max(len(data))
     while position < len(data):
+        pieces += 1
+        if pieces > pieces_max:
+            raise LimitExceeded(f"snappy: more than {pieces_max} blocks", position)
         if len(data) - position < _SIZE.size:
             raise Truncated("snappy: no room for the size of a block", position)
         size = _SIZE.unpack_from(data, position)[0]
@@ -79,8 +79,6 @@ def _blocks(data: memoryview) -> list[tuple[int, int]]:
         if size > len(data) - start:
             raise Truncated(f"snappy: {len(data) - start} bytes of a block of {size}", start)
         blocks.append((start, start + size))
-        if len(blocks) > COMPRESSED_PIECES_MAX:
-            raise LimitExceeded(f"snappy: more than {COMPRESSED_PIECES_MAX} blocks", start)
         position = start + size
     return blocks
 

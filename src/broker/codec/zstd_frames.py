@@ -27,8 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.codec.libraries import missing, verdict
 from broker.model.compressions import ZSTD
-from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
-from broker.model.limits import COMPRESSED_PIECES_MAX, ZSTD_WINDOW_BYTES_MAX
+from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
+from broker.model.limits import (
+    COMPRESSED_FRAME_PIECES,
+    ZSTD_WINDOW_BYTES_MAX,
+    compressed_pieces_max,
+)
 
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
@@ -37,11 +41,13 @@ _MAGIC = 0xFD2FB528
 _MAGIC_SKIPPED, _MAGIC_SKIPPED_MASK = 0x184D2A50, 0xFFFFFFF0
 
 _SINGLE_SEGMENT = 0x20
+_UNUSED = 0x10
 _RESERVED = 0x08
 _CHECKSUM = 0x04
 _DICTIONARY_MASK = 0x03
 _DICTIONARY_SIZES = (0, 1, 2, 4)
 _CONTENT_SIZES = (0, 2, 4, 8)
+_UNSIGNED = ("", "B", "H", "", "I", "", "", "", "Q")  # by size
 _TWO_BYTES_ADD = 256  # a content size of two bytes counts from here
 
 _LAST = 1
@@ -49,7 +55,11 @@ _COMPRESSED = 2
 _REPEATED = 1
 _BLOCK_MAX = 128 * 1024
 _BLOCK_EXPONENT = 17  # of _BLOCK_MAX
+# Up to here one call and a copy cost less than a reader that writes in place.
+_SMALL, _SMALL_FOLDED = 64 * 1024, 16 * 1024
 _WINDOW_EXPONENT_MIN = 10
+_WINDOW_EXPONENT_MAX = 31  # of the library
+_WINDOW_AT_MOST = (ZSTD_WINDOW_BYTES_MAX.bit_length() - 1 - _WINDOW_EXPONENT_MIN) << 3
 
 _START = Struct("<IB")
 _SIZE = Struct("<I")
@@ -63,7 +73,6 @@ _idle_compressors: "list[ZstdCompressor]" = []  # of the default level
 
 
 class _Outline(NamedTuple):
-    frame_count: int
     content_min: int  # the declared sizes
     content_max: int  # those, or what the blocks can unfold to
     window_at: list[int]  # where the windows stand that are larger than ZSTD_WINDOW_BYTES_MAX
@@ -88,16 +97,85 @@ def compress(data: memoryview, level: int) -> bytes:
 
 def decompress(data: memoryview, size_max: int) -> bytes:
     """Return the content of all frames; CodecError when they are damaged or too long."""
+    content = _decompress_one_block(data, size_max)
+    if content is not None:
+        return content
     outline = _outline(data)
-    content = bytearray(min(size_max, outline.content_max))
-    with memoryview(content) as output:
+    unfolded = bytearray(min(size_max, outline.content_max))
+    with memoryview(unfolded) as output:
         count = _decompress(data, outline, output)
         return bytes(output[:count])
 
 
 def decompress_into(data: memoryview, output: memoryview) -> int:
     """Write the content of all frames to the front of `output`; how many bytes it took."""
-    return _decompress(data, _outline(data), output)
+    content = _decompress_one_block(data, len(output))
+    if content is None:
+        return _decompress(data, _outline(data), output)
+    count = len(content)
+    output[:count] = content
+    return count
+
+
+# ---- what most batches are: one frame of one block -----------------------------------------------
+
+
+class _ShortHeader(NamedTuple):
+    fields: Struct  # of the frame's header and its first block's
+    around: int  # bytes before and behind that block
+    has_window: bool
+    size_size: int  # of the content size
+
+
+@cache
+def _short_header(descriptor: int) -> _ShortHeader | None:
+    """The header that begins with this descriptor, when it has no dictionary."""
+    if descriptor & (_RESERVED | _UNUSED | _DICTIONARY_MASK):
+        return None
+    single = bool(descriptor & _SINGLE_SEGMENT)
+    size_size = _CONTENT_SIZES[descriptor >> 6] or int(single)
+    fields = Struct("<IB" + "B" * (not single) + _UNSIGNED[size_size] + "HB")
+    around = fields.size + (_CHECKSUM_SIZE if descriptor & _CHECKSUM else 0)
+    return _ShortHeader(fields, around, not single, size_size)
+
+
+def _one_block_max(data: memoryview) -> int:
+    """What the only, small block of the only frame can unfold to; 0 when this is not the case."""
+    short = _short_header(data[4]) if len(data) > _START.size else None
+    if short is None or len(data) <= short.around:
+        return 0
+    header, around, has_window, size_size = short
+    fields = header.unpack_from(data)
+    low, high = fields[-2:]
+    if (
+        fields[0] != _MAGIC
+        or low & 3 != _LAST  # neither repeated nor reserved
+        or (high << 13 | low >> 3) + around != len(data)
+        or (has_window and fields[2] > _WINDOW_AT_MOST)
+    ):
+        return 0
+    if not size_size:
+        return _BLOCK_MAX if len(data) <= _SMALL_FOLDED else 0
+    size = fields[-3] + (_TWO_BYTES_ADD if size_size == 2 else 0)  # noqa: PLR2004
+    return size if size <= _SMALL else 0
+
+
+def _decompress_one_block(data: memoryview, size_max: int) -> bytes | None:
+    """Unfold by half the cost of a reader; None when this is something else or cannot be unfolded.
+
+    What the caller copies then is still in the processor's cache.
+    """
+    content_max = min(size_max, _one_block_max(data))
+    zstandard = _zstandard()
+    if not content_max or zstandard is None:
+        return None
+    decompressor = _decompressor(zstandard, ZSTD_WINDOW_BYTES_MAX)
+    try:
+        content: bytes = decompressor.decompress(data, content_max)
+    except zstandard.ZstdError:
+        return None
+    _idle.append(decompressor)  # not after an error: it may hold half a frame
+    return content if len(content) <= size_max else None
 
 
 # ---- where things stand --------------------------------------------------------------------------
@@ -107,10 +185,10 @@ def _outline(data: memoryview) -> _Outline:
     """Walk over all frames; nothing is unfolded yet."""
     position = frame_count = content_min = content_max = 0
     window_at: list[int] = []
-    blocks_left = COMPRESSED_PIECES_MAX
+    blocks_left = compressed_pieces_max(len(data))
     while position < len(data) or not frame_count:
         frame_count += 1
-        blocks_left -= 1
+        blocks_left -= COMPRESSED_FRAME_PIECES
         if blocks_left < 0:
             raise _too_many(position)
         if len(data) - position < _START.size:
@@ -132,7 +210,7 @@ def _outline(data: memoryview) -> _Outline:
         position = end + (_CHECKSUM_SIZE if descriptor & _CHECKSUM else 0)
         if position > len(data):
             raise Truncated("zstd: a checksum that is cut short", end)
-    return _Outline(frame_count, content_min, content_max, window_at)
+    return _Outline(content_min, content_max, window_at)
 
 
 def _header(data: memoryview, start: int, descriptor: int) -> tuple[int, int | None, int]:
@@ -172,7 +250,7 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
     unfolded_max = 0
     while True:
         if position > last:
-            raise Truncated("zstd: a frame without a last block", position)
+            raise Truncated("zstd: a frame without a last block", min(position, len(data)))
         low, high = header_at(data, position)
         size = (high << 16 | low) >> 3
         kind = low >> 1 & 3
@@ -189,7 +267,7 @@ def _blocks(data: memoryview, position: int, window: int, blocks_left: int) -> t
         if blocks_left < 0:
             raise _too_many(position)
     if position > len(data):
-        raise Truncated("zstd: a block that is cut short", position)
+        raise Truncated("zstd: a block that is cut short", len(data))
     return position, unfolded_max, blocks_left
 
 
@@ -206,7 +284,7 @@ def _skipped_end(data: memoryview, start: int, magic: int) -> int:
 
 
 def _too_many(position: int) -> LimitExceeded:
-    return LimitExceeded(f"zstd: more than {COMPRESSED_PIECES_MAX} blocks and frames", position)
+    return LimitExceeded("zstd: too many blocks and frames", position)
 
 
 # ---- unfolding -----------------------------------------------------------------------------------
@@ -220,14 +298,26 @@ def _decompress(data: memoryview, outline: _Outline, output: memoryview) -> int:
         # A block more than the limit: what follows the output must still unfold, to say too long.
         content_max = min(outline.content_max, len(output) + _BLOCK_MAX)
         exponent = max((content_max - 1).bit_length(), _BLOCK_EXPONENT)
+        exponent = min(exponent, _WINDOW_EXPONENT_MAX)
         window = max(window, 1 << exponent)
         data = _with_window(data, outline.window_at, exponent)
     if not output:
         with memoryview(bytearray(1)) as place:
-            if _decompress_bounded(data, outline, place, window):
+            if _decompress_bounded(data, place, window):
                 raise LimitExceeded("zstd: more than the allowed 0 bytes")
         return 0
-    return _decompress_bounded(data, outline, output, window)
+    return _decompress_bounded(data, output, window)
+
+
+def _decompressor(zstandard: ModuleType, window: int) -> "ZstdDecompressor":
+    """One for this call alone, which puts it back among the idle when it went well."""
+    if window == ZSTD_WINDOW_BYTES_MAX:
+        try:
+            return _idle.pop()
+        except IndexError:
+            pass  # all are at work
+    made: ZstdDecompressor = zstandard.ZstdDecompressor(max_window_size=window)
+    return made
 
 
 def _with_window(data: memoryview, window_at: list[int], exponent: int) -> memoryview:
@@ -238,63 +328,39 @@ def _with_window(data: memoryview, window_at: list[int], exponent: int) -> memor
     return memoryview(changed)
 
 
-def _decompress_bounded(
-    data: memoryview, outline: _Outline, output: memoryview, window: int
-) -> int:
+def _decompress_bounded(data: memoryview, output: memoryview, window: int) -> int:
     zstandard = _zstandard()
     if zstandard is None:
         return _decompress_with_cramjam(data, output)
-    if window > ZSTD_WINDOW_BYTES_MAX:
-        decompressor = zstandard.ZstdDecompressor(max_window_size=window)
-    else:
-        try:
-            decompressor = _idle.pop()
-        except IndexError:
-            decompressor = zstandard.ZstdDecompressor(max_window_size=window)
+    decompressor = _decompressor(zstandard, window)
     try:
-        if outline.frame_count == 1 and 0 < outline.content_max <= _BLOCK_MAX:
-            count = _decompress_small(decompressor, data, outline.content_max, output)
-        else:
-            count = _decompress_large(decompressor, data, output)
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
+            count: int = reader.readinto(output)
+            # The end of the last frame has been seen only when the reader finds nothing behind.
+            if count == len(output) and reader.read(1):
+                raise _over(output)
     except zstandard.ZstdError as error:
-        raise Corrupt(f"zstd: {error}") from None
+        raise _refusal(str(error), output) from None
     if window == ZSTD_WINDOW_BYTES_MAX:
-        _idle.append(decompressor)  # not after an error: it may hold half a frame
-    return count
-
-
-def _decompress_small(
-    decompressor: "ZstdDecompressor", data: memoryview, size_max: int, output: memoryview
-) -> int:
-    """One call and a copy that stays in the cache: half the cost of a reader."""
-    content = decompressor.decompress(data, max_output_size=size_max)
-    count = len(content)
-    if count > len(output):
-        raise _over(output)
-    output[:count] = content
-    return count
-
-
-def _decompress_large(
-    decompressor: "ZstdDecompressor", data: memoryview, output: memoryview
-) -> int:
-    with decompressor.stream_reader(data, read_across_frames=True) as reader:
-        count: int = reader.readinto(output)
-        # The end of the last frame has been seen only when the reader finds nothing behind.
-        if count == len(output) and reader.read(1):
-            raise _over(output)
+        _idle.append(decompressor)
     return count
 
 
 def _decompress_with_cramjam(data: memoryview, output: memoryview) -> int:
+    library = _cramjam()
     try:
-        count: int = _cramjam().decompress_into(data, output)
+        count: int = library.decompress_into(data, output)
     except BaseException as error:  # noqa: BLE001 - verdict() has the reason
-        reason = verdict(error)
-        if "failed to write whole buffer" in reason:  # Rust's words for an output that is full
-            raise _over(output) from None
-        raise Corrupt(f"zstd: {reason}") from None
+        raise _refusal(verdict(error), output) from None
     return count
+
+
+def _refusal(reason: str, output: memoryview) -> CodecError:
+    if "failed to write whole buffer" in reason:  # Rust's words for an output that is full
+        return _over(output)
+    if "too much memory" in reason:  # of a segment that no longer fits behind other frames
+        return LimitExceeded(f"zstd: {reason}")
+    return Corrupt(f"zstd: {reason}")
 
 
 def _over(output: memoryview) -> LimitExceeded:

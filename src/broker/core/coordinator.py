@@ -14,12 +14,12 @@ coordinator again, and the next command loads a new machine from the log.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
-from broker._native.records import record_batch
-from broker.codec.encoding import encode
+from broker.codec import encode, records, scan_headers
+from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
@@ -30,39 +30,6 @@ logger = logging.getLogger(__name__)
 RecordT = TypeVar("RecordT")
 ResponseT = TypeVar("ResponseT")
 ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
-
-
-class InternalLog(Protocol):
-    """What a driver needs of a partition's log."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that can be read."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """Next offset to be assigned."""
-
-    @property
-    def high_watermark(self) -> int:
-        """First offset that cannot be read yet."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """What batches are stamped with."""
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the disk under it has failed."""
-
-    def append_internal(self, batch: bytes) -> int:
-        """Append a batch of our own; its base offset. StorageError when that fails."""
-
-    def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from an offset, at least one if any is visible."""
-
-    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back with True once the high watermark is there, with False if it cannot be."""
 
 
 class RecordFormat(NamedTuple, Generic[RecordT]):
@@ -174,12 +141,13 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._load_is_waiting = True
             self._log.when_durable(self._load_end, self._load_on)
             return
-        for batch, next_offset in _batches(data):
-            for _, _, key, value, _ in record_batch.iterate(batch):
-                record = None if key is None else self._format.decode(key, value)
-                if record is not None:
-                    self._machine.replay(record)
-            self._next_offset = next_offset
+        for stored in records(data):
+            key = stored.key
+            record = None if key is None else self._format.decode(key, stored.value)
+            if record is not None:
+                self._machine.replay(record)
+        # Not behind the last record: compaction leaves gaps, and batches without records.
+        self._next_offset = scan_headers(data)[-1].last_offset + 1
 
     def _load_on(self, is_durable: bool) -> None:
         self._load_is_waiting = False
@@ -267,13 +235,3 @@ def _waiter(token: Token) -> Waiter[object]:
 def _refuse(tokens: Iterable[Token], error: ErrorCode) -> None:
     for token in tokens:
         _waiter(token).refuse(error)
-
-
-def _batches(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Each batch with the offset after it; compaction leaves gaps, and batches without records."""
-    position = 0
-    while position < len(data):
-        header = record_batch.header(data, position)
-        end = position + header["size"]
-        yield data[position:end], header["base_offset"] + header["last_offset_delta"] + 1
-        position = end

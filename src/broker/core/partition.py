@@ -8,12 +8,13 @@ three fields are looked at here:
 """
 
 from asyncio import Future, get_running_loop
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from broker._native.kernel.crc32c import crc32c
+from broker.core.log import Log
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.topic_config import TopicConfig
 
@@ -27,56 +28,6 @@ _LOG_APPEND_TIME = 0x08
 _CRC = Struct(">I")
 _TIMESTAMPS = Struct(">qq")
 _MAX_TIMESTAMP = Struct(">q")
-
-
-class Log(Protocol):
-    """What core asks of a partition's log; the native `PartitionLog` is one."""
-
-    @property
-    def partition(self) -> int:
-        """The partition's number in its topic."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can still be read."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """The next offset to be given out."""
-
-    @property
-    def high_watermark(self) -> int:
-        """The end of what anybody may read, exclusive."""
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The end of what a reader of committed records may read, exclusive."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """The epoch of appends from now on."""
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the disk failed under this log; it stays offline for good."""
-
-    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
-        """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
-
-    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
-        """Whole batches from the one that holds `offset` on, up to the high watermark."""
-
-    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back once the high watermark is at `offset`: True; False if the log failed."""
-
-    def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record at or after a time."""
-
-    def find_max_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the latest record."""
-
-    def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to the given one, and where it ended; (-1, -1) for none."""
 
 
 class Appended(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from broker.core import topic_records
 from broker.core.io_thread import IoThread
-from broker.core.partition import Log
+from broker.core.log import Log
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import random_id

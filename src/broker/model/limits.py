@@ -85,9 +85,12 @@ BATCH_BYTES_MAX = 1 << 30
 CODEC_BYTES_MAX = 256 * MIB
 # Lazy records are decoded so many bytes at a time, or one batch: little enough for the cache.
 RECORDS_CHUNK_BYTES = 256 * KIB
-# Members, frames and blocks of one compressed input. An honest megabyte that was flushed after each
-# record of 100 bytes has 10,000; so many empty ones, a microsecond each, still end in 50 ms.
-COMPRESSED_PIECES_MAX = 16_384
+# Blocks of one compressed input. An honest megabyte that was flushed after each record of 100 bytes
+# has 10,000; so many empty ones, 1 to 3 us each, end in 50 ms. More of them only with the bytes for
+# it: what is large and dense may have more blocks, too.
+COMPRESSED_PIECES_MIN = 16_384
+COMPRESSED_BYTES_PER_PIECE = 1 * KIB
+COMPRESSED_FRAME_PIECES = 16  # a frame or member takes as long as so many blocks
 # What a zstd frame may make its decoder keep of what went before, as far as the limit on the
 # content allows less: the 8 MiB that RFC 8878 asks every decoder to support.
 ZSTD_WINDOW_BYTES_MAX = 8 * MIB
@@ -169,6 +172,11 @@ def frame_bytes_max(setting: int, message_bytes_max: int) -> int:
 def decompressed_bytes_max(message_bytes_max: int) -> int:
     """How far one batch may unfold before it is refused."""
     return max(DECOMPRESSED_BYTES_MIN, DECOMPRESSION_RATIO_MAX * message_bytes_max)
+
+
+def compressed_pieces_max(size: int) -> int:
+    """How many blocks a compressed input of `size` bytes may have."""
+    return COMPRESSED_PIECES_MIN + size // COMPRESSED_BYTES_PER_PIECE
 
 
 # A limit that another one makes unreachable is a mistake in this file.

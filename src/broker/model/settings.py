@@ -96,7 +96,7 @@ _NETWORK = (
             doc="Largest request frame; raised by itself to message.max.bytes and 1 MiB. Kafka's"
                 " default is 100 MiB; frames are held whole here."),
     Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
-            doc="Connections at the same time; lowered to what the descriptor limit allows."),
+            doc="Connections at the same time; one more is closed as soon as it is accepted."),
     Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
             doc="A connection without requests is closed after this time; -1: never."),
     Setting("fetch.max.bytes", Kind.INT, limits.FETCH_BYTES_MAX, minimum=1024,
@@ -110,7 +110,7 @@ _NETWORK = (
 _TOPICS = (
     Setting("num.partitions", Kind.INT, 1, minimum=1, maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of a topic that is created without a number."),
-    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=1,
+    Setting("default.replication.factor", Kind.INT, 1, minimum=1, maximum=1, applies=False,
             doc="Replicas of a topic that is created without a number; one broker can hold one."),
     Setting("auto.create.topics.enable", Kind.BOOLEAN, True,
             doc="Whether asking for an unknown topic creates it."),
@@ -239,7 +239,6 @@ _COORDINATORS = (
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __consumer_offsets; fixed once that topic exists."),
     Setting("offsets.retention.minutes", Kind.INT, 7 * 24 * 60, minimum=1, unit="minutes",
-            applies=False,
             doc="How long a group without members keeps its offsets."),
     Setting("offset.metadata.max.bytes", Kind.INT, limits.OFFSET_METADATA_BYTES_MAX, minimum=0,
             maximum=limits.OFFSET_METADATA_BYTES_MAX, unit="bytes",

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.model.errors import Truncated
-from broker.segments.headers import HEADER_SIZE, crc_fits, scan
+from broker.codec import BatchHeader, BatchHeaders, audit, scan_headers
+from broker.model.errors import Corrupt, Truncated
 from broker.segments.index import numpy_module
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NAME: Final = re.compile(r"(\d{20})\.log")
+_HEADER_SIZE: Final = 61  # of version 2; those of messages are smaller
 _WINDOW_MIN: Final = 16 << 10  # an index entry stands for 4 KiB and a batch
 _WINDOW_MAX: Final = 64 << 10  # malloc maps what is larger, and each fresh page costs a fault
 
@@ -117,7 +118,7 @@ class SegmentFile:
 
     def batch_at(self, position: int, offset: int) -> Batch | None:
         """Return the batch at a position by its header, which must have at least an offset."""
-        return next(self.batches(position, offset, HEADER_SIZE), None)
+        return next(self.batches(position, offset, _HEADER_SIZE), None)
 
     def batches(
         self, position: int, offset: int, window_size: int = _WINDOW_MIN
@@ -126,9 +127,9 @@ class SegmentFile:
         while position >= 0:
             window = self.read(position, window_size)
             start, size = position, self.size
-            for header in scan(window):
-                batch = Batch(self.base_offset, start + header.position, *header[1:])
-                if batch.base_offset < offset or batch.end > size:
+            for header in headers_in(window):
+                batch = self._batch(start, header)
+                if not offset <= batch.base_offset <= batch.last_offset or batch.end > size:
                     return
                 yield batch
                 position, offset = batch.end, batch.last_offset + 1
@@ -138,8 +139,47 @@ class SegmentFile:
 
     def has_right_crc(self, batch: Batch) -> bool:
         """Whether all of a batch is there and fits its CRC."""
-        data = self.read(batch.position, batch.size)
-        return len(data) == batch.size and crc_fits(data)
+        try:
+            counts = audit(self.read(batch.position, batch.size))
+        except Corrupt:  # a message whose fields do not fill it
+            return False
+        return counts.batches == 1 and counts.crc_errors == 0
+
+    def fault(self, position: int, offset: int) -> str:
+        """Return why no whole batch of at least an offset stands at a position; "" for zeros."""
+        head = self.read(position, _HEADER_SIZE)
+        if not any(head):
+            return ""
+        try:
+            headers = scan_headers(head, cut=True)
+        except Corrupt as error:
+            return error.reason
+        batch = self._batch(position, headers[0]) if len(headers) else None
+        if batch is None or batch.end > self.size:
+            return "a batch cut short"
+        if batch.base_offset < offset:
+            return f"a batch of offset {batch.base_offset}, expected {offset} or more"
+        if batch.last_offset < batch.base_offset:
+            return f"a batch of offsets {batch.base_offset} to {batch.last_offset}"
+        return "a batch whose CRC does not fit"
+
+    def _batch(self, start: int, header: BatchHeader) -> Batch:
+        return Batch(
+            self.base_offset,
+            start + header.position,
+            header.size,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp,
+        )
+
+
+def headers_in(window: bytes) -> BatchHeaders:
+    """Return the headers in some bytes up to where no batch begins; the last may be cut short."""
+    try:
+        return scan_headers(window, cut=True)
+    except Corrupt as error:
+        return scan_headers(window[: error.position])
 
 
 def base_offset_of(name: str) -> int:

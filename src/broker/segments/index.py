@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.model.errors import Unsupported
+from broker.codec.packages import needed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,8 +73,4 @@ def below(keys: "NDArray[Any]", bound: int) -> int:
 
 def numpy_module() -> Any:  # noqa: ANN401 - a module, typed where it is used
     """Return numpy; Unsupported when it is not installed."""
-    try:
-        import numpy as np  # noqa: PLC0415 - a broker starts without it
-    except ImportError:
-        raise Unsupported("broker.segments needs the package numpy: pip install numpy") from None
-    return np
+    return needed("numpy", "broker.segments")

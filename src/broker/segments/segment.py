@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from broker.model.errors import Corrupt, Truncated
 from broker.segments.file import Batch, SegmentFile
-from broker.segments.headers import HEADER_SIZE, scan
 from broker.segments.index import OFFSET_ENTRY, TIME_ENTRY, Index, below, floor
 
 if TYPE_CHECKING:
@@ -158,7 +157,9 @@ class Segment:
 
         It holds the offset, or what follows it where compaction has left a gap.
         """
-        return self._file.whole_batch(*self._seek(offset))
+        batch = self._file.whole_batch(*self._seek(offset))
+        # A damaged message may have a header that is right: then nothing was found before it.
+        return batch if batch is None or batch.last_offset >= offset else None
 
     def locate_time(self, timestamp: int) -> Batch | None:
         """Return the first whole batch with a record at least as new as a timestamp (ms), or None.
@@ -269,7 +270,9 @@ class Segment:
         )
         for candidate in (place, place - 1):  # the last one may only begin there
             batch = self._indexed(entries, candidate)
-            if batch is not None and first.position < batch.position and batch.end <= stop:
+            if batch is None or batch.position <= first.position or batch.end > stop:
+                continue
+            if batch.base_offset > first.last_offset:  # else the headers between will tell
                 return batch
         return first
 
@@ -283,19 +286,7 @@ class Segment:
         size = self.size
         if size < position:
             raise Truncated(f"{self.path}: cut to {size} bytes while it was read", position)
-        head = self._file.read(position, HEADER_SIZE)
-        header = next(scan(head), None)
-        if not any(head):
-            reason = ""
-        elif header is None:
-            reason = "bytes that are no batch"
-        elif header.base_offset < offset:
-            reason = f"a batch of offset {header.base_offset}, expected {offset} or more"
-        elif position + header.size > size:
-            reason = "a batch cut short"
-        else:
-            reason = "a batch whose CRC does not fit"
-        return End(self.base_offset, position, offset, reason)
+        return End(self.base_offset, position, offset, self._file.fault(position, offset))
 
     # ---- where to begin ----------------------------------------------------------------------
 

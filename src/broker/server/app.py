@@ -75,9 +75,9 @@ class _Process:
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
-        self._turn.decompress = partial(
-            compression.decompress,
-            size_max=limits.decompressed_bytes_max(config.integer("message.max.bytes")),
+        self._turn.unfold = compression.decompress_into
+        self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
+            config.integer("message.max.bytes")
         )
         self._table = TopicTable()
         self._poller = self._make_poller()

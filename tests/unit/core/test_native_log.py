@@ -1,4 +1,4 @@
-"""The native log through the same door as the fake one: it is what `core.partition.Log` says."""
+"""The native log through the same door as the fake one: it is what `core.log.Log` says."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,10 +10,9 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker._native.records import record_batch
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
-from tests.batches import batch_of
+from tests.batches import batch_of, records_of
 from tests.fakes import NOW_MS, World, only
 
 
@@ -80,7 +79,7 @@ def test_what_is_produced_is_fetched(world: NativeWorld) -> None:
     assert produce(world, records(2))["base_offset"] == 3
 
     answer = fetch(world, 4)
-    assert [each[0] for each in record_batch.iterate(answer["records"])] == [3, 4]
+    assert [each[0] for each in records_of(answer["records"])] == [3, 4]
     assert answer["high_watermark"] == 5
 
 

@@ -38,4 +38,4 @@ def test_opening_a_log_without_numpy_says_what_to_install(tmp_path: Path) -> Non
         text=True,
     )
 
-    assert said.stdout == "broker.segments needs the package numpy: pip install numpy\n"
+    assert said.stdout == "broker.segments: needs numpy: pip install numpy\n"

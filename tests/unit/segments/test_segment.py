@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from broker._native.kernel.crc32c import crc32c
 from broker._native.log import recovery
 from broker.model.errors import Corrupt, Truncated
 from broker.segments import Batch, End, Segment
@@ -235,15 +236,22 @@ def test_a_torn_batch_ends_the_chunks(file: Path, piece: bytes, reserve: int) ->
         assert segment.locate(400) is None
 
 
+def backwards(batch: bytes) -> bytes:
+    """Return a sound batch but for its last offset delta of -2."""
+    covered = batch[21:23] + (-2).to_bytes(4, signed=True) + batch[27:]
+    return batch[:17] + crc32c(covered).to_bytes(4) + covered
+
+
 @pytest.mark.parametrize(
     ("behind", "reason"),
     [
         (b"", ""),
         (bytes(100), ""),
-        (b"garbage" * 20, "bytes that are no batch"),
+        (b"garbage" * 20, "batch: a length that no batch has"),
         (records(1, base_offset=399), "a batch of offset 399, expected 400 or more"),
         (records(2, base_offset=400)[:-1], "a batch cut short"),
         (records(2, base_offset=400)[:-1] + b"!", "a batch whose CRC does not fit"),
+        (backwards(records(2, base_offset=400)), "a batch of offsets 400 to 398"),
     ],
 )
 def test_the_end_says_what_stands_there(file: Path, behind: bytes, reason: str) -> None:
@@ -329,9 +337,33 @@ def test_bytes_that_are_no_batch_are_no_end_when_batches_follow(file: Path) -> N
     overwrite(file, 5 * len(BATCH) + 8, b"\xff\xff\xff\xff")
 
     with Segment(file) as segment:
-        with pytest.raises(Corrupt, match="bytes that are no batch, and batches behind") as caught:
+        with pytest.raises(
+            Corrupt, match="a length that no batch has, and batches behind"
+        ) as caught:
             list(segment.chunks(1))
         assert caught.value.position == 5 * len(BATCH)
+
+
+def test_an_index_does_not_lead_over_a_batch_whose_offsets_are_above_those_that_follow(
+    file: Path,
+) -> None:
+    overwrite(file, 0, (1 << 40).to_bytes(8, "big"))
+
+    with Segment(file) as segment, pytest.raises(Corrupt, match="a batch of offset"):
+        list(segment.chunks(1 << 20))
+
+
+def test_no_batch_that_ends_before_an_offset_is_found_at_a_damaged_message(tmp_path: Path) -> None:
+    message = LegacyRecordBatchBuilder(0, 0, 1 << 20)
+    for offset in (0, 1):
+        message.append(offset, 0, b"key", bytes(100))
+    damaged = bytearray(message.build())
+    damaged[25 + len(b"key")] += 1  # the length of the first value: a look at the header passes it
+    file = tmp_path / f"{0:020}.log"
+    file.write_bytes(damaged)
+
+    with Segment(file) as segment:
+        assert segment.locate(1) is None
 
 
 def test_an_index_that_came_to_know_of_batches_since_is_no_sign_of_damage(

@@ -17,7 +17,8 @@ class Turn:
     now_ms: int
     events: list[tuple[int, PartitionLog]]
     schedule: Callable[[], object] | None
-    decompress: Callable[[int, bytes], bytes] | None
+    unfold: Callable[[int, memoryview, memoryview], int] | None
+    unfolded_bytes_max: int
     def __new__(cls, commit: CommitThread | None) -> Self: ...
     def request_end(self) -> None: ...
     def end(self) -> None: ...

@@ -15,7 +15,6 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from broker.core.coordinator import (
     CoordinatorPartition,
-    InternalLog,
     PartitionState,
     RecordFormat,
     Waiter,
@@ -40,6 +39,7 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.shard import GroupShard
+from broker.core.log import InternalLog
 from broker.core.machine import Moment, Token
 from broker.model import limits
 from broker.model.clock import Clock

@@ -1,6 +1,6 @@
 """From a request's topic and partition to the broker's, or the error that clients understand."""
 
-from broker.core.partition import Log
+from broker.core.log import Log
 from broker.core.topics import Topic, Topics, check_name
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID

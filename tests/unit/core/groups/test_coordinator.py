@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker._native.records import record_batch
 from broker.core import coordinator as driver
 from broker.core.groups.commands import (
     CommitRequest,
@@ -25,7 +24,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
-from tests.batches import batch_of
+from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
 
@@ -178,7 +177,7 @@ def test_a_command_is_one_batch(world: World) -> None:
     world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
 
     (batch,) = [batch for _, batch in world.log.batches]
-    assert record_batch.header(batch)["record_count"] == 100
+    assert header(batch).record_count == 100
 
 
 def test_an_answer_for_somebody_who_has_gone_is_dropped(world: World) -> None:

@@ -12,7 +12,8 @@ incremental one as unknown, so its client starts again in full.
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Iterator
 
-from broker.core.partition import ATTRIBUTES_POSITION, Log, check_leader_epoch
+from broker.core.log import Log
+from broker.core.partition import ATTRIBUTES_POSITION, check_leader_epoch
 from broker.core.session import Session
 from broker.core.topics import Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError

@@ -10,7 +10,8 @@ from collections import Counter
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.core.partition import Log, check_leader_epoch, epoch_at
+from broker.core.log import Log
+from broker.core.partition import check_leader_epoch, epoch_at
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors

@@ -8,7 +8,7 @@ v11 cluster operations move to DescribeCluster; v12 lookup by topic id; v13 top-
 A topic that is to be created is created before the answer, so the answer already names its leader.
 """
 
-from broker.core.partition import Log
+from broker.core.log import Log
 from broker.core.session import Session
 from broker.core.topics import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError

@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Awaitable
 from typing import NamedTuple
 
+from broker.core.log import Log
 from broker.core.partition import (
     ATTRIBUTES_POSITION,
     BATCH_HEADER_BYTES,
     Appended,
-    Log,
     append,
     wait_durable,
 )

@@ -1,0 +1,72 @@
+"""What core asks of a partition's log; the native `PartitionLog` is one.
+
+A client's log and one that a coordinator keeps its memory in are read and waited for in the same
+way, and appended to in different ones.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class ReadableLog(Protocol):
+    """What everybody may know of a log."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can still be read."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be given out."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what anybody may read, exclusive."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of appends from now on."""
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk failed under this log; it stays offline for good."""
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        """Whole batches from the one that holds `offset` on, at least one if any is visible."""
+
+    def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back once the high watermark is at `offset`: True; False if the log failed."""
+
+
+class InternalLog(ReadableLog, Protocol):
+    """A log that a coordinator writes."""
+
+    def append_internal(self, batch: bytes) -> int:
+        """Append a batch of our own; its base offset. StorageError when that fails."""
+
+
+class Log(ReadableLog, Protocol):
+    """A log that clients write."""
+
+    @property
+    def partition(self) -> int:
+        """The partition's number in its topic."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what a reader of committed records may read, exclusive."""
+
+    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
+        """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
+
+    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
+        """As of any log; none when the first does not fit and `at_least_one` is not asked for."""
+
+    def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record at or after a time."""
+
+    def find_max_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the latest record."""
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to the given one, and where it ended; (-1, -1) for none."""

@@ -1,0 +1,41 @@
+"""One target in libFuzzer's hands: the process that run.py starts, and that may crash.
+
+    python -m tests.fuzz.child TARGET [libFuzzer's arguments]
+
+libFuzzer comes with atheris, which counts what Python code does; what native code does is counted
+by native/edges.c. libFuzzer must be loaded before the modules that count.
+"""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import atheris
+import atheris.core_with_libfuzzer
+
+
+def main() -> None:
+    """Fuzz until libFuzzer ends the process."""
+    name = sys.argv.pop(1)
+    with atheris.instrument_imports(include=["broker.codec"]):
+        from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - counted from here on
+    # What importing takes is no input's.
+    for file in Path(os.environ["BROKER_FUZZ_EDGES"]).iterdir():
+        with file.open("r+b") as edges:
+            edges.write(bytes(file.stat().st_size))
+    target = TARGETS[name]
+
+    def run(data: bytes) -> None:
+        try:
+            target(data)
+        except BaseException:  # noqa: BLE001 - whatever it is, it is a finding
+            traceback.print_exc()
+            os.abort()  # atheris would throw through C++, which the sanitizer's library ends
+
+    atheris.Setup(sys.argv, run)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Every decompressor: whatever it is fed, within the limit, and by both of its doors the same."""
+
+import struct
+from functools import partial
+
+from broker.codec import lz4_frames
+from broker.codec.compression import compress, decompress, decompress_into
+from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, SNAPPY, ZSTD
+from broker.model.errors import CodecError
+from tests.fuzz.inputs import Options, exact, outcome
+
+SIZE_MAX = 1 << 20
+XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+XERIAL_LENGTH = struct.Struct(">I")
+LEVEL_MAX = 9  # the higher ones take their time
+LZ4_DESCRIPTOR_AT = 4
+LZ4_HAS_SIZE, LZ4_HAS_DICTIONARY = 0x08, 0x01
+
+
+def unfold(codec: int, content: bytes, options: Options) -> None:
+    """Decompress to a limit that the input chooses, both ways; compress and decompress again."""
+    size_max = min(1 << options.byte(0) % 21, SIZE_MAX) + options.byte(1) - 1
+    data = exact(content)
+    whole = outcome(len(data), partial(decompress, codec, data, size_max))
+    output = exact(bytes(size_max))
+    count = outcome(len(data), partial(decompress_into, codec, data, output))
+    if isinstance(whole, CodecError):
+        # Which error may differ: where two things are wrong, each door may find another first.
+        assert isinstance(count, CodecError), f"{whole!r}, but into memory {count} bytes"
+    else:
+        assert not isinstance(count, CodecError), f"{len(whole)} bytes, but into memory {count!r}"
+        assert len(whole) <= size_max
+        assert output[:count].tobytes() == whole
+        if whole:
+            less = outcome(len(data), partial(decompress, codec, data, len(whole) - 1))
+            assert isinstance(less, CodecError)
+        again = exact(bytes(len(whole)))
+        assert decompress_into(codec, data, again) == len(whole)
+        assert again.tobytes() == whole
+    if options.flag(2, 0):
+        round_trip(codec, content, options)
+
+
+def round_trip(codec: int, content: bytes, options: Options) -> None:
+    """Compress the input itself, with any level, and read that."""
+    known = COMPRESSIONS[codec]
+    level = None
+    if options.flag(2, 1) and known.level_default is not None:
+        level = max(known.level_min, min(options.byte(3) - 128, known.level_max, LEVEL_MAX))
+    folded = compress(codec, exact(content), level, magic=options.byte(2) >> 2 & 1)
+    assert decompress(codec, folded, len(content)) == content
+
+
+def gzip(data: bytes) -> None:
+    options = Options(data)
+    unfold(GZIP.number, options.content, options)
+
+
+def snappy(data: bytes) -> None:
+    options = Options(data)
+    unfold(SNAPPY.number, options.content, options)
+
+
+def xerial(data: bytes) -> None:
+    """Blocks of a quarter or so each, so that changing one leaves the framing whole."""
+    options = Options(data)
+    content = options.content
+    if options.flag(2, 3):
+        unfold(SNAPPY.number, content, options)
+        return
+    size = max(1, len(content) * options.byte(4) // 255)
+    blocks = [content[start : start + size] for start in range(0, len(content), size)]
+    framed = XERIAL_HEADER + b"".join(XERIAL_LENGTH.pack(len(each)) + each for each in blocks)
+    unfold(SNAPPY.number, framed, options)
+
+
+def lz4(data: bytes) -> None:
+    options = Options(data)
+    content = bytearray(options.content)
+    if options.flag(2, 3) and len(content) > LZ4_DESCRIPTOR_AT:
+        flags = content[LZ4_DESCRIPTOR_AT]
+        size = 2 + 8 * bool(flags & LZ4_HAS_SIZE) + 4 * bool(flags & LZ4_HAS_DICTIONARY)
+        end = LZ4_DESCRIPTOR_AT + size
+        if end < len(content):
+            content[end] = lz4_frames._header_checksums(bytes(content[LZ4_DESCRIPTOR_AT:end]))[0]
+    unfold(LZ4.number, bytes(content), options)
+
+
+def zstd(data: bytes) -> None:
+    options = Options(data)
+    unfold(ZSTD.number, options.content, options)

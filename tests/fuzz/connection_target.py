@@ -1,0 +1,76 @@
+"""A native connection and what a peer may send: frames, request headers, Produce, Fetch."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker._native.log.commit import CommitThread
+from tests.fuzz.inputs import OPTIONS_SIZE, Options
+from tests.fuzz.segment_targets import memory_folder
+from tests.native_log import Logs, records
+from tests.native_wire import API_VERSIONS, Wire, fetch, produce, request
+
+INPUTS_MAX = 1000  # with the same logs, which grow
+PIECE_SIZE = 64
+
+
+class _Broker:
+    """Connections over two partitions, anew from time to time."""
+
+    def __init__(self) -> None:
+        """Nothing is open before the first input."""
+        self._commit: CommitThread | None = None
+        self._folder = ""
+        self._wire: Wire | None = None
+        self._inputs = 0
+
+    def wire(self) -> Wire:
+        """Return what connections are opened with."""
+        self._inputs += 1
+        if self._wire is None or self._inputs % INPUTS_MAX == 0:
+            self.close()
+            self._commit = self._commit or CommitThread(1)
+            self._folder = tempfile.mkdtemp(dir=memory_folder())
+            logs = Logs(Path(self._folder), self._commit)
+            self._wire = Wire(logs)
+            self._wire.serve(*(logs.create(place, is_group_commit=False) for place in (0, 1)))
+        return self._wire
+
+    def close(self) -> None:
+        """Close and remove everything."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+            shutil.rmtree(self._folder)
+
+
+broker = _Broker()
+
+
+def connection(data: bytes) -> None:
+    """Send the bytes at once or in pieces, and close; what Python would answer is not answered."""
+    options = Options(data)
+    wire = broker.wire()
+    client = wire.connect()
+    size = PIECE_SIZE if options.flag(0, 0) else max(1, len(options.content))
+    for start in range(0, len(options.content), size):
+        client.send(options.content[start : start + size])
+    client.frames()
+    client.close()
+    wire.run()
+    wire.slow.clear()
+    wire.closed.clear()
+    wire.clients.clear()
+
+
+def seeds() -> Iterator[bytes]:
+    """Requests that are served without Python, and one that is not."""
+    batch = records(3)
+    head = bytes(OPTIONS_SIZE)
+    for version in (3, 9, 13):
+        yield head + produce(version, (0, batch), (1, batch))
+    for version in (4, 11, 12, 13, 18):
+        yield head + fetch(version, (0, 0), (1, 0))
+    yield head + request(API_VERSIONS, 4, {}) + produce(9, (0, batch), acks=0)
+    yield bytes([1]).ljust(OPTIONS_SIZE, b"\0") + fetch(12, (0, 0), session_epoch=0)

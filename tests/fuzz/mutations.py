@@ -1,0 +1,43 @@
+"""Inputs that nearly mean something: what is wrong with bytes that were right once."""
+
+from random import Random
+
+# Counts and lengths that break arithmetic, in the sizes and codings that the formats have.
+NUMBERS = [
+    *(
+        value.to_bytes(size, "big")
+        for size in (1, 2, 4, 8)
+        for value in (0, 1, (1 << 8 * size) - 1)
+    ),
+    *((1 << 8 * size - 1).to_bytes(size, "big") for size in (1, 2, 4, 8)),
+    *(((1 << 8 * size - 1) - 1).to_bytes(size, "big") for size in (1, 2, 4, 8)),
+    b"\xff\xff\xff\xff\x0f",
+    b"\xfe\xff\xff\xff\x0f",
+    b"\x80\x80\x80\x80\x80\x00",
+    b"\xff" * 9 + b"\x01",
+]
+
+
+def mutated(random: Random, inputs: list[bytes]) -> bytes:
+    """Return one of the inputs with up to four things wrong."""
+    data = bytearray(random.choice(inputs))
+    for _ in range(random.randint(1, 4)):
+        at = random.randint(0, len(data))
+        size = min(random.choice([1, 1, 2, 4, 8, 16, 64]), len(data) - at)
+        match random.randrange(7):
+            case 0 | 1 if at < len(data):
+                data[at] ^= 1 << random.randrange(8)
+            case 2 if at < len(data):
+                data[at] = random.randrange(256)
+            case 3:
+                number = random.choice(NUMBERS)
+                data[at : at + len(number)] = number
+            case 4:
+                del data[at : at + size]
+            case 5:
+                data[at:at] = data[at : at + size]
+            case 6:
+                other = random.choice(inputs)
+                begin = random.randint(0, len(other))
+                data[at : at + size] = other[begin : begin + size]
+    return bytes(data)

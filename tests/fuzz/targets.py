@@ -1,0 +1,48 @@
+"""What is fuzzed: a name, and a function that may raise nothing, whatever bytes it is given.
+
+    python -m tests.fuzz.targets batch FILE...    # one input again, on whatever build is installed
+
+A target allows CodecError and nothing else, compares what several functions say of the same bytes,
+and keeps the codec to the limits it was given. Time and memory are limited from outside: by
+libFuzzer in `make fuzz`, by test_corpus.py in the suite.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from tests.fuzz import (
+    batch_targets,
+    compression_targets,
+    connection_target,
+    encode_targets,
+    message_targets,
+    segment_targets,
+)
+
+TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+    "batch": batch_targets.batch,
+    "compressed_batch": batch_targets.compressed_batch,
+    "compressed_message_set": batch_targets.compressed_message_set,
+    "message_set": batch_targets.batch,
+    "gzip": compression_targets.gzip,
+    "snappy": compression_targets.snappy,
+    "xerial": compression_targets.xerial,
+    "lz4": compression_targets.lz4,
+    "zstd": compression_targets.zstd,
+    "request": message_targets.request,
+    "response": message_targets.response,
+    "record": message_targets.record,
+    "frame": message_targets.frame,
+    "coordinator_record": message_targets.coordinator_record,
+    "consumer_protocol": message_targets.consumer_protocol,
+    "encode_rows": encode_targets.encode_rows,
+    "encode_columns": encode_targets.encode_columns,
+    "connection": connection_target.connection,
+    "segment": segment_targets.segment,
+}
+
+if __name__ == "__main__":
+    for path in sys.argv[2:]:
+        TARGETS[sys.argv[1]](Path(path).read_bytes())
