@@ -37,6 +37,7 @@ from broker._native.records.batch_scan import Audit
 from broker._native.records.record_view import Record
 from broker.codec.columns import Columns, decode_columns, records, validate
 from broker.codec.compression import compress, decompress, decompress_into
+from broker.codec.convert import down_convert, up_convert
 from broker.codec.coordinator_records import (
     CoordinatorRecord,
     Embedded,
@@ -117,6 +118,7 @@ __all__ = [
     "decode_transaction_record",
     "decompress",
     "decompress_into",
+    "down_convert",
     "encode",
     "encode_assignment",
     "encode_coordinator_record",
@@ -137,6 +139,7 @@ __all__ = [
     "request_frame",
     "response_frame",
     "scan_headers",
+    "up_convert",
     "validate",
     "xxh3_64_column",
 ]
