@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from broker._native.records import record_batch
 from broker.model.errors import StorageError
+from tests.batches import header
 
 
 class MemoryLog:
@@ -27,7 +27,7 @@ class MemoryLog:
         base_offset = self.log_end_offset
         placed = base_offset.to_bytes(8, "big") + batch[8:]
         self.batches.append((base_offset, placed))
-        self.log_end_offset += record_batch.header(placed)["last_offset_delta"] + 1
+        self.log_end_offset += header(placed).record_count
         if self.syncs:
             self.sync()
         return base_offset
@@ -36,7 +36,7 @@ class MemoryLog:
         """Whole batches from an offset up to the high watermark, at least one."""
         found = b""
         for base_offset, batch in self.batches:
-            end = base_offset + record_batch.header(batch)["last_offset_delta"]
+            end = header(batch).last_offset
             if end < offset or base_offset >= self.high_watermark:
                 continue
             if found and len(found) + len(batch) > size_max:

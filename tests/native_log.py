@@ -9,8 +9,8 @@ from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker._native.records.record_batch import build, header
 from broker.codec.compression import decompress_into
+from tests.batches import batch_of, header
 
 TOPIC_ID = b"topic id of 16 b"
 WAIT_MS = 30_000  # how long a test waits for what must come
@@ -109,7 +109,7 @@ class Logs:
 def records(count: int = 1, *, size: int = 8, timestamp: int = NOW_MS, **fields: Any) -> bytes:
     """Return a batch of `count` records of `size` bytes."""
     values: list[Any] = [(None, bytes([65 + place % 26]) * size, []) for place in range(count)]
-    return build(values, timestamp, **fields)
+    return batch_of(values, timestamp, **fields)
 
 
 def placed(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
@@ -122,7 +122,7 @@ def batches(data: bytes) -> list[bytes]:
     found = []
     position = 0
     while position < len(data):
-        size = header(data, position)["size"]
+        size = header(data, position).size
         found.append(data[position : position + size])
         position += size
     return found

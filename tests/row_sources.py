@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from broker._native.records.record_batch import iterate
+from tests.batches import records_of
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
 
@@ -113,4 +113,4 @@ def table_of(given_rows: Sequence[Fields], content: pa.DataType | None = None) -
 
 
 def contents_of(batches: Iterable[bytes]) -> list[tuple[Any, ...]]:
-    return [record for batch in batches for record in iterate(batch)]
+    return [record for batch in batches for record in records_of(batch)]

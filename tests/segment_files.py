@@ -9,7 +9,7 @@ from typing import NamedTuple
 from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.records.record_batch import header
+from tests.batches import header
 from tests.native_log import Logs, appended, records
 
 
@@ -69,19 +69,19 @@ def batches_of(file: Path) -> list[Stored]:
     position = 0
     while any(data[position : position + 12]):
         head = header(data, position)
-        last_offset = head["base_offset"] + head["last_offset_delta"]
-        content = data[position : position + head["size"]]
+        last_offset = head.last_offset
+        content = data[position : position + head.size]
         found.append(
             Stored(
                 int(file.stem),
                 position,
                 content,
-                head["base_offset"],
+                head.base_offset,
                 last_offset,
-                head["max_timestamp"],
+                head.max_timestamp,
             )
         )
-        position += head["size"]
+        position += head.size
     return found
 
 

@@ -7,14 +7,12 @@ edges with least bytes.
 
 import struct
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-from broker._native.records import record_batch
-from broker.codec import messages, schema
+from broker.codec import encode, messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
-from broker.model.compressions import BY_NAME, GZIP, LZ4, SNAPPY, ZSTD
+from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from tests.fuzz import compression_targets, connection_target, encode_targets
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
@@ -127,12 +125,11 @@ def _segments() -> Iterator[bytes]:
     for compression in ("none", "gzip", "lz4"):
         log = offsets = times = b""
         for base_offset in (0, 7, 20):
-            batch = record_batch.build(
-                [(b"key", b"value", [])] * 3,
-                1000 + base_offset,
+            [batch] = encode(
+                [(b"key", b"value")] * 3,
+                timestamp_ms=1000 + base_offset,
                 base_offset=base_offset,
-                codec=BY_NAME[compression].number,
-                compress=partial(compress, BY_NAME[compression].number),
+                compression=compression,
             )
             offsets += OFFSET_ENTRY.pack(base_offset + 2, len(log))
             times += TIME_ENTRY.pack(1000 + base_offset, base_offset + 2)

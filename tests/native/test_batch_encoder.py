@@ -8,8 +8,8 @@ import pytest
 
 from broker._native.records.batch_encoder import BatchEncoder
 from broker._native.records.column_source import ColumnSource
-from broker._native.records.record_batch import header, iterate
 from broker.model.errors import LimitExceeded
+from tests.batches import header, records_of
 
 GZIP = 1
 
@@ -19,7 +19,7 @@ def encoder_of(**options: Any) -> BatchEncoder:
 
 
 def values_of(batches: list[bytes]) -> list[bytes | None]:
-    return [record[3] for batch in batches for record in iterate(batch)]
+    return [record[3] for batch in batches for record in records_of(batch)]
 
 
 def test_rows_and_columns_go_into_the_same_batch() -> None:
@@ -44,7 +44,7 @@ def test_what_is_finished_is_handed_out_once_and_the_next_batch_goes_on() -> Non
     encoder.append_rows([b"three"])
     [batch] = encoder.finish()
 
-    assert (header(batch)["base_offset"], header(batch)["base_sequence"]) == (2, 7)
+    assert (header(batch).base_offset, header(batch).base_sequence) == (2, 7)
 
 
 @pytest.mark.parametrize("size", [0, 1, 400, 450, 500, 511, 512, 1023, 5_000, 70_000, 900_000])
@@ -108,7 +108,7 @@ def test_rows_cannot_come_back_into_the_encoder() -> None:
 
     encoder.append_rows([(b"key", b"value", Headers())])
 
-    assert list(iterate(encoder.finish()[0])) == [(0, 0, b"key", b"value", [(b"h", b"1")])]
+    assert records_of(encoder.finish()[0]) == [(0, 0, b"key", b"value", [(b"h", b"1")])]
     assert len(refusals) == 3
 
 
@@ -146,7 +146,7 @@ def test_only_the_records_are_compressed() -> None:
 
     assert seen == [plain.finish()[0][61:]]
     assert batch[61:] == b"small"
-    assert header(batch)["size"] == len(batch) == 66
+    assert header(batch).size == len(batch) == 66
 
 
 def test_a_view_that_is_kept_shows_what_it_showed() -> None:

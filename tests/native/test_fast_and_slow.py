@@ -25,6 +25,7 @@ from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from broker.server.requests import Requests
+from tests.batches import EMPTY
 from tests.native_log import TOPIC_ID, Logs, records
 from tests.native_wire import (
     FETCH,
@@ -189,7 +190,7 @@ ODD = st.sampled_from(
         SOUND + SOUND,
         SOUND[:-1] + b"\1",
         SOUND[:16] + b"\1" + SOUND[17:],
-        records(0, timestamp=NOW_MS),
+        EMPTY,
         records(timestamp=NOW_MS, codec=1),
         records(timestamp=NOW_MS, codec=4),
         records(timestamp=NOW_MS, codec=5),

@@ -14,6 +14,7 @@ from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import OFFLINE, ROLLED
 from broker.model.errors import StorageError
+from tests.batches import EMPTY
 from tests.native_log import Logs, appended, batches, placed, records
 from tests.oracles.record_batch_oracle import Header, Record
 
@@ -115,7 +116,7 @@ def test_the_brokers_own_batches_are_whole_and_not_empty(logs: Logs) -> None:
     log = logs.create()
 
     assert log.append_internal(BATCH) == 0
-    for data in (b"", BATCH[:-1], BATCH + BATCH, records(0)):
+    for data in (b"", BATCH[:-1], BATCH + BATCH, EMPTY):
         with pytest.raises(ValueError, match="exactly one batch"):
             log.append_internal(data)
     assert log.log_end_offset == 1

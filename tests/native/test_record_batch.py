@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.records.record_batch import build, header, iterate, validate
+from broker._native.records.record_batch import validate
 from broker.model.errors import CodecError
+from tests.batches import batch_of, header, records_of
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
 
@@ -49,54 +50,20 @@ def encode(parts: Iterable[Record]) -> bytes:
 BATCH = SOUND.encode(encode(RECORDS))
 
 
-# ---- build and iterate ------------------------------------------------------------------------
-
-
-@given(st.lists(records, min_size=1, max_size=5), INT64, INT64, INT16, INT32)
-@settings(max_examples=100, deadline=None)
-def test_what_is_built_is_what_the_oracle_builds(
-    given_records: list[tuple[bytes | None, bytes | None, oracle.Headers]],
-    timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-) -> None:
-    batch = build(
-        given_records,
-        timestamp,
-        base_offset=5,
-        leader_epoch=2,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
-
-    parts = [Record(0, place, *record) for place, record in enumerate(given_records)]
-    expected = Header(
-        base_offset=5,
-        leader_epoch=2,
-        last_offset_delta=len(parts) - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(parts),
-    )
-    assert batch == expected.encode(encode(parts))
+# ---- records ----------------------------------------------------------------------------------
 
 
 @given(st.lists(st.lists(records, min_size=1, max_size=4), max_size=3))
 @settings(max_examples=50, deadline=None)
-def test_iterating_returns_every_record_of_every_batch(
+def test_reading_returns_every_record_of_every_batch(
     batches: list[list[tuple[bytes | None, bytes | None, oracle.Headers]]],
 ) -> None:
     data = b"".join(
-        build(each, TIMESTAMP + place, base_offset=100 * place)
+        batch_of(each, TIMESTAMP + place, base_offset=100 * place)
         for place, each in enumerate(batches)
     )
 
-    assert list(iterate(data)) == [
+    assert records_of(data) == [
         (100 * place + delta, TIMESTAMP + place, *record)
         for place, each in enumerate(batches)
         for delta, record in enumerate(each)
@@ -112,7 +79,7 @@ def test_times_and_offsets_are_relative_to_the_headers(
         SOUND, base_offset=2**40, base_timestamp=base_timestamp, record_count=len(parts)
     )
 
-    found = list(iterate(sound.encode(encode(parts))))
+    found = records_of(sound.encode(encode(parts)))
 
     assert [offset - 2**40 for offset, *_ in found] == [part.offset_delta for part in parts]
     assert [(timestamp - base_timestamp) % 2**64 for _, timestamp, *_ in found] == [
@@ -124,28 +91,7 @@ def test_times_and_offsets_are_relative_to_the_headers(
 def test_with_log_append_time_every_record_has_the_largest_time() -> None:
     batch = replace(SOUND, attributes=8, max_timestamp=42).encode(encode(RECORDS))
 
-    assert [record[1] for record in iterate(batch)] == [42, 42]
-
-
-def test_a_compressed_batch_is_handed_to_the_decompressor() -> None:
-    plain: list[tuple[bytes, bytes, oracle.Headers]] = [(b"key", b"value" * 100, [])]
-    batch = build(plain, TIMESTAMP, codec=3, compress=lambda data: data[::-1])
-
-    def decompress(codec: int, payload: bytes) -> bytes:
-        assert codec == 3
-        return payload[::-1]
-
-    assert list(iterate(batch, decompress)) == [(0, TIMESTAMP, *plain[0])]
-    with pytest.raises(CodecError, match="decompressor"):
-        list(iterate(batch))
-
-
-def test_the_flags_of_a_marker_are_set() -> None:
-    assert header(build(RECORDS_OF_A_MARKER, 0, is_control=True))["attributes"] == 0x20
-    assert header(build(RECORDS_OF_A_MARKER, 0, is_transactional=True))["attributes"] == 0x10
-
-
-RECORDS_OF_A_MARKER: list[tuple[bytes, bytes, oracle.Headers]] = [(b"\0\0\0\1", b"\0\0", [])]
+    assert [record[1] for record in records_of(batch)] == [42, 42]
 
 
 # ---- the header -------------------------------------------------------------------------------
@@ -156,22 +102,13 @@ RECORDS_OF_A_MARKER: list[tuple[bytes, bytes, oracle.Headers]] = [(b"\0\0\0\1", 
 def test_every_field_of_a_header_is_read(values: dict[str, int]) -> None:
     data = Header(**{**values, "magic": 2}).encode(b"payload")
 
-    found = dict(header(b"before" + data, 6))
+    found = header(BATCH + data, len(BATCH))._asdict()
 
-    assert found.pop("size") == len(data)
+    assert (found.pop("position"), found.pop("size")) == (0, len(data))
+    last_offset = values.pop("base_offset") + values.pop("last_offset_delta")
+    assert (found.pop("last_offset") - last_offset) % 2**64 == 0
+    assert found.pop("base_offset") is not None
     assert found == {**values, "magic": 2}
-
-
-@pytest.mark.parametrize("position", [-1, len(BATCH) + 1, 2**40])
-def test_a_position_outside_of_the_bytes_is_refused(position: int) -> None:
-    with pytest.raises(CodecError):
-        header(BATCH, position)
-
-
-def test_a_header_is_only_read_of_a_whole_batch() -> None:
-    for size in range(len(BATCH)):
-        with pytest.raises(CodecError):
-            header(BATCH[:size])
 
 
 # ---- what a client may send -------------------------------------------------------------------
@@ -268,25 +205,19 @@ def test_records_that_do_not_fit_their_lengths_are_refused(payload: bytes) -> No
     batch = SOUND.encode(payload)
 
     with pytest.raises(CodecError):
-        list(iterate(batch))
+        records_of(batch)
 
 
 @given(st.binary(max_size=60), st.integers(0, 4))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_are_records_or_an_error_of_the_peer(payload: bytes, count: int) -> None:
+def test_any_bytes_are_records_or_an_error_of_the_codec(payload: bytes, count: int) -> None:
     batch = replace(SOUND, record_count=count).encode(payload)
 
     try:
-        found = list(iterate(batch))
+        found = records_of(batch)
     except CodecError:
         return
     assert len(found) == count
-
-
-def test_a_batch_cut_anywhere_is_an_error_of_the_peer() -> None:
-    for size in range(1, len(BATCH)):
-        with pytest.raises(CodecError):
-            list(iterate(BATCH + BATCH[:size]))
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 2**30 + 1, 2**31 - 1])

@@ -7,14 +7,12 @@ of the magics that it knows.
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import crc32c
 import pytest
 
-from broker._native.records import record_batch
-from broker.codec import compression
+from tests.batches import header, records_of
 from tests.vectors import vector_files
 
 SIZE_MAX = 1 << 20
@@ -43,7 +41,7 @@ class Case(NamedTuple):
 
     @property
     def records(self) -> list[Record]:
-        """The records of all batches: offset, timestamp, key, value, headers."""
+        """What a reader returns: offset, timestamp, key, value, headers; control records never."""
         return [
             (
                 record["offset"],
@@ -53,6 +51,7 @@ class Case(NamedTuple):
                 [(unhex(name), unhex(value)) for name, value in record["headers"]],
             )
             for batch in self.batches
+            if not batch.get("is_control")
             for record in batch["records"]
         ]
 
@@ -78,13 +77,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # ---- readers -------------------------------------------------------------------------------------
 
 
-def iterate(data: bytes) -> list[Record]:
-    """Read batches of magic 2 one record at a time."""
-    decompress = partial(compression.decompress, size_max=SIZE_MAX)
-    return list(record_batch.iterate(data, decompress))
-
-
-READERS: dict[str, tuple[Reader, set[int]]] = {"iterate": (iterate, {2})}
+READERS: dict[str, tuple[Reader, set[int]]] = {"records": (records_of, {0, 1, 2})}
 
 
 @pytest.mark.parametrize(
@@ -108,12 +101,12 @@ def test_the_header_of_a_batch_has_the_fields_that_kafka_reads(case: Case) -> No
     for position, batch in case.positions():
         if batch["magic"] in FIRST_MAGICS:
             continue
-        header = record_batch.header(case.data, position)
+        found = header(case.data, position)
+        fields = found._asdict() | {"position": position}
 
-        assert {name: batch.get(name, value) for name, value in header.items()} == header
-        assert header["base_offset"] + header["last_offset_delta"] == batch["last_offset"]
-        assert CODECS[header["attributes"] & CODEC_BITS] == batch["compression"]
-        assert header["attributes"] & ~CODEC_BITS == (
+        assert {name: batch.get(name, value) for name, value in fields.items()} == fields
+        assert CODECS[found.attributes & CODEC_BITS] == batch["compression"]
+        assert found.attributes & ~CODEC_BITS == (
             LOG_APPEND_TIME * (batch["timestamp_type"] == "LogAppendTime")
             | TRANSACTIONAL * batch["is_transactional"]
             | CONTROL * batch["is_control"]

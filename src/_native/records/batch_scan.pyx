@@ -5,7 +5,9 @@ ROW_FORMAT says the same to Python's struct module.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport (
+    INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t,
+)
 from libc.string cimport memset
 
 from cython cimport final
@@ -19,6 +21,8 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
+    BATCH_COUNT,
+    BATCH_CRC,
     BATCH_EMPTY,
     BATCH_OK,
     BATCH_TRUNCATED,
@@ -147,12 +151,13 @@ cdef class Audit:
     cdef readonly int64_t crc_errors          # batches whose CRC does not fit
     cdef readonly int64_t damaged_batches     # whose counts do not fit their records
     cdef readonly int64_t gaps                # places where offsets are missing (compaction)
-    cdef readonly int64_t missing_offsets     # how many are missing there
+    cdef readonly int64_t missing_offsets     # how many are missing there, INT64_MAX: or more
     cdef readonly int64_t disorders           # batches that begin before the end of the last
     cdef readonly int64_t max_timestamp       # ms, -1 before any
     cdef readonly int64_t min_timestamp       # the least base timestamp, ms, -1 before any
     cdef readonly int64_t first_offset        # -1 before any
     cdef readonly int64_t next_offset         # behind the last record, -1 before any
+    cdef bint has_begun                       # whether any header was believed
 
     def __cinit__(self):
         self.first_offset = self.next_offset = self.max_timestamp = self.min_timestamp = -1
@@ -169,55 +174,67 @@ cdef class Audit:
 
     cdef int add(self, _Scan scan) except -1:
         cdef BatchInfo* info = &scan.info
-        cdef bint is_batch = info.magic == 2
-        cdef bint is_compressed = info.attributes & ATTRIBUTE_CODEC != 0
-        cdef BatchStatus status = BATCH_OK
+        cdef BatchStatus status
         self.batches += 1
         self.size += <int64_t>info.size
         with nogil:
-            status = batch_check_crc(scan.entry, info) if is_batch else check_message(
-                scan.entry, info)
-        if status != BATCH_OK:
+            status = check_entry(scan.entry, info)
+        if status == BATCH_CRC:
             self.crc_errors += 1
-            return 0
-        if is_compressed:
+        elif status != BATCH_OK:
+            self.damaged_batches += 1
+        else:
+            self.believe(info)
+        return 0
+
+    cdef void believe(self, BatchInfo* info) noexcept:
+        """Count what the header of a sound batch says."""
+        if info.attributes & ATTRIBUTE_CODEC:
             self.compressed_batches += 1
             self.compressed_size += <int64_t>info.size
-        elif is_batch:
-            with nogil:
-                is_batch = batch_records_fit(scan.entry, info)
-            if not is_batch:
-                self.damaged_batches += 1
-                return 0
         if info.magic == 2:
             self.control_batches += info.attributes & ATTRIBUTE_CONTROL != 0
             self.transactional_batches += info.attributes & ATTRIBUTE_TRANSACTIONAL != 0
         self.records += max(info.record_count, 0)
-        if self.next_offset < 0 or info.base_timestamp < self.min_timestamp:
+        if not self.has_begun or info.base_timestamp < self.min_timestamp:
             self.min_timestamp = info.base_timestamp
         self.max_timestamp = max(self.max_timestamp, info.max_timestamp)
         self.follow(info)
-        return 0
+        self.has_begun = True
 
     cdef void follow(self, BatchInfo* info) noexcept:
         """Compare the offsets with those before; where a wrapper begins, only its end tells."""
-        if self.next_offset < 0:
+        cdef uint64_t missing
+        if not self.has_begun:
             self.first_offset = info.base_offset
         elif info.base_offset < self.next_offset:
             self.disorders += 1
         elif info.base_offset > self.next_offset and info.record_count >= 0:
             self.gaps += 1
-            self.missing_offsets += info.base_offset - self.next_offset
+            missing = <uint64_t>info.base_offset - <uint64_t>self.next_offset
+            self.missing_offsets += <int64_t>min(
+                missing, <uint64_t>INT64_MAX - <uint64_t>self.missing_offsets)
         self.next_offset = sum_wrapped(batch_last_offset(info), 1)
 
 
-cdef BatchStatus check_message(const uint8_t* entry, BatchInfo* info) noexcept nogil:
+cdef BatchStatus check_entry(const uint8_t* entry, BatchInfo* info) noexcept nogil:
+    """Return BATCH_CRC, or BATCH_COUNT when the lengths that can be seen do not fit."""
     cdef Message message
     cdef Cursor cursor
+    cdef BatchStatus status, fields
+    if info.magic == 2:
+        status = batch_check_crc(entry, info)
+        if status == BATCH_OK and (info.record_count < 0 or (
+                info.attributes & ATTRIBUTE_CODEC == 0 and not batch_records_fit(entry, info))):
+            return BATCH_COUNT
+        return status
     cursor.next = entry
     cursor.left = info.size
-    message_take(&cursor, &message)
-    return message_check_crc(&message)
+    fields = message_take(&cursor, &message)
+    if fields != BATCH_OK and fields != BATCH_COUNT:
+        return fields
+    status = message_check_crc(&message)
+    return fields if status == BATCH_OK else status
 
 
 def audit(data, Audit state=None):

@@ -104,7 +104,7 @@ cdef void copy_values(const uint8_t* data, Py_ssize_t data_size, const int32_t* 
         if length[i] <= 0:
             continue
         source = data + start[i]
-        if start[i] + length[i] > last_stride or length[i] > 512:
+        if <Py_ssize_t>start[i] + length[i] > last_stride or length[i] > 512:
             memcpy(target, source, <size_t>length[i])
         else:
             # Whole strides: the target has room for one more than its values need, and what is

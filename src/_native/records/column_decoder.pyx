@@ -17,6 +17,8 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from operator import index
+
 from cython cimport final
 
 from broker._native.kernel.cursor cimport Cursor, load_int16
@@ -32,6 +34,7 @@ from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_LOG_APPEND_TIME,
     ATTRIBUTE_TRANSACTIONAL,
+    BATCH_COUNT,
     BATCH_EMPTY,
     BATCH_HEADER_SIZE,
     BATCH_OK,
@@ -86,7 +89,7 @@ cdef enum:
     CONTROL_KEY_SIZE = 4         # int16 version, int16 type
 
 
-def decode_columns(data, columns, unfold, *, int64_t bytes_max, bint check_crc=True,
+def decode_columns(data, columns, unfold, *, bytes_max, bint check_crc=True,
                    min_offset=None, max_offset=None, min_timestamp=None, max_timestamp=None,
                    key_filter=None, aborted=None, dict reuse=None, bint is_strict=False):
     """Return (rows, end, data, arrays): arrays by name, and what their spans index.
@@ -100,11 +103,13 @@ def decode_columns(data, columns, unfold, *, int64_t bytes_max, bint check_crc=T
     decoder.unfold = unfold
     decoder.check_crc = check_crc
     decoder.is_strict = is_strict
-    decoder.bytes_max = min(bytes_max, INT32_MAX)
-    decoder.filter.min_offset = INT64_MIN if min_offset is None else min_offset
-    decoder.filter.max_offset = INT64_MAX if max_offset is None else max_offset
-    decoder.filter.min_timestamp = INT64_MIN if min_timestamp is None else min_timestamp
-    decoder.filter.max_timestamp = INT64_MAX if max_timestamp is None else max_timestamp
+    decoder.bytes_max = min(bound("bytes_max", bytes_max), INT32_MAX)
+    if decoder.bytes_max < 0:
+        raise ValueError(f"bytes_max {bytes_max}, expected 0 or more")
+    decoder.filter.min_offset = bound("min_offset", min_offset, INT64_MIN)
+    decoder.filter.max_offset = bound("max_offset", max_offset, INT64_MAX)
+    decoder.filter.min_timestamp = bound("min_timestamp", min_timestamp, INT64_MIN)
+    decoder.filter.max_timestamp = bound("max_timestamp", max_timestamp, INT64_MAX)
     # Not as one chain of `is`: Cython 3.3 negates no more than the first link of it.
     decoder.filter.is_set = (min_offset is not None or max_offset is not None
                              or min_timestamp is not None or max_timestamp is not None)
@@ -117,6 +122,14 @@ def decode_columns(data, columns, unfold, *, int64_t bytes_max, bint check_crc=T
     decoder.choose(columns, {} if reuse is None else reuse)
     decoder.read()
     return decoder.result()
+
+
+cdef int64_t bound(str name, value, default=None) except? -1:
+    """Return a bound that the caller set, or what holds where there is none."""
+    number = index(default if value is None else value)
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise ValueError(f"{name} {number}, expected 64 bits")
+    return number
 
 
 @final
@@ -137,6 +150,7 @@ cdef class _Decoder:
     cdef Py_ssize_t rows_max     # of uncompressed batches: bounded by their bytes
     cdef size_t folded           # bytes of the compressed ones
     cdef size_t plain            # bytes of the others
+    cdef int64_t copied          # of those, what has been copied to stand beside unfolded ones
     cdef list columns            # Column or None, by the enum above
     cdef Py_ssize_t capacity     # rows the arrays have room for
     cdef Rows rows
@@ -159,14 +173,15 @@ cdef class _Decoder:
     cdef int measure(self) except -1:
         cdef BatchInfo info
         cdef Cursor cursor = self.input()
+        cdef const uint8_t* entry = cursor.next
         while self.next_entry(&cursor, &info):
-            if not self.may_want(&info):
-                continue
-            if info.attributes & ATTRIBUTE_CODEC:
-                self.folded += info.size
-            else:
-                self.plain += info.size
-                self.rows_max += self.plausible_count(&info)
+            if self.may_want(&info):
+                if info.attributes & ATTRIBUTE_CODEC:
+                    self.folded += info.size
+                else:
+                    self.plain += info.size
+                    self.rows_max += self.plausible_count(&info, entry)
+            entry = cursor.next
         self.end = <size_t>self.view.len - cursor.left
         if self.is_strict and cursor.left:
             raise Truncated(f"batch: {cursor.left} bytes are no whole batch", self.end)
@@ -180,12 +195,13 @@ cdef class _Decoder:
 
     cdef bint next_entry(self, Cursor* cursor, BatchInfo* info) except -1:
         """Step over the next whole entry; False at the end, or before one that is cut short."""
+        cdef const uint8_t* entry = cursor.next
         cdef BatchStatus status = entry_take(cursor, info)
         if status == BATCH_OK:
             return True
         if status == BATCH_EMPTY or status == BATCH_TRUNCATED:
             return False
-        raise Corrupt(f"batch: {batch_status_text(status)}", self.position(cursor.next))
+        raise Corrupt(f"batch: {batch_status_text(status)}", self.position(entry))
 
     cdef Py_ssize_t position(self, const uint8_t* place):
         return place - <const uint8_t*>self.view.buf
@@ -203,13 +219,17 @@ cdef class _Decoder:
         return (info.base_offset <= self.filter.max_offset
                 and batch_last_offset(info) >= self.filter.min_offset)
 
-    cdef Py_ssize_t plausible_count(self, BatchInfo* info) except -1:
+    cdef Py_ssize_t plausible_count(self, BatchInfo* info, const uint8_t* entry) except -1:
         """Return the number of records, having checked that so many fit."""
         cdef size_t room = info.size - BATCH_HEADER_SIZE if info.magic == 2 else info.size
-        if info.record_count < 0 or <size_t>info.record_count > room // record_size_min:
-            raise Corrupt(f"batch: {info.record_count} records in {room} bytes, at offset "
-                          f"{info.base_offset}")
+        self.must_hold(info, room, entry)
         return info.record_count
+
+    cdef int must_hold(self, BatchInfo* info, size_t size, const uint8_t* entry) except -1:
+        if info.record_count < 0 or <size_t>info.record_count > size // record_size_min:
+            raise Corrupt(f"batch: {info.record_count} records in {size} bytes",
+                          self.position(entry))
+        return 0
 
     # ---- the arrays ------------------------------------------------------------------------------
 
@@ -225,7 +245,7 @@ cdef class _Decoder:
         if self.folded:
             self.columns[UNFOLDED] = column_reuse(
                 reuse.get("unfolded"), COLUMN_BYTE,
-                min(self.bytes_max, <int64_t>(self.plain + self.folded * FOLDED_RATIO)))
+                self.plain + min(self.bytes_max, <int64_t>(self.folded * FOLDED_RATIO)))
         self.capacity = self.rows_max
         self.point()
         return 0
@@ -287,8 +307,9 @@ cdef class _Decoder:
         self.rows.origin = cursor.next
         while self.position(cursor.next) < <Py_ssize_t>self.end:
             entry = cursor.next
-            self.next_entry(&cursor, &info)
-            if self.aborted is not None and self.is_aborted(&info, entry):
+            if not self.next_entry(&cursor, &info):
+                raise Corrupt("batch: changed while it was read", self.position(entry))
+            if info.magic == 2 and self.is_left_out(&info, entry):
                 continue
             if not self.may_want(&info):
                 continue
@@ -297,6 +318,17 @@ cdef class _Decoder:
             else:
                 self.read_message(entry, info.size)
         return 0
+
+    cdef bint is_left_out(self, BatchInfo* info, const uint8_t* entry) except -1:
+        """Whether a batch of version 2 is control records or aborted: where its CRC fits."""
+        cdef bint is_control = info.attributes & ATTRIBUTE_CONTROL != 0
+        if is_control and not self.is_strict and self.check_crc:
+            self.must_fit(batch_check_crc(entry, info), entry)
+        if self.aborted is not None and info.producer_id >= 0 and self.is_aborted(info, entry):
+            if not is_control and self.check_crc:
+                self.must_fit(batch_check_crc(entry, info), entry)
+            return True
+        return is_control and not self.is_strict
 
     cdef bint is_aborted(self, BatchInfo* info, const uint8_t* entry) except -1:
         """Follow the transactions as a consumer does (KIP-98), and say if this batch is dropped."""
@@ -328,9 +360,7 @@ cdef class _Decoder:
                 self.must_fit(batch_check_crc(entry, info), entry)
             check_crc = False
             payload = self.unfold_payload(info.attributes & ATTRIBUTE_CODEC, payload, &size, entry)
-            if info.record_count < 0 or <size_t>info.record_count > size // record_size_min:
-                raise Corrupt(f"batch: {info.record_count} records in {size} bytes unfolded",
-                              self.position(entry))
+        self.must_hold(info, size, entry)
         self.have_room(info.record_count)
         while True:
             with nogil:
@@ -376,17 +406,19 @@ cdef class _Decoder:
         cdef Message message
         cdef Cursor cursor
         cdef RowBasis basis
+        cdef BatchStatus status
         cursor.next = entry
         cursor.left = size
-        message_take(&cursor, &message)
-        if self.check_crc:
+        status = message_take(&cursor, &message)
+        if self.check_crc and (status == BATCH_OK or status == BATCH_COUNT):
             self.must_fit(message_check_crc(&message), entry)
+        self.must_fit(status, entry)
         if message.attributes & ATTRIBUTE_CODEC:
             return self.read_wrapper(&message, entry)
         if self.folded:
             cursor.next = self.unfold_payload(0, entry, &size, entry)
             cursor.left = size
-            message_take(&cursor, &message)
+            self.must_fit(message_take(&cursor, &message), entry)
         self.have_room(1)
         basis.offset = message.offset
         basis.timestamp = message.timestamp
@@ -401,8 +433,10 @@ cdef class _Decoder:
         cdef RowBasis basis
         cdef size_t size = <size_t>max(wrapper.value.length, 0)
         cdef int64_t last, count = 0
-        cdef const uint8_t* start = self.unfold_payload(
-            wrapper.attributes & ATTRIBUTE_CODEC, wrapper.value.start, &size, entry)
+        cdef const uint8_t* start = wrapper.value.start
+        if size > 0:
+            start = self.unfold_payload(
+                wrapper.attributes & ATTRIBUTE_CODEC, start, &size, entry)
         last = self.check_inner(wrapper, start, size, entry, &count)
         self.have_room(count)
         cursor.next = start
@@ -445,6 +479,8 @@ cdef class _Decoder:
                               f"{wrapper.magic} in the wrapper", self.position(entry))
             last = inner.offset
             count[0] += 1
+        if count[0] == 0:
+            raise Corrupt("message set: no inner messages, in the wrapper", self.position(entry))
         return last
 
     # ---- what is compressed ----------------------------------------------------------------------
@@ -457,6 +493,7 @@ cdef class _Decoder:
         cdef Py_ssize_t count
         if codec == 0:
             count = <Py_ssize_t>size[0]
+            self.copied += count
             if count > unfolded.capacity - start:
                 self.have_bytes(unfolded, count, entry)
             memcpy(<uint8_t*>unfolded.data + start, payload, size[0])
@@ -472,7 +509,7 @@ cdef class _Decoder:
         cdef Py_ssize_t room, count
         source = PyMemoryView_FromMemory(<char*>payload, <Py_ssize_t>size, PyBUF_READ)
         while True:
-            room = unfolded.capacity - unfolded.count
+            room = min(unfolded.capacity, self.allowed()) - unfolded.count
             output = PyMemoryView_FromMemory(
                 <char*>unfolded.data + unfolded.count, room, PyBUF_WRITE)
             try:
@@ -486,12 +523,17 @@ cdef class _Decoder:
                 raise SystemError(f"{count} bytes unfolded into {room}")
             return count
 
+    cdef int64_t allowed(self) noexcept:
+        """How large our memory may be now: what is copied is no less in the input."""
+        return min(self.bytes_max + self.copied, INT32_MAX)
+
     cdef int have_bytes(self, Column unfolded, Py_ssize_t more, const uint8_t* entry) except -1:
         """Grow our memory so that `more` bytes fit, up to what the caller allowed."""
-        if unfolded.count + more > self.bytes_max:
+        if unfolded.count + more > self.allowed():
             raise LimitExceeded(f"batch: unfolds to more than the {self.bytes_max} bytes allowed",
                                 self.position(entry))
-        unfolded.reserve(min(self.bytes_max, max(unfolded.count + more, 2 * unfolded.capacity)))
+        unfolded.reserve(min(self.bytes_max + <int64_t>self.plain, INT32_MAX,
+                             max(unfolded.count + more, 2 * unfolded.capacity)))
         return 0
 
     # ---- what comes of it ------------------------------------------------------------------------

@@ -5,7 +5,7 @@ own bytes objects; a lookup hashes the key in the record and makes no object.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from cython cimport final
@@ -55,6 +55,8 @@ cdef class KeyFilter:
 
 cdef Span span_of(bytes key):
     cdef Span span
+    if PyBytes_GET_SIZE(key) > INT32_MAX:
+        raise ValueError(f"a key of {len(key)} bytes, no record's is longer than {INT32_MAX}")
     span.start = <const uint8_t*>PyBytes_AS_STRING(key)
     span.length = <int32_t>PyBytes_GET_SIZE(key)
     return span

@@ -18,8 +18,8 @@ Messages: `decode_request`, `decode_response` and their opposites for the bodies
 version; `frames`, `read_request`, `read_response`, `request_frame`, `response_frame` for what is on
 a connection; `error_of` for what a code means; coordinator records and the consumer protocol.
 
-Hashes: `crc32c`, `crc32`, `murmur2`, `partition`, and over columns `partition_column`,
-`xxh3_64_column`.
+Hashes: `crc32c`, `crc32`, `murmur2`, `partition`; over columns `murmur2_column`,
+`partition_column`, `xxh3_64_column`.
 
 Bytes that cannot be read raise CodecError: Truncated, Corrupt, Unsupported or LimitExceeded, with
 a `reason` and a `position`:
@@ -48,7 +48,18 @@ from broker.codec.coordinator_records import (
     encode_coordinator_record,
     encode_subscription,
 )
+from broker.codec.encoding import encode
 from broker.codec.errors import ERRORS, KafkaError, error_named, error_of
+from broker.codec.hashes import (
+    Spans,
+    crc32,
+    crc32c,
+    murmur2,
+    murmur2_column,
+    partition,
+    partition_column,
+    xxh3_64_column,
+)
 from broker.codec.headers import BatchHeader, BatchHeaders, audit, scan_headers
 from broker.codec.messages import (
     Decoded,
@@ -90,10 +101,13 @@ __all__ = [
     "Request",
     "RequestHeader",
     "Response",
+    "Spans",
     "Truncated",
     "Unsupported",
     "audit",
     "compress",
+    "crc32",
+    "crc32c",
     "decode_assignment",
     "decode_columns",
     "decode_group_record",
@@ -103,6 +117,7 @@ __all__ = [
     "decode_transaction_record",
     "decompress",
     "decompress_into",
+    "encode",
     "encode_assignment",
     "encode_coordinator_record",
     "encode_request",
@@ -111,6 +126,10 @@ __all__ = [
     "error_named",
     "error_of",
     "frames",
+    "murmur2",
+    "murmur2_column",
+    "partition",
+    "partition_column",
     "read_request",
     "read_request_header",
     "read_response",
@@ -119,4 +138,5 @@ __all__ = [
     "response_frame",
     "scan_headers",
     "validate",
+    "xxh3_64_column",
 ]

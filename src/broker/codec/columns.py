@@ -120,26 +120,29 @@ def decode_columns(
         buf: whole batches, as a segment or the records of a fetch response hold them; at most
             2 GiB, a last one that is cut short is left out (see `Columns.end`).
         columns: any of offset, timestamp, timestamp_type, key, value and headers.
-        check_crc: whether the CRC of each batch that is read must fit.
+        check_crc: whether the CRC of each batch that is read must fit, and of those that are left
+            out as control batches or aborted.
         min_offset: leave out records before this one.
         max_offset: leave out records behind this one.
         min_timestamp: leave out older records, ms.
         max_timestamp: leave out newer records, ms.
         key_filter: bytes: keep keys that begin with them; several: keep keys that are one of them.
+            A record without a key has none of either.
         aborted: (producer id, first offset) of each aborted transaction, as a fetch response has
             them; their records are left out. None keeps them (read_uncommitted).
         reuse: an older result whose memory may be taken over. Arrays that somebody still looks
             at are left to them. The older result must not be used any more.
-        bytes_max: how many bytes compressed batches may unfold to in all.
+        bytes_max: how many bytes compressed batches may unfold to in all. Uncompressed ones beside
+            them are copied, whatever their size.
 
-    Control batches are left out. Memory is bounded by the bytes: at most some five times theirs,
-    or `bytes_max`.
+    Control batches are left out. The arrays are bounded by the bytes of the batches, unfolded: a
+    record takes at least 7 there, and 37 at most in its arrays; a header 2, and 16.
 
     Raises:
         Corrupt: a length, count or CRC does not fit; the message has the position.
         Unsupported: a compression that does not exist, or whose package is not installed.
         LimitExceeded: 2 GiB or more at once, or more unfolded than `bytes_max`.
-        ValueError: no such column.
+        ValueError: no such column, or a bound that 64 bits do not hold.
     """
     count, end, data, arrays = _decode(
         buf,

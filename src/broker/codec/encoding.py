@@ -5,19 +5,21 @@ where its columns lie.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from broker._native.records.batch_encoder import BatchEncoder
 from broker._native.records.column_source import ColumnSource
-from broker.codec import compression as compressions
+from broker.codec.compression import compress
 from broker.codec.packages import needed
 from broker.model.clock import SystemClock
+from broker.model.compressions import BY_NAME, Compression
 from broker.model.limits import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+T = TypeVar("T")
+
 TimestampType: TypeAlias = Literal["CreateTime", "LogAppendTime"]
 Header: TypeAlias = "tuple[str | bytes, bytes | None]"
 Row: TypeAlias = (
@@ -47,19 +49,17 @@ class ArrowStream(Protocol):
 
 Source: TypeAlias = "Iterable[Row] | SpanColumns | Mapping[str, Buffer] | ArrowStream"
 
-COMPRESSIONS: Final[tuple[Compression, ...]] = ("none", "gzip", "snappy", "lz4", "zstd")
-TIMESTAMP_TYPES: Final[tuple[TimestampType, ...]] = ("CreateTime", "LogAppendTime")
-
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
+_TIMESTAMP_TYPES: Final = {"CreateTime": 0, "LogAppendTime": _LOG_APPEND_TIME}
 
 
 def encode(  # noqa: PLR0913 (what the header of a batch says, and how to make it)
     source: Source,
     *,
     batch_bytes_max: int = MESSAGE_BYTES_MAX,
-    compression: Compression = "none",
+    compression: str = "none",
     level: int | None = None,
     base_offset: int | None = 0,
     leader_epoch: int = -1,
@@ -119,10 +119,10 @@ def encode(  # noqa: PLR0913 (what the header of a batch says, and how to make i
 
     Source: Kafka protocol guide, "Record Batch"; KIP-98.
     """
-    codec = _position("compression", compression, COMPRESSIONS)
+    codec = _named("compression", compression, BY_NAME)
     attributes = (
-        codec
-        | _LOG_APPEND_TIME * _position("timestamp_type", timestamp_type, TIMESTAMP_TYPES)
+        codec.number
+        | _named("timestamp_type", timestamp_type, _TIMESTAMP_TYPES)
         | _TRANSACTIONAL * is_transactional
         | _CONTROL * is_control
     )
@@ -136,7 +136,7 @@ def encode(  # noqa: PLR0913 (what the header of a batch says, and how to make i
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
-            compress=_compressor(codec, level) if codec else None,
+            compress=_compressor(codec, level),
         )
     except OverflowError as error:
         raise ValueError(f"a number does not fit its field: {error}") from None
@@ -144,14 +144,17 @@ def encode(  # noqa: PLR0913 (what the header of a batch says, and how to make i
     return encoder.finish()
 
 
-def _position(name: str, value: str, known: tuple[str, ...]) -> int:
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-    return known.index(value)
+def _named(what: str, name: str, known: Mapping[str, T]) -> T:
+    if name not in known:
+        raise ValueError(f"{what}: expected one of {', '.join(known)}, got {name!r}")
+    return known[name]
 
 
-def _compressor(codec: int, level: int | None) -> Callable[[memoryview], bytes]:
-    return lambda records: compressions.compress(codec, records, level)
+def _compressor(codec: Compression, level: int | None) -> Callable[[memoryview], bytes] | None:
+    codec.level(level)  # ValueError, whether there will be records or not
+    if codec.number == 0:
+        return None
+    return lambda records: compress(codec.number, records, level)
 
 
 def _append(encoder: BatchEncoder, source: Source) -> None:

@@ -127,30 +127,24 @@ class _ShortHeader(NamedTuple):
     size_size: int  # of the content size
 
 
-def _short_headers() -> dict[int, _ShortHeader]:
-    """Every header without a dictionary, by its descriptor."""
-    headers = {}
-    for descriptor in range(256):
-        if descriptor & (_RESERVED | _UNUSED | _DICTIONARY_MASK):
-            continue
-        single = bool(descriptor & _SINGLE_SEGMENT)
-        size_size = _CONTENT_SIZES[descriptor >> 6] or int(single)
-        fields = Struct("<IB" + "B" * (not single) + _UNSIGNED[size_size] + "HB")
-        around = fields.size + (_CHECKSUM_SIZE if descriptor & _CHECKSUM else 0)
-        headers[descriptor] = _ShortHeader(fields, around, not single, size_size)
-    return headers
-
-
-_SHORT_HEADERS = _short_headers()
+@cache
+def _short_header(descriptor: int) -> _ShortHeader | None:
+    """The header that begins with this descriptor, when it has no dictionary."""
+    if descriptor & (_RESERVED | _UNUSED | _DICTIONARY_MASK):
+        return None
+    single = bool(descriptor & _SINGLE_SEGMENT)
+    size_size = _CONTENT_SIZES[descriptor >> 6] or int(single)
+    fields = Struct("<IB" + "B" * (not single) + _UNSIGNED[size_size] + "HB")
+    around = fields.size + (_CHECKSUM_SIZE if descriptor & _CHECKSUM else 0)
+    return _ShortHeader(fields, around, not single, size_size)
 
 
 def _one_block_max(data: memoryview) -> int:
     """What the only, small block of the only frame can unfold to; 0 when this is not the case."""
-    if len(data) <= _START.size or data[4] not in _SHORT_HEADERS:
+    short = _short_header(data[4]) if len(data) > _START.size else None
+    if short is None or len(data) <= short.around:
         return 0
-    header, around, has_window, size_size = _SHORT_HEADERS[data[4]]
-    if len(data) <= around:
-        return 0
+    header, around, has_window, size_size = short
     fields = header.unpack_from(data)
     low, high = fields[-2:]
     if (

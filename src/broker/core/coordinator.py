@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
-from broker._native.records import record_batch
-from broker.codec import records, scan_headers
+from broker.codec import encode, records, scan_headers
 from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
-from broker.model.limits import LOAD_BYTES_PER_STEP
+from broker.model.limits import BATCH_BYTES_MAX, LOAD_BYTES_PER_STEP
 
 logger = logging.getLogger(__name__)
 
@@ -183,10 +182,12 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def _append(self, records: list[RecordT]) -> bool:
         try:
-            batch = record_batch.build(
-                [(*self._format.encode(record), ()) for record in records],
-                self._clock.wall_ms(),
+            # One batch, whatever its size: the records of a decision stand or fall together.
+            [batch] = encode(
+                [self._format.encode(record) for record in records],
+                batch_bytes_max=BATCH_BYTES_MAX,
                 leader_epoch=self._log.leader_epoch,
+                timestamp_ms=self._clock.wall_ms(),
             )
             base_offset = self._log.append_internal(batch)
         except (PolylogError, ValueError) as error:  # ValueError: it cannot be said in the format.

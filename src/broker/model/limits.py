@@ -79,6 +79,8 @@ RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at 
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
+# Largest batch that can be, whoever makes it: sums of a few sizes stay within 32 bits.
+BATCH_BYTES_MAX = 1 << 30
 # What the codec unfolds in one call when the caller names no limit of its own.
 CODEC_BYTES_MAX = 256 * MIB
 # Lazy records are decoded so many bytes at a time, or one batch: little enough for the cache.

@@ -10,15 +10,15 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker._native.records import record_batch
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
+from tests.batches import batch_of, records_of
 from tests.fakes import NOW_MS, World, only
 
 
 def records(count: int = 1, **more: Any) -> bytes:
     each: list[Any] = [(None, b"value", [])] * count
-    return record_batch.build(each, NOW_MS, **more)
+    return batch_of(each, NOW_MS, **more)
 
 
 class NativeWorld(World):
@@ -79,7 +79,7 @@ def test_what_is_produced_is_fetched(world: NativeWorld) -> None:
     assert produce(world, records(2))["base_offset"] == 3
 
     answer = fetch(world, 4)
-    assert [each[0] for each in record_batch.iterate(answer["records"])] == [3, 4]
+    assert [each[0] for each in records_of(answer["records"])] == [3, 4]
     assert answer["high_watermark"] == 5
 
 

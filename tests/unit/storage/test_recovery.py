@@ -11,7 +11,6 @@ from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker._native.records.record_batch import build
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
@@ -20,10 +19,11 @@ from broker.storage import checkpoint
 from broker.storage.metadata import Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
+from tests.batches import batch_of
 
 TOPIC_ID = random_id()
 CONFIG = TopicConfig({}, load())
-BATCH = build([(b"key", b"value", ())], 1_700_000_000_000)
+BATCH = batch_of([(b"key", b"value", ())], 1_700_000_000_000)
 
 
 class Life:

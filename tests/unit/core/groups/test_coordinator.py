@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker._native.records import record_batch
 from broker.core import coordinator as driver
 from broker.core.groups.commands import (
     CommitRequest,
@@ -25,6 +24,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
+from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
 
@@ -177,7 +177,7 @@ def test_a_command_is_one_batch(world: World) -> None:
     world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
 
     (batch,) = [batch for _, batch in world.log.batches]
-    assert record_batch.header(batch)["record_count"] == 100
+    assert header(batch).record_count == 100
 
 
 def test_an_answer_for_somebody_who_has_gone_is_dropped(world: World) -> None:
@@ -258,7 +258,7 @@ def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.commit(5)
-    world.log.append_internal(record_batch.build([(b"\x00\x01cut", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
     world.coordinator = world.start()
 
     answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
@@ -364,7 +364,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
 def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World) -> None:
     world.commit(5)
     world.log.append_internal(
-        record_batch.build(
+        batch_of(
             [(b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())],
             0,
             is_control=True,
@@ -373,7 +373,7 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World
             producer_epoch=0,
         )
     )
-    world.log.append_internal(record_batch.build([(b"\x00\x03\x00\x01g", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x00\x03\x00\x01g", b"", ())], 0))
     world.coordinator = world.start()
 
     assert world.committed() == 5
