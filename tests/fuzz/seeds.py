@@ -156,10 +156,10 @@ def _folded(target: str) -> Iterator[bytes]:
     for text in TEXTS:
         folded = compress(number, text)
         is_framed = folded.startswith(compression_targets.XERIAL_HEADER)
-        # A limit of a mebibyte, a round trip, and for xerial the bytes as they are.
-        yield options(20, 0, 1 | (is_framed and target == "xerial") << 3) + folded
+        # A limit of 64 KiB, a round trip, and for xerial the bytes as they are.
+        yield options(16, 0, 1 | (is_framed and target == "xerial") << 3) + folded
         if target == "snappy":
-            yield options(20, 0, 1) + folded[len(compression_targets.XERIAL_HEADER) + 4 :]
+            yield options(16, 0, 1) + folded[len(compression_targets.XERIAL_HEADER) + 4 :]
 
 
 def options(*values: int) -> bytes:
