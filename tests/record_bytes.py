@@ -1,5 +1,7 @@
 """Batches and message sets for tests of their readers, and what a reader returned as rows."""
 
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -78,6 +80,13 @@ def wrapper(inner: list[Message], codec: int = GZIP, **fields: Any) -> bytes:
         timestamp=max((each.timestamp for each in inner), default=-1),
     )
     return replace(outer, **fields).encode()
+
+
+def unfit_message(offset: int = 0) -> bytes:
+    """Return a message whose CRC fits, but whose key is longer than the message."""
+    sound = Message(offset, b"key").encode()
+    body = sound[16:26] + struct.pack(">i", 100) + sound[30:]
+    return sound[:12] + struct.pack(">I", zlib.crc32(body)) + body
 
 
 # ---- read ----------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import crc32c
 import pytest
 
+from broker.codec import audit, decode_columns, validate
+from tests import record_bytes
 from tests.batches import header, records_of
 from tests.vectors import vector_files
 
@@ -77,7 +79,17 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # ---- readers -------------------------------------------------------------------------------------
 
 
-READERS: dict[str, tuple[Reader, set[int]]] = {"records": (records_of, {0, 1, 2})}
+def columns_of(data: bytes) -> list[Record]:
+    """Return the rows of all columns."""
+    found = record_bytes.rows(decode_columns(data, columns=record_bytes.COLUMNS))
+    return [(row.offset, row.timestamp, row.key, row.value, [*row.headers]) for row in found]
+
+
+ALL_MAGICS = {0, 1, 2}
+READERS: dict[str, tuple[Reader, set[int]]] = {
+    "columns": (columns_of, ALL_MAGICS),
+    "records": (records_of, ALL_MAGICS),
+}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +103,33 @@ READERS: dict[str, tuple[Reader, set[int]]] = {"records": (records_of, {0, 1, 2}
 )
 def test_a_reader_returns_the_records_that_kafka_reads(reader: Reader, case: Case) -> None:
     assert reader(case.data) == case.records
+
+
+@every_case
+def test_what_kafka_wrote_is_valid(case: Case) -> None:
+    assert validate(case.data) == sum(len(batch["records"]) for batch in case.batches)
+
+
+@every_case
+def test_what_kafka_wrote_has_no_damage(case: Case) -> None:
+    found = audit(case.data)
+
+    assert (found.crc_errors, found.damaged_batches, found.size) == (0, 0, len(case.data))
+
+
+@every_case
+def test_the_type_of_a_timestamp_is_what_kafka_says(case: Case) -> None:
+    kinds = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
+
+    assert [
+        row.timestamp_type
+        for row in record_bytes.rows(decode_columns(case.data, columns=record_bytes.COLUMNS))
+    ] == [
+        kinds[batch["timestamp_type"]]
+        for batch in case.batches
+        if not batch.get("is_control")
+        for _ in batch["records"]
+    ]
 
 
 # ---- batches -------------------------------------------------------------------------------------

@@ -381,17 +381,17 @@ cdef class _Decoder:
             raise Corrupt(f"batch: record {self.rows.bad_record} of {info.record_count} does not "
                           f"fit its lengths, in the batch", self.position(entry))
         if self.is_strict:
-            self.check_offsets(info, entry)
+            self.check_offsets(info.record_count, info.base_offset, batch_last_offset(info), entry)
         return 0
 
-    cdef int check_offsets(self, BatchInfo* info, const uint8_t* entry) except -1:
-        """Refuse a batch whose last records do not ascend from its base to its last offset."""
+    cdef int check_offsets(self, Py_ssize_t count, int64_t least, int64_t greatest,
+                           const uint8_t* entry) except -1:
+        """Refuse a batch whose records, the last so many rows, do not ascend between these."""
         cdef Py_ssize_t row
-        cdef int64_t least = info.base_offset
-        for row in range(self.rows.count - info.record_count, self.rows.count):
-            if not least <= self.rows.offset[row] <= batch_last_offset(info):
+        for row in range(self.rows.count - count, self.rows.count):
+            if not least <= self.rows.offset[row] <= greatest:
                 raise Corrupt(f"batch: offset {self.rows.offset[row]}, expected {least} to "
-                              f"{batch_last_offset(info)}, in the batch", self.position(entry))
+                              f"{greatest}, in the batch", self.position(entry))
             least = sum_wrapped(self.rows.offset[row], 1)
         return 0
 
@@ -455,6 +455,8 @@ cdef class _Decoder:
             else:    # all zero, as some old clients write them: then the place counts
                 basis.offset = sum_wrapped(basis.offset, 1)
             row_put(&basis, &inner.key, &inner.value, &self.filter, &self.rows)
+        if self.is_strict:
+            self.check_offsets(count, INT64_MIN, wrapper.offset, entry)
         return 0
 
     cdef int64_t check_inner(self, Message* wrapper, const uint8_t* start, size_t size,

@@ -243,8 +243,9 @@ def moved(error: CodecError, position: int) -> CodecError:
 def validate(buf: "Buffer", *, bytes_max: int = CODEC_BYTES_MAX) -> int:
     """Check everything that these batches or message sets say of themselves; count the records.
 
-    Lengths, counts and CRCs, of compressed batches after unfolding, that offsets ascend, that
-    nothing is cut short. Control batches are checked and counted as well.
+    Lengths, counts and CRCs, of compressed batches after unfolding, that the offsets of a batch or
+    compressed message ascend up to its last one, that nothing is cut short. Control batches are
+    checked and counted as well. How one batch follows the other is audit's to say.
 
     Raises:
         CodecError: the first fault, with its position.

@@ -40,6 +40,7 @@ from tests.record_bytes import (
     record,
     rows,
     some,
+    unfit_message,
     wrapper,
 )
 
@@ -530,8 +531,8 @@ TWO = record(0).encode() + record(1).encode()
         (Message(crc=7).encode(), "a CRC that does not fit"),
         (Message(size=13).encode(), "a length that no batch has"),
         (Message(size=2**30 + 1).encode(), "a length that no batch has"),
-        (Message(value=b"value", size=26).encode(), "counts that do not fit"),
-        (Message(value=b"value", size=28).encode(), "counts that do not fit"),
+        (Message(value=b"value", size=26).encode(), "a CRC that does not fit"),
+        (unfit_message(), "counts that do not fit"),
     ],
 )
 def test_a_fault_is_told_with_its_reason_and_where_the_batch_begins(

@@ -1,7 +1,6 @@
 """Headers of batches as rows, and what an audit counts over any number of bytes."""
 
 import struct
-import zlib
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from tests.record_bytes import (
     marker,
     of_two,
     some,
+    unfit_message,
     wrapper,
 )
 
@@ -302,13 +302,6 @@ def test_a_wrong_crc_is_counted_and_its_header_not_believed(damaged: bytes) -> N
     }
 
 
-def unfit_message() -> bytes:
-    """Return a message whose CRC fits, but whose key is longer than the message."""
-    sound = Message(3, b"key").encode()
-    body = sound[16:26] + struct.pack(">i", 100) + sound[30:]
-    return sound[:12] + struct.pack(">I", zlib.crc32(body)) + body
-
-
 @pytest.mark.parametrize(
     "damaged",
     [
@@ -319,7 +312,7 @@ def unfit_message() -> bytes:
         batch([], 3, record_count=-1),
         of_two(b"\xff" * 10, 3),
         of_two(b"", 3),
-        unfit_message(),
+        unfit_message(3),
     ],
 )
 def test_records_that_do_not_fit_are_counted_and_their_header_not_believed(damaged: bytes) -> None:
