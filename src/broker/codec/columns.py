@@ -197,7 +197,9 @@ def records(
     Raises:
         CodecError: as decode_columns, when the iteration gets there.
     """
-    chunks = _Chunks(memoryview(buf).cast("B"), check_crc=check_crc, bytes_max=bytes_max)
+    view = memoryview(buf)
+    view = view.cast("B") if view.nbytes else memoryview(b"")  # nothing cannot be cast
+    chunks = _Chunks(view, check_crc=check_crc, bytes_max=bytes_max)
     return RecordIterator(chunks.decode_next)
 
 
