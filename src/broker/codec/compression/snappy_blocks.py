@@ -13,7 +13,7 @@ from functools import cache
 from struct import Struct
 from types import ModuleType
 
-from broker.codec.libraries import verdict
+from broker.codec.compression.libraries import verdict
 from broker.codec.packages import missing
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
 from broker.model.limits import compressed_pieces_max

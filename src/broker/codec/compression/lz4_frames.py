@@ -23,7 +23,7 @@ from struct import Struct, iter_unpack
 from types import ModuleType
 from typing import NamedTuple
 
-from broker.codec.libraries import verdict
+from broker.codec.compression.libraries import verdict
 from broker.codec.packages import missing
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported

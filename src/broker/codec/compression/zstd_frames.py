@@ -25,7 +25,7 @@ from struct import Struct
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.codec.libraries import verdict
+from broker.codec.compression.libraries import verdict
 from broker.codec.packages import missing
 from broker.model.compressions import ZSTD
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
