@@ -19,7 +19,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench sanitize fuzz clean
+.PHONY: run build test check bench bench-codec bench-guard sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -45,7 +45,11 @@ $(VENV)/.fuzz: $(VENV)/.test
 	$(PIP) install $(call requirements,extra["fuzz"])
 	touch $@
 
-$(VENV)/.check: $(VENV)/.test
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) install $(call requirements,extra["bench"])
+	touch $@
+
+$(VENV)/.check: $(VENV)/.bench
 	$(PIP) install $(call requirements,extra["check"])
 	touch $@
 
@@ -74,6 +78,17 @@ bench: $(VENV)/.built
 		>build/bench.log
 	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
+
+# The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
+bench-codec: $(VENV)/.bench $(VENV)/.built
+	$(BIN)/python -m pytest benchmarks/codec -o python_files='bench_*.py' --timeout=0 \
+		--benchmark-timer=time.process_time --benchmark-group-by=group --benchmark-sort=min \
+		--benchmark-columns=min,median,rounds --benchmark-json=build/bench-codec.json $(BENCH)
+	$(BIN)/python -m benchmarks.codec.ratios build/bench-codec.json
+
+# Instructions of ten kernels against the checked-in table, by callgrind; GUARD=--update writes it.
+bench-guard: $(VENV)/.bench $(VENV)/.built
+	$(BIN)/python -m benchmarks.guard.guard $(GUARD)
 
 # The native tests on a build that stops at the first bad access or undefined operation. What the
 # sanitizers say goes to the terminal: pytest's usual capture would end with the process.

@@ -156,8 +156,8 @@ def test_compressed_decode(benchmark: BenchmarkFixture, peer: str, name: str) ->
         return 10 * BATCH_ROWS
 
     def read() -> int:
-        before[0] = codec.decode_columns(data, reuse=before[0])
-        return len(before[0])
+        columns = before[0] = codec.decode_columns(data, reuse=before[0])
+        return len(columns)
 
     assert benchmark(read if peer == "polylog" else unfold) == 10 * BATCH_ROWS
 

@@ -9,6 +9,8 @@ from broker import codec
 from broker._native.kernel.crc32c import crc32c
 from broker._native.records.binary_column import gather, microseconds
 from broker.codec.compression import compress
+from broker.codec.encoding import encode
+from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
 from tests.fuzz.inputs import Options, exact, outcome
 
@@ -128,8 +130,29 @@ def read(content: bytes, options: Options) -> None:
             for each in seen
         ]
         assert isinstance(valid, CodecError) or valid >= len(rows)
+        if options.flag(1, 6):
+            encode_again(whole, rows, options)
         is_valid = not isinstance(valid, CodecError)
         compare_selected(buf, rows, whole, options, check_crc=check_crc, is_valid=is_valid)
+
+
+def encode_again(whole: codec.Columns, rows: list[Row], options: Options) -> None:
+    """Make batches of the columns that were read; they hold the same records, unless refused."""
+    batches = outcome(
+        memoryview(whole.data).nbytes,
+        lambda: encode(
+            whole,
+            compression=COMPRESSIONS[options.byte(7) % len(COMPRESSIONS)].name,
+            base_offset=None if options.flag(1, 7) else 0,
+        ),
+    )
+    if isinstance(batches, CodecError):
+        return
+    again = rows_of(codec.decode_columns(b"".join(batches), columns=ALL))
+    assert [row[3:] for row in again] == [row[3:] for row in rows]
+    assert [row[1] for row in again] == [row[1] for row in rows]
+    offsets = [row[0] for row in rows] if options.flag(1, 7) else list(range(len(rows)))
+    assert [row[0] for row in again] == offsets
 
 
 def rows_of(columns: codec.Columns) -> list[Row]:

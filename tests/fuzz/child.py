@@ -14,17 +14,18 @@ from pathlib import Path
 import atheris
 import atheris.core_with_libfuzzer
 
+from tests.fuzz.targets import load
+
 
 def main() -> None:
     """Fuzz until libFuzzer ends the process."""
     name = sys.argv.pop(1)
     with atheris.instrument_imports(include=["broker.codec"]):
-        from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - counted from here on
+        target = load(name)
     # What importing takes is no input's.
     for file in Path(os.environ["BROKER_FUZZ_EDGES"]).iterdir():
         with file.open("r+b") as edges:
             edges.write(bytes(file.stat().st_size))
-    target = TARGETS[name]
 
     def run(data: bytes) -> None:
         try:

@@ -4,11 +4,11 @@
     make fuzz FUZZ="--target batch --replay build/fuzz/crashes/batch/crash-..."
     make fuzz FUZZ=--keep    # as much of what was found as takes all edges: to tests/fuzz/corpus
 
-Progress is on stderr, one line per target: inputs tried, edges taken (those of native code of all
-in the loaded modules, and those of libFuzzer, which sees Python too), how many of these were not
-taken by what the corpus had before, and crashes. What was found stays in build/fuzz/corpus,
-and the next run begins with it. Exit status 1: a target crashed, ran too long or took too much
-memory; the input is kept, and how to try it again is said.
+Progress is on stderr, one line per target: inputs tried; edges taken of all in those native modules
+that were entered; the same with Python's, as libFuzzer counts; how many of these were not taken by
+what the corpus had before; and crashes. What was found stays in build/fuzz/corpus, and the next run
+begins with it. Exit status 1: a target crashed, ran too long or took too much memory; the input is
+kept, and how to try it again is said.
 """
 
 import argparse
@@ -41,7 +41,11 @@ GRACE_SECONDS = 120
 STATUS = re.compile(r"^#\d+\t(\w+) .*?cov: (\d+)", re.MULTILINE)
 INPUTS = re.compile(r"^stat::number_of_executed_units: (\d+)", re.MULTILINE)
 MEMORY = re.compile(r"^stat::peak_rss_mb: +(\d+)", re.MULTILINE)
-STATUS_LINE = re.compile(r"^#\d+\t|^(INFO|stat::|WARNING: no interesting)")
+# Neither what went well nor what a sanitizer says of its own memory.
+STATUS_LINE = re.compile(
+    r"^#\d+\t|^(INFO|stat::|WARNING: |You can likely|Shadow )"
+    r"|^(=>|  )0x|^  [A-Z][\w ]+: +[0-9a-f]{2}"
+)
 DEEP_FRAME = re.compile(r"^    #([2-9]\d|1[2-9]|\d{3}) ")
 LINES_MAX, LINE_SIZE_MAX = 400, 240
 LAST_INPUT = re.compile(r"^#(\d+)\t", re.MULTILINE)
@@ -165,6 +169,7 @@ def limits() -> list[str]:
         f"-timeout={INPUT_SECONDS_MAX}",
         f"-malloc_limit_mb={MALLOC_MIB_MAX}",
         f"-rss_limit_mb={MEMORY_MIB_MAX}",
+        "-detect_leaks=0",
         "-print_final_stats=1",
     ]
 
@@ -184,11 +189,12 @@ def counts(log: str) -> dict[str, int]:
 
 
 def native_edges(target: str) -> dict[str, tuple[int, int]]:
-    """Return how many edges of each native module were taken, and how many it has."""
+    """Return how many edges of each native module that was entered were taken, of how many."""
     found = {}
     for file in sorted((FOUND / "edges" / target).iterdir()):
         taken = file.read_bytes()[1:]
-        found[file.name.partition(".cpython")[0]] = (sum(taken), len(taken))
+        if any(taken):
+            found[file.name.partition(".cpython")[0]] = (sum(taken), len(taken))
     return found
 
 
@@ -198,6 +204,8 @@ def together(targets: list[str]) -> dict[str, tuple[int, int]]:
     for target in targets:
         for file in (FOUND / "edges" / target).iterdir():
             edges = file.read_bytes()[1:]
+            if not any(edges):
+                continue
             sum_of = taken.setdefault(file.name.partition(".cpython")[0], bytearray(len(edges)))
             sum_of[:] = bytes(one | other for one, other in zip(sum_of, edges, strict=True))
     return {name: (sum(edges), len(edges)) for name, edges in sorted(taken.items())}

@@ -7,22 +7,20 @@ edges with least bytes.
 
 import struct
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-from broker._native.records import record_batch
-from broker.codec import messages, schema
+from broker.codec import encode, messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
-from broker.model.compressions import BY_NAME, GZIP, LZ4, SNAPPY, ZSTD
-from tests.fuzz import compression_targets, connection_target
+from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
+from tests.fuzz import compression_targets, connection_target, encode_targets
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
 from tests.vectors import vector_files
 
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
-WIDE = bytes.fromhex("013f000000000000")  # right CRCs, every column, no filter
+WIDE = bytes.fromhex("017f000000000000")  # right CRCs, every column, no filter, encoded again
 HELD = bytes.fromhex("313f0000aa000000")  # into used memory, of which every second array is held
 INT16 = struct.Struct(">h")
 OFFSET_ENTRY = struct.Struct(">ii")
@@ -55,6 +53,8 @@ def seeds(target: str) -> list[bytes]:
             found = list(_coordinator_records())
         case "consumer_protocol":
             found = list(_consumer_protocol())
+        case "encode_rows" | "encode_columns":
+            found = list(encode_targets.seeds())
         case "connection":
             found = list(connection_target.seeds())
         case "segment":
@@ -125,12 +125,11 @@ def _segments() -> Iterator[bytes]:
     for compression in ("none", "gzip", "lz4"):
         log = offsets = times = b""
         for base_offset in (0, 7, 20):
-            batch = record_batch.build(
-                [(b"key", b"value", [])] * 3,
-                1000 + base_offset,
+            [batch] = encode(
+                [(b"key", b"value")] * 3,
+                timestamp_ms=1000 + base_offset,
                 base_offset=base_offset,
-                codec=BY_NAME[compression].number,
-                compress=partial(compress, BY_NAME[compression].number),
+                compression=compression,
             )
             offsets += OFFSET_ENTRY.pack(base_offset + 2, len(log))
             times += TIME_ENTRY.pack(1000 + base_offset, base_offset + 2)
@@ -157,10 +156,10 @@ def _folded(target: str) -> Iterator[bytes]:
     for text in TEXTS:
         folded = compress(number, text)
         is_framed = folded.startswith(compression_targets.XERIAL_HEADER)
-        # A limit of a mebibyte, a round trip, and for xerial the bytes as they are.
-        yield options(20, 0, 1 | (is_framed and target == "xerial") << 3) + folded
+        # A limit of 64 KiB, a round trip, and for xerial the bytes as they are.
+        yield options(16, 0, 1 | (is_framed and target == "xerial") << 3) + folded
         if target == "snappy":
-            yield options(20, 0, 1) + folded[len(compression_targets.XERIAL_HEADER) + 4 :]
+            yield options(16, 0, 1) + folded[len(compression_targets.XERIAL_HEADER) + 4 :]
 
 
 def options(*values: int) -> bytes:

@@ -186,5 +186,3 @@ def test_an_exception_of_what_compresses_is_the_callers() -> None:
 def test_a_codec_and_what_compresses_belong_together(options: Any) -> None:
     with pytest.raises(ValueError, match="together"):
         encoder_of(**options)
-
-

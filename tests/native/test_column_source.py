@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from broker._native.records.batch_encoder import BatchEncoder
 from broker._native.records.column_source import ColumnSource
-from broker._native.records.record_batch import iterate
 from broker.model.errors import Corrupt, LimitExceeded
+from tests.batches import records_of
 
 DATA = bytes(range(16))
 EDGES = [-(2**31), -2, -1, 0, 1, 15, 16, 17, 2**31 - 1]
@@ -33,7 +33,7 @@ def int64(*values: int) -> "array.array[int]":
 def encoded(source: ColumnSource) -> list[tuple[Any, ...]]:
     encoder = BatchEncoder(batch_bytes_max=1 << 20, timestamp=0)
     encoder.append_columns(source)
-    return [record for batch in encoder.finish() for record in iterate(batch)]
+    return [record for batch in encoder.finish() for record in records_of(batch)]
 
 
 def values_of(source: ColumnSource) -> list[bytes | None]:
@@ -324,7 +324,7 @@ def test_columns_that_change_meanwhile_change_nothing_but_what_is_encoded() -> N
             except Corrupt:
                 continue
             batches = encoder.finish()
-            assert sum(len(list(iterate(batch))) for batch in batches) == count
+            assert sum(len(records_of(batch)) for batch in batches) == count
     finally:
         stop.set()
         changing.join()

@@ -18,8 +18,8 @@ Messages: `decode_request`, `decode_response` and their opposites for the bodies
 version; `frames`, `read_request`, `read_response`, `request_frame`, `response_frame` for what is on
 a connection; `error_of` for what a code means; coordinator records and the consumer protocol.
 
-Hashes: `crc32c`, `crc32`, `murmur2`, `partition`, and over columns `partition_column`,
-`xxh3_64_column`.
+Hashes: `crc32c`, `crc32`, `murmur2`, `partition`; over columns `murmur2_column`,
+`partition_column`, `xxh3_64_column`.
 
 Bytes that cannot be read raise CodecError: Truncated, Corrupt, Unsupported or LimitExceeded, with
 a `reason` and a `position`:
@@ -27,7 +27,7 @@ a `reason` and a `position`:
     >>> codec.validate(batch[:-1])
     Traceback (most recent call last):
     ...
-    broker.model.errors.Truncated: batch: 85 bytes are no whole batch at byte 0
+    broker.model.errors.Truncated: batch: 87 bytes are no whole batch at byte 0
 
 Importing this module imports neither numpy nor pyarrow nor any compression; the extra
 `polylog[codec]` has those.
@@ -37,6 +37,7 @@ from broker._native.records.batch_scan import Audit
 from broker._native.records.record_view import Record
 from broker.codec.columns import Columns, decode_columns, records, validate
 from broker.codec.compression import compress, decompress, decompress_into
+from broker.codec.convert import down_convert, up_convert
 from broker.codec.coordinator_records import (
     CoordinatorRecord,
     Embedded,
@@ -50,6 +51,16 @@ from broker.codec.coordinator_records import (
 )
 from broker.codec.encoding import encode
 from broker.codec.errors import ERRORS, KafkaError, error_named, error_of
+from broker.codec.hashes import (
+    Spans,
+    crc32,
+    crc32c,
+    murmur2,
+    murmur2_column,
+    partition,
+    partition_column,
+    xxh3_64_column,
+)
 from broker.codec.headers import BatchHeader, BatchHeaders, audit, scan_headers
 from broker.codec.messages import (
     Decoded,
@@ -91,10 +102,13 @@ __all__ = [
     "Request",
     "RequestHeader",
     "Response",
+    "Spans",
     "Truncated",
     "Unsupported",
     "audit",
     "compress",
+    "crc32",
+    "crc32c",
     "decode_assignment",
     "decode_columns",
     "decode_group_record",
@@ -104,6 +118,7 @@ __all__ = [
     "decode_transaction_record",
     "decompress",
     "decompress_into",
+    "down_convert",
     "encode",
     "encode_assignment",
     "encode_coordinator_record",
@@ -113,6 +128,10 @@ __all__ = [
     "error_named",
     "error_of",
     "frames",
+    "murmur2",
+    "murmur2_column",
+    "partition",
+    "partition_column",
     "read_request",
     "read_request_header",
     "read_response",
@@ -120,5 +139,7 @@ __all__ = [
     "request_frame",
     "response_frame",
     "scan_headers",
+    "up_convert",
     "validate",
+    "xxh3_64_column",
 ]

@@ -116,6 +116,17 @@ def decode_columns(
 ) -> Columns:
     """Return the records of a run of batches or message sets as columns.
 
+    >>> from broker.codec import encode
+    >>> [batch] = encode([(b"user-1", b"in"), (b"user-2", None), (None, b"out")], timestamp_ms=7)
+    >>> columns = decode_columns(batch)
+    >>> columns
+    <Columns 3 records: offset, timestamp, key_start, key_length, value_start, value_length>
+    >>> arrays = columns.to_numpy()
+    >>> arrays["offset"].dtype.name, arrays["offset"].tolist(), arrays["value_length"].tolist()
+    ('int64', [0, 1, 2], [2, -1, 3])
+    >>> decode_columns(batch, columns=["key"], key_filter=b"user-").to_arrow().to_pydict()
+    {'key': [b'user-1', b'user-2']}
+
     Args:
         buf: whole batches, as a segment or the records of a fetch response hold them; at most
             2 GiB, a last one that is cut short is left out (see `Columns.end`).
@@ -169,6 +180,12 @@ def records(
 ) -> Iterator[Record]:
     """Yield the records of a run of batches or message sets as objects, control batches left out.
 
+    >>> from broker.codec import encode
+    >>> [batch] = encode([(b"key", b"value", [("trace", b"1")])], timestamp_ms=7)
+    >>> for record in records(batch):
+    ...     print(record.offset, record.timestamp, record.key, record.value, record.headers)
+    0 7 b'key' b'value' [(b'trace', b'1')]
+
     A record's key, value and headers become Python objects when they are asked for. It keeps the
     bytes that it came from alive. A last batch that is cut short is left out.
 
@@ -180,7 +197,9 @@ def records(
     Raises:
         CodecError: as decode_columns, when the iteration gets there.
     """
-    chunks = _Chunks(memoryview(buf).cast("B"), check_crc=check_crc, bytes_max=bytes_max)
+    view = memoryview(buf)
+    view = view.cast("B") if view.nbytes else memoryview(b"")  # nothing cannot be cast
+    chunks = _Chunks(view, check_crc=check_crc, bytes_max=bytes_max)
     return RecordIterator(chunks.decode_next)
 
 

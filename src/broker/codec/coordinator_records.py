@@ -11,9 +11,13 @@ in a group's record, has the same shape: int16 version, then the body, never fle
 Bodies are dictionaries as everywhere (see schema.py). Bytes behind a body are passed over, as Kafka
 does.
 
-    record = decode_group_record(key, value)
-    if record.name == "OffsetCommit" and record.value is not None:
-        print(record.key["group"], record.key["topic"], record.value["offset"])
+    >>> committed = CoordinatorRecord(
+    ...     "OffsetCommit", 3, {"group": "g", "topic": "t", "partition": 0}, {"offset": 42}
+    ... )
+    >>> key, value = encode_coordinator_record(committed)
+    >>> record = decode_group_record(key, value)
+    >>> record.name, record.key["group"], record.value["offset"]
+    ('OffsetCommit', 'g', 42)
 """
 
 from struct import Struct

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from broker._native.records.batch_encoder import BatchEncoder
-from broker._native.records.column_source import ColumnSource
 from broker.codec.compression import compress
 from broker.codec.packages import needed
+from broker.codec.span_source import SpanColumns, span_source
 from broker.model.clock import SystemClock
 from broker.model.compressions import BY_NAME, Compression
 from broker.model.limits import MESSAGE_BYTES_MAX
@@ -27,17 +27,6 @@ Row: TypeAlias = (
     " | tuple[bytes | None, bytes | None, Iterable[Header] | None]"
     " | tuple[bytes | None, bytes | None, Iterable[Header] | None, int | None]"
 )
-
-
-class SpanColumns(Protocol):
-    """Columns over one buffer, as `decode_columns` returns them."""
-
-    @property
-    def data(self) -> "Buffer":
-        """What the spans point into."""
-
-    def column(self, name: str) -> "Buffer":
-        """Return one column; KeyError when it is not there."""
 
 
 class ArrowStream(Protocol):
@@ -161,10 +150,10 @@ def _append(encoder: BatchEncoder, source: Source) -> None:
     if isinstance(source, Mapping):
         if "data" not in source:
             raise ValueError("a mapping without data: expected the bytes that its spans point into")
-        encoder.append_columns(_from_spans(source["data"], source.__getitem__))
+        encoder.append_columns(span_source(source["data"], source.__getitem__))
     elif hasattr(type(source), "column") and hasattr(type(source), "data"):
         spans = cast("SpanColumns", source)
-        encoder.append_columns(_from_spans(spans.data, spans.column))
+        encoder.append_columns(span_source(spans.data, spans.column))
     elif hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         needed("pyarrow", "records of Arrow")
         from broker.codec import arrow_source  # noqa: PLC0415 - half a second, for those who need it
@@ -173,34 +162,3 @@ def _append(encoder: BatchEncoder, source: Source) -> None:
             encoder.append_columns(columns)
     else:
         encoder.append_rows(cast("Iterable[Row]", source))
-
-
-# ---- spans over one buffer -----------------------------------------------------------------------
-
-
-def _from_spans(data: "Buffer", column: "Callable[[str], Buffer]") -> ColumnSource:
-    def find(name: str) -> "Buffer | None":
-        try:
-            return column(name)
-        except KeyError:
-            return None
-
-    lengths = find("value_length")
-    if lengths is None:
-        raise ValueError("no column named value_length")
-    source = ColumnSource(len(memoryview(lengths)))
-    for name in ("key", "value", "header_key", "header_value"):
-        starts, lengths = find(f"{name}_start"), find(f"{name}_length")
-        if starts is not None and lengths is not None:
-            source.spans(name, data, starts, lengths)
-        elif starts is not None or lengths is not None:
-            raise ValueError(f"{name}_start and {name}_length are only good for something together")
-    for name, put in (
-        ("timestamp", source.timestamps),
-        ("offset", source.offsets),
-        ("header_end", source.header_ends),
-    ):
-        numbers = find(name)
-        if numbers is not None:
-            put(numbers)
-    return source

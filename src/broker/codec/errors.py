@@ -2,6 +2,9 @@
 
 The numbers are those of Kafka 4.4's `Errors`. The names are `broker.model.errors.ErrorCode`; this
 is the one table that says what Kafka makes of them, total over it.
+
+    >>> error_of(3).name, error_of(3).is_retriable, error_named("NOT_COORDINATOR").code
+    ('UNKNOWN_TOPIC_OR_PARTITION', True, 16)
 """
 
 from typing import Final, NamedTuple

@@ -80,6 +80,13 @@ class BatchHeaders:
 def scan_headers(buf: "Buffer", *, cut: bool = False) -> BatchHeaders:
     """Return the header of every whole batch or message in a run of them; records stay unread.
 
+    >>> from broker.codec import encode
+    >>> headers = scan_headers(b"".join(encode([b"a", b"b"], timestamp_ms=7, base_offset=40)))
+    >>> headers[0].base_offset, headers[0].last_offset, headers[0].record_count, headers.end
+    (40, 41, 2, 77)
+    >>> headers.to_numpy()["size"].tolist()
+    [77]
+
     Args:
         buf: whole batches; a last one that is cut short is left out (see `BatchHeaders.end`).
         cut: whether it has a row too, if all of its header is there: position + size is then
@@ -93,6 +100,12 @@ def scan_headers(buf: "Buffer", *, cut: bool = False) -> BatchHeaders:
 
 def audit(buf: "Buffer", state: Audit | None = None) -> Audit:
     """Count what stands in a run of batches: CRC errors, damage, gaps in the offsets, and sizes.
+
+    >>> from broker.codec import encode
+    >>> [first], [later] = encode([b"a"], timestamp_ms=7), encode([b"b"], base_offset=5)
+    >>> counts = audit(later, audit(first))
+    >>> counts.records, counts.gaps, counts.missing_offsets, counts.is_sound
+    (2, 1, 4, True)
 
     Args:
         buf: whole batches; what is cut short at the end is not counted, so give it again with what

@@ -10,9 +10,18 @@ or its name, 3 or "Metadata". What is on a connection (Kafka protocol guide, "Pr
 
 A response does not say what it answers: whoever sent the request knows by the correlation id.
 
-    frame = request_frame("Metadata", 12, {"topics": None}, correlation_id=7, client_id="me")
-    whole, end = frames(frame)
-    request = read_request(whole[0])
+    >>> received = request_frame("Metadata", 1, {"topics": [{"name": "a"}]}, correlation_id=7)
+    >>> [frame], end = frames(received + received[:9])
+    >>> end == len(received)
+    True
+    >>> read_request(frame).header
+    RequestHeader(api_key=3, api_version=1, correlation_id=7, client_id=None)
+    >>> read_request(frame).body["topics"][0]["name"]
+    'a'
+    >>> decode_request("Metadata", 1, bytes(3))
+    Traceback (most recent call last):
+    ...
+    broker.model.errors.Truncated: MetadataRequest v1: topics: ...
 
 Positions in errors are bytes from the start of what was passed.
 """

@@ -5,8 +5,12 @@ that text into blocks (a third of a millisecond); a message is parsed when it is
 compiled for one version when that version is first used. What runs then is native
 (broker._native.wire.schema*).
 
-    value, end = schema.request(3).decode(12, body)
-    body = schema.response(3).encode(12, {"topics": [{"name": "a", "partitions": []}]})
+    >>> request(3).versions
+    range(0, 14)
+    >>> body = request(3).encode(1, {"topics": [{"name": "a"}]})
+    >>> value, end = request(3).decode(1, body)
+    >>> value["topics"][0]["name"], end == len(body)
+    ('a', True)
 
 Values are dict, list, int, float, bool, str, bytes and None under the names of messages.txt; a
 uuid is 16 bytes. A decoded dictionary has every field; those its version lacks, their default.

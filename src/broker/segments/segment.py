@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 8 << 20  # what a chunk costs by itself is then a few percent of its decoding
 
-NO_BOUND: Final = 1 << 64  # above every offset, whatever a header says, and every position
+NO_BOUND: Final = 1 << 63  # above every offset and every position
 
 
 class Chunk(NamedTuple):
@@ -157,7 +157,9 @@ class Segment:
 
         It holds the offset, or what follows it where compaction has left a gap.
         """
-        return self._file.whole_batch(*self._seek(offset))
+        batch = self._file.whole_batch(*self._seek(offset))
+        # A damaged message may have a header that is right: then nothing was found before it.
+        return batch if batch is None or batch.last_offset >= offset else None
 
     def locate_time(self, timestamp: int) -> Batch | None:
         """Return the first whole batch with a record at least as new as a timestamp (ms), or None.

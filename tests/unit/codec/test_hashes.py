@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker._native.records.column import Column
-from broker._native.records.record_batch import build
 from broker.codec import decode_columns, hashes
 from broker.codec.hashes import (
     Spans,
@@ -26,6 +25,7 @@ from broker.codec.hashes import (
     partition_column,
     xxh3_64_column,
 )
+from tests.batches import batch_of
 
 PARTITIONS = 12
 ROWS: list[bytes | None] = [b"one", None, b"", b"three", b"\xc3\xa9" * 200, None, b"seven"]
@@ -127,7 +127,7 @@ def test_objects_may_be_any_contiguous_buffer() -> None:
 
 
 def test_decoded_columns_hash_as_their_values() -> None:
-    batch = build([(key, b"value", []) for key in ROWS], 0)
+    batch = batch_of([(key, b"value", []) for key in ROWS], 0)
 
     columns = decode_columns(batch)
 

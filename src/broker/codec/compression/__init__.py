@@ -1,9 +1,12 @@
 """Kafka's compressions: bytes folded and unfolded, the latter never further than the caller allows.
 
-    import broker.codec.compression as compression
-
-    folded = compression.compress(4, b"records " * 1_000)
-    content = compression.decompress(4, folded, size_max=8_000)
+    >>> folded = compress(1, b"records " * 1_000)
+    >>> decompress(1, folded, size_max=8_000) == b"records " * 1_000
+    True
+    >>> decompress(1, folded, size_max=7_999)
+    Traceback (most recent call last):
+    ...
+    broker.model.errors.LimitExceeded: gzip: more than the allowed 7999 bytes at byte 0
 
 A codec is the number in bits 0-2 of a batch's attributes (model/compressions.py has the names and
 levels): 0 none, 1 gzip, 2 snappy (raw, or in the frames of Java's clients, "xerial"), 3 lz4 (frame
@@ -25,7 +28,7 @@ TypeError. No package beside the standard library is imported before its codec i
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker.codec import gzip_members, lz4_frames, snappy_blocks, zstd_frames
+from broker.codec.compression import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from broker.model.errors import LimitExceeded, Unsupported
 

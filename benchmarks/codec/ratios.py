@@ -1,0 +1,45 @@
+"""One line per row of a pytest-benchmark report: ours, every peer, and how many times as fast.
+
+python -m benchmarks.codec.ratios build/bench-codec.json [-o json]
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+
+OURS = "polylog"
+
+
+def rows_of(report: Path) -> dict[str, dict[str, float]]:
+    """Return the cost of each participant of each group: ns per record, or per call."""
+    rows: dict[str, dict[str, float]] = defaultdict(dict)
+    for each in json.loads(report.read_text())["benchmarks"]:
+        seconds = each["stats"]["min"]
+        extra = each["extra_info"]
+        cost = extra.get("ns_per_record") or extra.get("ns_per_row") or seconds * 1e9
+        rows[each["group"]][each["name"]] = cost
+    return rows
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("report", type=Path)
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    arguments = parser.parse_args()
+    rows = rows_of(arguments.report)
+    if arguments.output == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    for group, costs in sorted(rows.items()):
+        ours = min(cost for name, cost in costs.items() if name.startswith(OURS))
+        told = [
+            f"{name} {cost:,.1f} ns" + ("" if name.startswith(OURS) else f" ({cost / ours:.2f}x)")
+            for name, cost in sorted(costs.items(), key=lambda pair: pair[1])
+        ]
+        print(f"{group:<40} {', '.join(told)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Records of columns of spans over one buffer, where they lie: nothing is copied."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from broker._native.records.column_source import ColumnSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+
+class SpanColumns(Protocol):
+    """Columns over one buffer, as `decode_columns` returns them."""
+
+    @property
+    def data(self) -> "Buffer":
+        """What the spans point into."""
+
+    def column(self, name: str) -> "Buffer":
+        """Return one column; KeyError when it is not there."""
+
+
+def span_source(data: "Buffer", column: "Callable[[str], Buffer]") -> ColumnSource:
+    """Return the rows of columns that have the names of `Columns.names`.
+
+    Raises:
+        TypeError: a column is not of the type that its name stands for.
+        ValueError: there is no column of values, or columns do not fit each other.
+    """
+
+    def find(name: str) -> "Buffer | None":
+        try:
+            return column(name)
+        except KeyError:
+            return None
+
+    lengths = find("value_length")
+    if lengths is None:
+        raise ValueError("no column named value_length")
+    source = ColumnSource(len(memoryview(lengths)))
+    for name in ("key", "value", "header_key", "header_value"):
+        starts, lengths = find(f"{name}_start"), find(f"{name}_length")
+        if starts is not None and lengths is not None:
+            source.spans(name, data, starts, lengths)
+        elif starts is not None or lengths is not None:
+            raise ValueError(f"{name}_start and {name}_length are only good for something together")
+    for name, put in (
+        ("timestamp", source.timestamps),
+        ("offset", source.offsets),
+        ("header_end", source.header_ends),
+    ):
+        numbers = find(name)
+        if numbers is not None:
+            put(numbers)
+    return source
