@@ -21,6 +21,19 @@ from broker._native.records.column_decoder import decode_columns
 from broker.model.errors import CodecError
 
 
+cdef extern from *:
+    """
+    #include <malloc.h>
+    #ifdef __GLIBC__
+    #define give_back() malloc_trim(0)
+    #else
+    #define give_back() 0
+    #endif
+    """
+    # What a batch that unfolds without end took, up to its limit, would stay in the heap else.
+    int give_back() nogil
+
+
 cdef object find_time(list segments, int64_t timestamp, int64_t start, int64_t end, object read,
                       Turn turn):
     """(offset, timestamp) of the first record in [start, end) at least as new, or None.
@@ -56,9 +69,13 @@ cdef object find_in_segment(Segment segment, int64_t timestamp, int64_t start, i
         if not read_header(batch, &info):
             return None
         if info.max_timestamp >= timestamp:
+            is_damaged = False
             try:
                 found = first_in_batch(batch, timestamp, start, turn)
             except CodecError:
+                is_damaged = True
+            if is_damaged:
+                give_back()
                 return info.base_offset, info.base_timestamp
             if found is not None:
                 return found
