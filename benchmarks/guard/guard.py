@@ -47,9 +47,9 @@ def per_call(kernel: str) -> int:
     return (counted(kernel, MANY) - counted(kernel, FEW)) // (MANY - FEW)
 
 
-def compiler() -> str:
-    """Return what built the interpreter, most likely also the extensions."""
-    return f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
+def builder() -> str:
+    """Return what built the interpreter, most likely the extensions too, and for what machine."""
+    return f"{platform.python_compiler()}, {platform.machine()}"
 
 
 def main() -> int:
@@ -67,7 +67,7 @@ def main() -> int:
         print(f"{place} of {len(KERNELS)}: {kernel}", file=sys.stderr)
         found[kernel] = per_call(kernel)
     if arguments.update:
-        table = {"of": compiler(), "instructions": found}
+        table = {"of": builder(), "instructions": found}
         TABLE.write_text(json.dumps(table, indent=2) + "\n")
         return 0
     before: dict[str, int] = known["instructions"]

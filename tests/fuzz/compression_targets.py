@@ -3,8 +3,7 @@
 import struct
 from functools import partial
 
-from broker.codec import lz4_frames
-from broker.codec.compression import compress, decompress, decompress_into
+from broker.codec.compression import compress, decompress, decompress_into, lz4_frames
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, SNAPPY, ZSTD
 from broker.model.errors import CodecError
 from tests.fuzz.inputs import Options, exact, outcome

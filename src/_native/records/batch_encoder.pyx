@@ -12,8 +12,7 @@ and what is too long for them is given back. So an uncompressed record is copied
 """
 
 from cpython.bytes cimport (
-    PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize,
-    PyBytes_GET_SIZE,
+    PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
 )
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyObject
@@ -46,6 +45,11 @@ cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size) except -1
     void Py_XDECREF(PyObject* thing)
     Py_ssize_t Py_REFCNT(PyObject* thing)
+    # The same as cpython.bytes and cpython.tuple have, of things that somebody else holds.
+    bint is_plain_bytes "PyBytes_CheckExact"(PyObject* thing)
+    const char* bytes_of "PyBytes_AS_STRING"(PyObject* thing)
+    Py_ssize_t size_of "PyBytes_GET_SIZE"(PyObject* thing)
+    PyObject* item_of "PyTuple_GET_ITEM"(PyObject* tuple, Py_ssize_t place)
 
 cdef enum:
     NULL_SIZE = 1                 # -1 as a varint
@@ -313,10 +317,8 @@ cdef class BatchEncoder:
             for item in rows:
                 self.row.has_timestamp = False
                 self.headers.count = 0
-                if PyBytes_CheckExact(item):
+                if take_plain(&self.row.value, <PyObject*>item):
                     self.row.key.size = -1
-                    self.row.value.data = <const uint8_t*>PyBytes_AS_STRING(item)
-                    self.row.value.size = PyBytes_GET_SIZE(item)
                 else:
                     self.take_row(item)
                 put_status = put_row(&self.batch, &self.row)
@@ -364,8 +366,10 @@ cdef class BatchEncoder:
         if not 2 <= count <= 4:
             raise ValueError(f"row {self.row_number}: expected (key, value[, headers[, timestamp]])"
                              f", got a tuple of {count}")
-        self.take_content(&self.row.key, parts[0], "a key")
-        self.take_content(&self.row.value, parts[1], "a value")
+        if not take_plain(&self.row.key, item_of(<PyObject*>item, 0)):
+            self.take_content(&self.row.key, parts[0], "a key")
+        if not take_plain(&self.row.value, item_of(<PyObject*>item, 1)):
+            self.take_content(&self.row.value, parts[1], "a value")
         if count > 2 and parts[2] is not None:
             self.take_headers(parts[2])
         if count > 3 and parts[3] is not None:
@@ -400,8 +404,7 @@ cdef class BatchEncoder:
         return 0
 
     cdef int take_content(self, Content* content, object thing, str what) except -1:
-        if thing is None:
-            content.size = -1
+        if take_plain(content, <PyObject*>thing):
             return 0
         if not PyBytes_Check(thing):
             if not isinstance(thing, (bytearray, memoryview)):
@@ -526,6 +529,16 @@ cdef class BatchEncoder:
             batch.capacity = 0
         batch.size = BATCH_HEADER_SIZE
         batch.record_count = 0
+
+
+cdef inline bint take_plain(Content* content, PyObject* thing) noexcept:
+    """Point at bytes or None; False for whatever else it is."""
+    if is_plain_bytes(thing):
+        content.data = <const uint8_t*>bytes_of(thing)
+        content.size = size_of(thing)
+        return True
+    content.size = -1
+    return thing == <PyObject*>None
 
 
 cdef int64_t guess(const Columns* columns, int64_t number) noexcept:

@@ -39,7 +39,7 @@ from broker._native.kernel.cursor cimport (
     load_uint32,
 )
 
-cdef dict STATUS_NAMES = {
+STATUS_TEXTS = {
     BATCH_EMPTY: "no batch",
     BATCH_TRUNCATED: "a batch cut short",
     BATCH_LENGTH: "a length that no batch has",
@@ -52,7 +52,7 @@ cdef dict STATUS_NAMES = {
 
 
 cdef str batch_status_text(BatchStatus status):
-    return STATUS_NAMES[status]
+    return STATUS_TEXTS[status]
 
 
 cdef BatchStatus batch_header(Cursor* cursor, BatchInfo* info) noexcept nogil:

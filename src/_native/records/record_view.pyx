@@ -77,35 +77,45 @@ cdef class Record:
     cdef _Chunk chunk
     cdef Py_ssize_t row
 
+    cdef inline _Chunk rows(self):
+        if self.chunk is None:
+            raise TypeError("a Record is made by reading: see broker.codec.records")
+        return self.chunk
+
+    def __reduce__(self):
+        raise TypeError("a Record is a view of the bytes it was read from: copy its fields")
+
     @property
     def offset(self):
         """Where it stands in its partition."""
-        return self.chunk.offset[self.row]
+        return self.rows().offset[self.row]
 
     @property
     def timestamp(self):
         """Milliseconds since 1970, -1 in a message of magic 0."""
-        return self.chunk.timestamp[self.row]
+        return self.rows().timestamp[self.row]
 
     @property
     def timestamp_type(self):
         """Who set the timestamp: 0 the producer, 1 the broker at the append, -1 nobody."""
-        return self.chunk.timestamp_type[self.row]
+        return self.rows().timestamp_type[self.row]
 
     @property
     def key(self):
         """The key as bytes, or None."""
-        return self.chunk.span(self.chunk.key_start[self.row], self.chunk.key_length[self.row])
+        cdef _Chunk chunk = self.rows()
+        return chunk.span(chunk.key_start[self.row], chunk.key_length[self.row])
 
     @property
     def value(self):
         """The value as bytes, or None: a tombstone."""
-        return self.chunk.span(self.chunk.value_start[self.row], self.chunk.value_length[self.row])
+        cdef _Chunk chunk = self.rows()
+        return chunk.span(chunk.value_start[self.row], chunk.value_length[self.row])
 
     @property
     def headers(self):
         """(name, value) of each header; the name is bytes, the value bytes or None."""
-        cdef _Chunk chunk = self.chunk
+        cdef _Chunk chunk = self.rows()
         cdef int32_t i
         cdef int32_t first = 0 if self.row == 0 else chunk.header_end[self.row - 1]
         headers = []

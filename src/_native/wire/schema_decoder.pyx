@@ -28,6 +28,7 @@ from broker._native.wire.schema cimport (
     UUID, Field, Path, Program, Slot, Step, Struct, path_enter, path_leave, path_start, path_text,
 )
 
+from broker.model import limits
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 
 
@@ -38,8 +39,7 @@ cdef extern from "Python.h":
     bint PyGC_Enable()
 
 
-cdef enum:
-    ELEMENTS_MAX = 1 << 20    # array elements of one message: what its objects may cost
+cdef size_t ELEMENTS_MAX = limits.MESSAGE_ELEMENTS_MAX
 
 cdef struct Decoder:
     Cursor cursor

@@ -146,8 +146,8 @@ def decode_columns(
         bytes_max: how many bytes compressed batches may unfold to in all. Uncompressed ones beside
             them are copied, whatever their size.
 
-    Control batches are left out. The arrays are bounded by the bytes of the batches, unfolded: a
-    record takes at least 7 there, and 37 at most in its arrays; a header 2, and 16.
+    Control batches are left out. The arrays take at most eight times the bytes of the batches,
+    unfolded, as empty records and headers make them; twice that where they had to grow.
 
     Raises:
         Corrupt: a length, count or CRC does not fit; the message has the position.
@@ -197,7 +197,9 @@ def records(
     Raises:
         CodecError: as decode_columns, when the iteration gets there.
     """
-    chunks = _Chunks(memoryview(buf).cast("B"), check_crc=check_crc, bytes_max=bytes_max)
+    view = memoryview(buf)
+    view = view.cast("B") if view.nbytes else memoryview(b"")  # nothing cannot be cast
+    chunks = _Chunks(view, check_crc=check_crc, bytes_max=bytes_max)
     return RecordIterator(chunks.decode_next)
 
 

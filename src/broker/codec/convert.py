@@ -4,6 +4,14 @@ What old producers send is stored as batches of version 2; what is stored is ret
 consumers as message sets. Those know offsets, keys, values, and from magic 1 on times: headers,
 producers, sequences and transactions are not told to them, control batches are left out, and zstd
 they cannot read at all.
+
+    >>> from broker.codec import down_convert, encode, up_convert
+    >>> [batch] = encode([(b"key", b"value", [("trace", b"7")])], timestamp_ms=0)
+    >>> messages = down_convert(batch, 1)
+    >>> messages[16], len(messages)
+    (1, 42)
+    >>> up_convert(messages) == encode([(b"key", b"value")], timestamp_ms=0)
+    True
 """
 
 from collections.abc import Hashable

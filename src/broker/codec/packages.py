@@ -15,4 +15,9 @@ def needed(package: str, purpose: str) -> Any:  # noqa: ANN401 - a module, typed
     try:
         return import_module(package)
     except ImportError:
-        raise Unsupported(f"{purpose}: needs {package}: pip install {package}") from None
+        raise missing(package, purpose) from None
+
+
+def missing(package: str, purpose: str) -> Unsupported:
+    """Return the error for a package that is not installed."""
+    return Unsupported(f"{purpose}: needs {package}: pip install {package}")

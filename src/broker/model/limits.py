@@ -64,6 +64,8 @@ REPLY_SLOTS_KEPT_MAX = 1_024
 
 # --- what a request may contain -------------------------------------------------------------------
 
+# Array elements of one message, all its arrays together: what its objects may cost.
+MESSAGE_ELEMENTS_MAX = 1 << 20
 CLIENT_ID_BYTES_MAX = 255
 TOPIC_NAME_BYTES_MAX = 249  # Kafka's: a folder name must hold it, a dash and a partition
 STRING_BYTES_MAX = 32_767  # Kafka's: an int16 length, of compact strings too

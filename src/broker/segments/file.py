@@ -141,7 +141,7 @@ class SegmentFile:
         """Whether all of a batch is there and fits its CRC."""
         try:
             counts = audit(self.read(batch.position, batch.size))
-        except Corrupt:  # a message whose fields do not fill it
+        except Corrupt:  # other bytes than those that the header was read from
             return False
         return counts.batches == 1 and counts.crc_errors == 0
 

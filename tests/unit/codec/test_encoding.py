@@ -1,6 +1,5 @@
 """Records encoded from objects and spans, against the oracle and other clients' readers."""
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -132,13 +131,6 @@ def test_parts_of_a_tuple_may_be_missing_or_other_bytes() -> None:
         (4, 5, None, b"value", []),
         (5, 5, None, None, []),
     ]
-
-
-def test_the_example_of_the_docstring_is_true() -> None:
-    failed, tried = doctest.testmod(encoding)
-
-    assert tried > 0
-    assert failed == 0
 
 
 # ---- where batches end ---------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from broker import codec
 
 MODULES = [each.name for each in pkgutil.iter_modules(codec.__path__, "broker.codec.")]
 # Those that a user calls; the others are theirs.
-PUBLIC = "columns compression coordinator_records encoding errors hashes headers messages schema"
+PUBLIC = (
+    "columns compression convert coordinator_records encoding errors hashes headers messages schema"
+)
 WITH_EXAMPLES = {"broker.codec", *(f"broker.codec.{name}" for name in PUBLIC.split())}
 
 

@@ -87,12 +87,16 @@ def test_control_batches_are_left_out() -> None:
     assert [each.offset for each in records(data)] == [1, 2]
 
 
-def test_objects_are_made_by_reading_only() -> None:
-    with pytest.raises(TypeError):
-        Record()
-    with pytest.raises(TypeError):
-        Record.__new__(Record)
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize(
+    "field", ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
+)
+def test_a_record_that_was_not_read_has_no_fields(field: str) -> None:
+    with pytest.raises(TypeError, match="made by reading"):
+        getattr(Record(), field)
+
+
+def test_a_record_cannot_be_copied() -> None:
+    with pytest.raises(TypeError, match="a view of the bytes"):
         copy.copy(next(records(DATA)))
 
 
@@ -258,9 +262,7 @@ def test_any_buffer_of_bytes_is_taken(tmp_path: Path) -> None:
         assert objects(buffer)[: len(expected)] == expected
 
 
-@pytest.mark.parametrize(
-    "data", [b"", bytearray(), memoryview(b""), np.zeros(0, np.uint8), np.zeros((0, 5), np.uint8)]
-)
+@pytest.mark.parametrize("data", [b"", bytearray(), memoryview(b""), np.zeros(0, np.uint8)])
 def test_no_bytes_are_no_records(data: Any) -> None:
     assert list(records(data)) == []
 

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from broker._native.records.record_batch import STATUS_TEXTS
+from broker.core import partition
 from broker.core.partition import Growth, append, check_leader_epoch, epoch_at, wait_durable
 from broker.model.errors import ErrorCode, RequestError
 from tests.fakes import NOW_MS, FakeLog, World, batch
@@ -52,6 +54,12 @@ def test_what_the_log_found_becomes_an_error(
     monkeypatch.setattr(log, "append", lambda _: (status, -1))
 
     assert refusal(log, batch()) is code
+
+
+def test_everything_that_a_batch_is_refused_for_has_an_error() -> None:
+    found = {("batch", number) for number in STATUS_TEXTS}
+
+    assert found <= partition._REFUSALS.keys()
 
 
 def test_records_older_than_the_topic_accepts_are_refused() -> None:

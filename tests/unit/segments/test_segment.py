@@ -353,7 +353,7 @@ def test_an_index_does_not_lead_over_a_batch_whose_offsets_are_above_those_that_
         list(segment.chunks(1 << 20))
 
 
-def test_no_batch_that_ends_before_an_offset_is_found_at_a_damaged_message(tmp_path: Path) -> None:
+def test_a_batch_behind_a_damaged_message_is_found(tmp_path: Path) -> None:
     message = LegacyRecordBatchBuilder(0, 0, 1 << 20)
     for offset in (0, 1):
         message.append(offset, 0, b"key", bytes(100))
@@ -363,7 +363,10 @@ def test_no_batch_that_ends_before_an_offset_is_found_at_a_damaged_message(tmp_p
     file.write_bytes(damaged)
 
     with Segment(file) as segment:
-        assert segment.locate(1) is None
+        found = segment.locate(1)
+
+    assert found is not None
+    assert (found.position, found.base_offset) == (len(damaged) // 2, 1)
 
 
 def test_an_index_that_came_to_know_of_batches_since_is_no_sign_of_damage(

@@ -13,7 +13,8 @@ from functools import cache
 from struct import Struct
 from types import ModuleType
 
-from broker.codec.libraries import missing, verdict
+from broker.codec.compression.libraries import verdict
+from broker.codec.packages import missing
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated
 from broker.model.limits import compressed_pieces_max
 
@@ -134,5 +135,5 @@ def _library() -> ModuleType:
     try:
         from cramjam import snappy  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
     except ImportError:
-        raise missing("snappy", "cramjam") from None
+        raise missing("cramjam", "snappy") from None
     return snappy

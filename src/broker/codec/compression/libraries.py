@@ -1,7 +1,5 @@
 """What the compressions' libraries say, in this package's errors."""
 
-from broker.model.errors import Unsupported
-
 
 def verdict(error: BaseException) -> str:
     """Return what a library said about the bytes; anything that is not about them goes on.
@@ -12,8 +10,3 @@ def verdict(error: BaseException) -> str:
     if not about_bytes or isinstance(error, MemoryError):
         raise error
     return str(error)
-
-
-def missing(codec: str, package: str) -> Unsupported:
-    """Return the error for a codec whose package is not installed."""
-    return Unsupported(f"{codec} needs the package {package}, which is not installed")

@@ -23,7 +23,8 @@ from struct import Struct, iter_unpack
 from types import ModuleType
 from typing import NamedTuple
 
-from broker.codec.libraries import missing, verdict
+from broker.codec.compression.libraries import verdict
+from broker.codec.packages import missing
 from broker.model.compressions import LZ4
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_FRAME_PIECES, compressed_pieces_max
@@ -350,7 +351,7 @@ def _library() -> ModuleType:
     try:
         from cramjam import lz4  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
     except ImportError:
-        raise missing("lz4", "cramjam") from None
+        raise missing("cramjam", "lz4") from None
     return lz4
 
 

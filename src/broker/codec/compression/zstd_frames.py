@@ -25,7 +25,8 @@ from struct import Struct
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.codec.libraries import missing, verdict
+from broker.codec.compression.libraries import verdict
+from broker.codec.packages import missing
 from broker.model.compressions import ZSTD
 from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import (
@@ -381,5 +382,5 @@ def _cramjam() -> ModuleType:
     try:
         from cramjam import zstd  # noqa: PLC0415 - 4 MB of code that a broker seldom needs
     except ImportError:
-        raise missing("zstd", "zstandard or cramjam") from None
+        raise missing("zstandard", "zstd") from None
     return zstd

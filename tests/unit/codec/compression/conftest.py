@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.codec import gzip_members, lz4_frames, snappy_blocks, zstd_frames
+from broker.codec.compression import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from tests.compressed import CHOICES
 
 _FOUND = (

@@ -28,7 +28,7 @@ TypeError. No package beside the standard library is imported before its codec i
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from broker.codec import gzip_members, lz4_frames, snappy_blocks, zstd_frames
+from broker.codec.compression import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from broker.model.errors import LimitExceeded, Unsupported
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.codec.libraries import verdict
+from broker.codec.compression.libraries import verdict
 
 
 class PanicException(BaseException):

@@ -9,7 +9,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.codec import compression, lz4_frames
+from broker.codec import compression
+from broker.codec.compression import lz4_frames
 from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_PIECES_MIN
 from tests.compressed import text

@@ -1,0 +1,39 @@
+"""A package that only some functions need is missed by its name."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.codec import Unsupported, decode_columns, scan_headers
+from broker.codec.packages import needed
+from tests.record_bytes import some
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_a_package_is_imported() -> None:
+    assert needed("struct", "numbers").calcsize("q") == 8
+
+
+def test_a_package_that_is_not_installed_is_named_with_what_wants_it() -> None:
+    with pytest.raises(Unsupported) as caught:
+        needed("no_such_package", "a thing")
+
+    assert str(caught.value) == "a thing: needs no_such_package: pip install no_such_package"
+    assert caught.value.position is None
+
+
+@pytest.mark.parametrize("module", ["numpy", "pyarrow"])
+def test_what_needs_a_missing_package_says_so(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it could not be imported
+    columns, headers = decode_columns(some(1)), scan_headers(some(1))
+    calls: dict[str, list[Callable[[], object]]] = {
+        "numpy": [columns.to_numpy, headers.to_numpy],
+        "pyarrow": [columns.to_arrow],
+    }
+
+    for call in calls[module]:
+        with pytest.raises(Unsupported, match=f"pip install {module}"):
+            call()
