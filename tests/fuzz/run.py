@@ -193,9 +193,14 @@ def native_edges(target: str) -> dict[str, tuple[int, int]]:
     found = {}
     for file in sorted((FOUND / "edges" / target).iterdir()):
         taken = file.read_bytes()[1:]
-        if any(taken):
+        if is_entered(taken):
             found[file.name.partition(".cpython")[0]] = (sum(taken), len(taken))
     return found
+
+
+def is_entered(edges: bytes) -> bool:
+    """Whether more of a module ran than the garbage collector calls."""
+    return 100 * sum(edges) > len(edges)
 
 
 def together(targets: list[str]) -> dict[str, tuple[int, int]]:
@@ -204,7 +209,7 @@ def together(targets: list[str]) -> dict[str, tuple[int, int]]:
     for target in targets:
         for file in (FOUND / "edges" / target).iterdir():
             edges = file.read_bytes()[1:]
-            if not any(edges):
+            if not is_entered(edges):
                 continue
             sum_of = taken.setdefault(file.name.partition(".cpython")[0], bytearray(len(edges)))
             sum_of[:] = bytes(one | other for one, other in zip(sum_of, edges, strict=True))
