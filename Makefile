@@ -82,7 +82,7 @@ bench: $(VENV)/.built
 # The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
 bench-codec: $(VENV)/.bench $(VENV)/.built
 	$(BIN)/python -m pytest benchmarks/codec -o python_files='bench_*.py' --timeout=0 \
-		--benchmark-timer=time.process_time --benchmark-group-by=group --benchmark-sort=min \
+		--benchmark-timer=time.process_time --benchmark-min-time=0.001 --benchmark-group-by=group --benchmark-sort=min \
 		--benchmark-columns=min,median,rounds --benchmark-json=build/bench-codec.json $(BENCH)
 	$(BIN)/python -m benchmarks.codec.ratios build/bench-codec.json
 
