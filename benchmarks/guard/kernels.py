@@ -26,14 +26,14 @@ def one_batch() -> bytes:
 
 
 def checksum() -> Kernel:
-    """CRC-32C of 16 KiB."""
-    data = bytes(range(256)) * 64
+    """CRC-32C of 4 MiB."""
+    data = bytes(range(256)) * 16_384
     return lambda: hashes.crc32c(data)
 
 
 def scan_headers() -> Kernel:
-    """Headers of 100 batches."""
-    data = one_batch() * 100
+    """Headers of 1,000 batches."""
+    data = one_batch() * 1_000
     return lambda: codec.scan_headers(data)
 
 

@@ -73,11 +73,13 @@ def arguments() -> argparse.Namespace:
 
 def environment(build: Path, edges: Path) -> dict[str, str]:
     """Return what the sanitizers and native/*.c read."""
+    forward = build / "broker" / "_native" / "libfuzz_forward.so"
+    if not forward.exists():
+        sys.exit(f"{build}: no build that counts edges, make fuzz makes one")
     compiler = os.environ.get("CC", "cc")
     asan = subprocess.check_output([compiler, "-print-file-name=libasan.so"], text=True).strip()
     find = "import atheris.core_with_libfuzzer as found; print(found.__file__)"
     libfuzzer = subprocess.check_output([sys.executable, "-c", find], text=True).strip()
-    forward = build / "broker" / "_native" / "libfuzz_forward.so"
     return {
         **os.environ,
         "PYTHONPATH": f"{build}{os.pathsep}{ROOT}",
