@@ -26,6 +26,7 @@ from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
+from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -109,6 +110,9 @@ class _Process:
             self._groups,
             ProducerIds(self._store),
         )
+        self._upkeep = Upkeep(
+            self._topics.logs, self._clock, self._on_disk, self._partitions.write_log_starts
+        )
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
@@ -135,10 +139,14 @@ class _Process:
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
         housekeeping = asyncio.ensure_future(self._housekeep())
+        upkeep = asyncio.ensure_future(
+            self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
+        )
         try:
             return await self._stop
         finally:
             housekeeping.cancel()
+            upkeep.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await self._shut_down()
@@ -250,10 +258,11 @@ class _Process:
         points = self._partitions.plan_checkpoint()
         await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
-    async def _on_disk(self, work: Callable[[], None]) -> None:
-        """Do it in the I/O thread; a disk that is gone ends the broker."""
+    async def _on_disk(self, work: Callable[[], None]) -> bool:
+        """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
         try:
             await self._io_thread.run(work)
+            return True
         except (StorageError, FileNotFoundError) as error:
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno in _DISK_IS_GONE:
@@ -261,6 +270,7 @@ class _Process:
                 self._end(EXIT_STORAGE)
             else:
                 _log.warning("small file not written: error=%s", error)
+            return False
 
     # ---- stop --------------------------------------------------------------------------------
 
