@@ -61,6 +61,9 @@ class FakeLog:
         self.timestamps: list[int] = []  # of every offset
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
+    def configure(self, config: TopicConfig) -> None:
+        self.config = config
+
     @property
     def log_end_offset(self) -> int:
         return self.batches[-1][1] + 1 if self.batches else self.log_start_offset
@@ -163,6 +166,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self.revision = 0
+        self.is_broken = False
 
     def get(self, key: bytes) -> metadata.KeyValue | None:
         value = self.values.get(key)
@@ -179,7 +183,9 @@ class FakeStore:
     def transact(
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
-        if any(guard.key in self.values for guard in guards):
+        if self.is_broken:
+            raise StorageError("no space left on device")
+        if any(isinstance(each, metadata.Absent) == (each.key in self.values) for each in guards):
             return None
         for operation in operations:
             if isinstance(operation, metadata.Put):
@@ -262,7 +268,13 @@ class World:
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
         self.topics = Topics(
-            self.config, self.store, self.io_thread, self.table, self.open_logs, self.delete_log
+            self.config,
+            self.store,
+            self.io_thread,
+            self.table,
+            self.open_logs,
+            self.delete_log,
+            configure_log=FakeLog.configure,
         )
         self.broker = Broker(
             config=self.config,

@@ -43,7 +43,7 @@ _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
 
 
 class Topic:
-    """A topic that exists; its configuration may be replaced, nothing else changes."""
+    """A topic that exists; its configuration may be replaced, its logs by more of them."""
 
     __slots__ = ("config", "logs", "name", "topic_id")
 
@@ -95,12 +95,16 @@ class TopicTable(Protocol):
 # All partitions of a topic (name, id, how many), or StorageError and none of a new topic's.
 OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
 DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
+# Have a log obey its topic's configuration, from the next append on.
+ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
+# A topic's own values as they shall be, made of those in force; ConfigError refuses.
+ConfigChange: TypeAlias = Callable[[TopicConfig], Mapping[str, str]]
 
 
 class Topics:
     """Every topic of this broker."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what it changes beside its own memory)
         self,
         config: Config,
         store: metadata.MetaStore,
@@ -108,6 +112,8 @@ class Topics:
         table: TopicTable,
         open_logs: OpenLogs,
         delete_log: DeleteLog,
+        *,
+        configure_log: ConfigureLog,
     ) -> None:
         """Start empty; `load` brings what the store knows."""
         self._config = config
@@ -116,6 +122,7 @@ class Topics:
         self._table = table
         self._open_logs = open_logs
         self._delete_log = delete_log
+        self._configure_log = configure_log
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
@@ -192,6 +199,21 @@ class Topics:
         """Delete a topic, its configuration and its records."""
         await self._to_its_end(self._delete(topic))
 
+    def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
+        """Check that a topic's configuration may change so; RequestError says why not."""
+        try:
+            config = TopicConfig(change(topic.config), self._config)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        if topic.is_internal and not config.is_group_commit:
+            text = f"polylog.durability of '{topic.name}' is group-commit, always"
+            raise RequestError(ErrorCode.INVALID_CONFIG, text)
+        return config
+
+    async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
+        """Change a topic's configuration: the next append obeys it, and so does every start."""
+        await self._to_its_end(self._alter_config(topic, change))
+
     async def _to_its_end(self, change: Coroutine[None, None, Topic]) -> Topic:
         """A change that has begun ends, even when the connection that asked for it is gone."""
         task = asyncio.create_task(change)
@@ -227,6 +249,27 @@ class Topics:
             for callback in self._on_delete:
                 callback(topic.name)
             return topic
+
+    async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
+        async with self._changes:
+            config = self.plan_config(topic, change)
+            own = config.overrides
+            await self._put(
+                lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
+            )
+            topic.config = config
+            for log in topic.logs:
+                self._configure_log(log, config)
+            return topic
+
+    async def _put(self, change: Callable[[], bool]) -> None:
+        """Change a topic in the store, in the thread that may wait for the disk."""
+        try:
+            is_there = await self._io_thread.run(change)
+        except StorageError as error:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not is_there:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _partitions_of(self, new: NewTopic) -> int:
         if new.assignments:

@@ -95,6 +95,7 @@ class _Process:
             self._table,
             self._partitions.open_topic,
             self._partitions.delete,
+            configure_log=lambda _log, _config: None,
         )
         self._groups = self._make_groups()
         self._broker = Broker(

@@ -9,6 +9,7 @@ from typing import Final
 from broker.codec import schema
 from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
+    alter_configs,
     api_versions,
     create_topics,
     delete_topics,
@@ -17,6 +18,7 @@ from broker.protocols.kafka.handlers import (
     fetch,
     find_coordinator,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -60,6 +62,8 @@ APIS: Final[dict[int, Api]] = {
         delete_topics.API,
         init_producer_id.API,
         describe_configs.API,
+        alter_configs.API,
+        incremental_alter_configs.API,
         describe_cluster.API,
     )
 }
