@@ -290,11 +290,11 @@ class World:
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
 
     def open_logs(
-        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+        self, name: str, topic_id: bytes, count: int, config: TopicConfig, first: int
     ) -> list[FakeLog]:
-        if self.broken_partition is not None and self.broken_partition < count:
+        if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
-        return [FakeLog(name, topic_id, partition, config) for partition in range(count)]
+        return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

@@ -56,9 +56,11 @@ class Partitions:
     # ---- open --------------------------------------------------------------------------------
 
     def open_topic(
-        self, topic: str, topic_id: bytes, count: int, config: TopicConfig
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
     ) -> list[PartitionLog]:
         """Open a topic's partitions, making the folders that are not there; in the I/O thread.
+
+        A topic of `count` partitions that grows has all below `first` open already.
 
         A partition whose files cannot be read comes back offline: the rest of the topic works.
         Raises StorageError when a new folder cannot be made; those made before are removed again.
@@ -67,7 +69,7 @@ class Partitions:
         made: list[PartitionLog] = []
         unsynced: list[PartitionLog] = []
         try:
-            for partition in range(count):
+            for partition in range(first, count):
                 folder = self._path / f"{topic}-{partition}"
                 log = self._log_for(folder, topic, topic_id, partition, config)
                 if not self._claim(folder, topic_id):

@@ -11,6 +11,7 @@ from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
     alter_configs,
     api_versions,
+    create_partitions,
     create_topics,
     delete_topics,
     describe_cluster,
@@ -63,6 +64,7 @@ APIS: Final[dict[int, Api]] = {
         init_producer_id.API,
         describe_configs.API,
         alter_configs.API,
+        create_partitions.API,
         incremental_alter_configs.API,
         describe_cluster.API,
     )
