@@ -61,12 +61,20 @@ class FakeLog:
         self.timestamps: list[int] = []  # of every offset
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
+    def move_log_start(self, offset: int) -> None:
+        assert self.log_start_offset < offset <= self.high_watermark
+        self.log_start_offset = offset
+
     def configure(self, config: TopicConfig) -> None:
         self.config = config
 
     @property
     def log_end_offset(self) -> int:
         return self.batches[-1][1] + 1 if self.batches else self.log_start_offset
+
+    @property
+    def size(self) -> int:
+        return sum(len(data) for _, _, data in self.batches)
 
     @property
     def last_stable_offset(self) -> int:
@@ -267,6 +275,7 @@ class World:
         self.io_thread = IoThread()
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
+        self.durable_starts: dict[tuple[str, int], int] = {}
         self.topics = Topics(
             self.config,
             self.store,
@@ -285,6 +294,7 @@ class World:
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
+            persist_log_starts=self.persist_log_starts,
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
@@ -295,6 +305,13 @@ class World:
         if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
         return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    async def persist_log_starts(self) -> None:
+        if self.store.is_broken:
+            raise StorageError("no space left on device")
+        for topic in self.topics:
+            for log in topic.logs:
+                self.durable_starts[topic.name, log.partition] = log.log_start_offset
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

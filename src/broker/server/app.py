@@ -107,6 +107,7 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._persist_log_starts,
         )
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -246,6 +247,10 @@ class _Process:
     async def _write_checkpoint(self) -> None:
         points = self._partitions.plan_checkpoint()
         await self._on_disk(partial(self._partitions.write_checkpoint, points))
+
+    async def _persist_log_starts(self) -> None:
+        self._partitions.note_log_starts()
+        await self._io_thread.run(self._partitions.write_log_starts)
 
     async def _on_disk(self, work: Callable[[], None]) -> None:
         """Do it in the I/O thread; a disk that is gone ends the broker."""

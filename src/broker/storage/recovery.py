@@ -281,6 +281,15 @@ class Partitions:
             if not log.is_deleted:
                 log.sync_indexes()
         checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, recovery_points)
+        self.write_log_starts()
+
+    def note_log_starts(self) -> None:
+        """What `write_log_starts` shall write: on the loop, cheap."""
+        for log in self._logs.values():
+            self._note_start(log)
+
+    def write_log_starts(self) -> None:
+        """Write where each log begins: what was deleted stays so after any crash."""
         checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, dict(self._log_starts))
 
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
@@ -310,8 +319,11 @@ class Partitions:
     def _note(self, log: PartitionLog, durable_end: int) -> None:
         key = (log.topic, log.partition)
         self._recovery_points[key] = durable_end
+        self._note_start(log)
+
+    def _note_start(self, log: PartitionLog) -> None:
         if log.log_start_offset > 0:
-            self._log_starts[key] = log.log_start_offset
+            self._log_starts[log.topic, log.partition] = log.log_start_offset
 
     def _write_epochs(self, name: str, log: PartitionLog) -> None:
         entries = log.epoch_entries
