@@ -88,16 +88,20 @@ class _Doomed(NamedTuple):
 class Upkeep:
     """Applies retention to every log, again and again."""
 
-    __slots__ = ("_clock", "_doomed", "_logs", "_on_disk", "_write_log_starts")
+    __slots__ = ("_clock", "_doomed", "_logs", "_on_disk", "_save_log_starts")
 
     def __init__(
-        self, logs: Logs, clock: Clock, on_disk: OnDisk, write_log_starts: Callable[[], None]
+        self,
+        logs: Logs,
+        clock: Clock,
+        on_disk: OnDisk,
+        save_log_starts: Callable[[], Awaitable[bool]],
     ) -> None:
-        """Take part in a broker; `write_log_starts` makes all log start offsets durable."""
+        """Take part in a broker; `save_log_starts` makes all log start offsets durable."""
         self._logs = logs
         self._clock = clock
         self._on_disk = on_disk
-        self._write_log_starts = write_log_starts
+        self._save_log_starts = save_log_starts
         self._doomed: deque[_Doomed] = deque()
 
     async def run(self, interval_ms: int) -> None:
@@ -124,7 +128,7 @@ class Upkeep:
             has_moved = has_moved or log.log_start_offset > start
             if base_offsets:
                 taken.append((log, config, base_offsets))
-        if (has_moved or taken) and await self._on_disk(self._write_log_starts):
+        if (has_moved or taken) and await self._save_log_starts():
             for log, config, base_offsets in taken:
                 await self._set_aside(log, config, base_offsets)
 

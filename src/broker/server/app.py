@@ -37,6 +37,7 @@ from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage.log_dir import LogDir
+from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
@@ -98,6 +99,7 @@ class _Process:
             self._table,
             self._partitions.open_topic,
             self._partitions.delete,
+            configure_log=configure_log,
         )
         self._groups = self._make_groups()
         self._broker = Broker(
@@ -109,10 +111,9 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._persist_log_starts,
         )
-        self._upkeep = Upkeep(
-            self._topics.logs, self._clock, self._on_disk, self._partitions.write_log_starts
-        )
+        self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
@@ -257,6 +258,14 @@ class _Process:
     async def _write_checkpoint(self) -> None:
         points = self._partitions.plan_checkpoint()
         await self._on_disk(partial(self._partitions.write_checkpoint, points))
+
+    async def _persist_log_starts(self) -> None:
+        self._partitions.note_log_starts()
+        await self._io_thread.run(self._partitions.write_log_starts)
+
+    async def _save_log_starts(self) -> bool:
+        self._partitions.note_log_starts()
+        return await self._on_disk(self._partitions.write_log_starts)
 
     async def _on_disk(self, work: Callable[[], None]) -> bool:
         """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
