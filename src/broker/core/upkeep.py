@@ -1,8 +1,9 @@
 """What a log's settings ask for while nobody does: the front of logs goes when it may.
 
-    plan (storage/retention.py)  →  roll, move the log start, take segments off   on the loop, in steps
-                                 →  log start offsets made durable                 in the I/O thread
-                                 →  files renamed, later removed                   in the I/O thread
+    plan (storage/retention.py)
+      →  roll, move the log start, take segments off   on the loop, in small steps
+      →  log start offsets made durable                in the I/O thread
+      →  files renamed, later removed                  in the I/O thread
 
 Readers see at once that a log begins later. A crash before the log starts are durable undoes that
 as if it had never been; after it, the next start removes what is left of the files.

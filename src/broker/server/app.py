@@ -271,7 +271,6 @@ class _Process:
         """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
         try:
             await self._io_thread.run(work)
-            return True
         except (StorageError, FileNotFoundError) as error:
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno in _DISK_IS_GONE:
@@ -280,6 +279,7 @@ class _Process:
             else:
                 _log.warning("small file not written: error=%s", error)
             return False
+        return True
 
     # ---- stop --------------------------------------------------------------------------------
 
