@@ -214,6 +214,19 @@ cdef class SegmentedLog(AwaitedLog):
             newest = max(newest, segment.max_timestamp)
         return self.find_timestamp(newest) if newest >= 0 else None
 
+    def aborted_transactions(self, int64_t start, int64_t end):
+        """(producer id, first offset, marker's offset) of aborted ones that overlap [start, end)."""
+        cdef Py_ssize_t place
+        cdef Segment segment
+        cdef bint is_complete = False
+        found = []
+        for place in range(self.place_of(start), PyList_GET_SIZE(self.segments)):
+            segment = <Segment>self.segments[place]
+            found += segment.aborted_between(start, end, &is_complete)
+            if is_complete:
+                break
+        return found
+
     # ---- in front and in the middle: retention and compaction ---------------------------------
 
     def move_log_start(self, int64_t offset):
