@@ -590,3 +590,91 @@ def test_a_stop_makes_the_indexes_durable_too(logs: Logs, recording: None) -> No
     assert {f"{base:020}{suffix}" for base in (0, 6) for suffix in (".index", ".timeindex")} <= (
         last_life
     )
+
+
+# ---- a log that compaction has thinned out ----------------------------------------------------
+
+
+def compacted(logs: Logs, kept: list[int]) -> list[bytes]:
+    """Leave nine batches in three sealed files and an empty active one; of the sealed these."""
+    log = written(logs, 9)
+    log.append(BATCH)
+    logs.sync(log)
+    recovery.close(log)
+    for base in (0, 6, 12):
+        file = logs.folder() / f"{base:020}.log"
+        file.write_bytes(b"".join(placed(BATCH, at) for at in kept if base <= at < base + 6))
+        for suffix in (".index", ".timeindex"):
+            file.with_suffix(suffix).unlink()
+    return [placed(BATCH, at) for at in (*kept, 18)]
+
+
+KEPT = [[0, 2, 4, 6, 8, 10, 12, 14, 16], [2, 8, 14], [0, 4, 6, 10, 12], [4, 16], [2, 12], []]
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_gaps_below_the_recovery_point_are_part_of_the_log(logs: Logs, kept: list[int]) -> None:
+    stored = compacted(logs, kept)
+
+    log, behind = logs.recover(recovery_point=18)
+
+    assert behind == []
+    assert (content(log), log.log_end_offset) == (stored, 20)
+
+
+@pytest.mark.parametrize("lost", ["epochs", "snapshot", "nothing"])
+def test_gaps_are_part_of_the_log_whatever_made_it_be_read_again(logs: Logs, lost: str) -> None:
+    stored = compacted(logs, [2, 8, 10])
+
+    log, behind = logs.recover(
+        recovery_point=20,
+        epochs=[] if lost == "epochs" else [(0, 0)],
+        snapshot=b"" if lost == "snapshot" else logs.unopened().producer_snapshot()[1],
+        snapshot_offset=0 if lost == "snapshot" else 20,
+    )
+
+    assert behind == []
+    assert (content(log), log.log_end_offset) == (stored, 20)
+    assert log.epoch_entries[0] == (0, 0)
+
+
+def test_a_clean_start_makes_the_index_of_a_thinned_out_segment_again(logs: Logs) -> None:
+    stored = compacted(logs, [2, 8, 10])
+
+    log = logs.attach(20)
+
+    assert content(log) == stored
+    assert log.find_timestamp(NOW_MS) == (2, NOW_MS)
+
+
+@pytest.mark.parametrize("recovery_point", [0, 3, 5])
+def test_a_gap_that_reaches_past_the_recovery_point_ends_the_log(
+    logs: Logs, recovery_point: int
+) -> None:
+    compacted(logs, [0, 6, 8, 10])
+
+    log, behind = logs.recover(recovery_point=recovery_point)
+
+    assert (log.log_end_offset, behind) == (2, [6, 12, 18])
+
+
+def test_a_segment_cut_short_below_the_recovery_point_is_not_taken_for_thinned_out(
+    logs: Logs,
+) -> None:
+    compacted(logs, [0, 6, 8, 10])
+    file = logs.folder() / f"{0:020}.log"
+    file.write_bytes(file.read_bytes() + b"\xff" * 30)
+
+    log, behind = logs.recover(recovery_point=18)
+
+    assert (log.log_end_offset, behind) == (2, [6, 12, 18])
+
+
+def test_an_empty_active_segment_behind_a_gap_gives_out_its_base_offset(logs: Logs) -> None:
+    compacted(logs, [0, 6, 12])
+    last_file(logs).write_bytes(b"")
+
+    log, behind = logs.recover(recovery_point=18)
+
+    assert (log.log_end_offset, behind) == (18, [])
+    assert appended(log, BATCH) == 18

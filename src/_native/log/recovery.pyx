@@ -8,6 +8,9 @@ first that
     does not begin at the offset where the one before ended, or
     has a leader epoch below the one before: it survived behind a torn write of an older life.
 
+Below the recovery point all has been synced once, and compaction has thinned it out: there batches
+may be missing between two others, at the beginning of a segment and at its end.
+
 What stands behind is cut off. Under group-commit the cut and everything recovered are synced before
 anything is appended; under `os` the next sync of the log sees to it, and until then the recovery
 point stays where it was: should the cut be lost, what stood behind it has an older epoch.
@@ -45,6 +48,7 @@ cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
 
 cdef struct Scan:
     int64_t next_offset        # where the next batch must begin
+    int64_t gaps_end           # up to here it may begin later
     int32_t epoch              # of the last batch
     int64_t position           # end of the last good batch
 
@@ -77,7 +81,8 @@ cdef class _Chunk:
                 return -ENOMEM
             self.bytes = <uint8_t*>grown
             self.capacity = size
-        count = file_pread(fd, self.bytes, self.capacity, position)
+        with nogil:   # the loop serves others meanwhile
+            count = file_pread(fd, self.bytes, self.capacity, position)
         if count < 0:
             return <int>count
         self.start = position
@@ -112,7 +117,10 @@ cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
     cursor.left = <size_t>(chunk.start + <int64_t>chunk.size - scan.position)
     if batch_header(&cursor, info) != BATCH_OK:
         return False
-    if info.base_offset != scan.next_offset or info.leader_epoch < scan.epoch:
+    if info.base_offset != scan.next_offset and not (
+            scan.next_offset < info.base_offset <= scan.gaps_end):
+        return False
+    if info.leader_epoch < scan.epoch:
         return False
     return info.last_offset_delta >= 0 and batch_check_crc(
         chunk.bytes + (scan.position - chunk.start), info) == BATCH_OK
@@ -152,6 +160,7 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     if segment.size == 0 or segment.has_times():
         return 0
     scan.next_offset = segment.base_offset
+    scan.gaps_end = INT64_MAX
     scan.epoch = -1
     scan_segment(log, segment, &scan, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
@@ -201,45 +210,59 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset):
     """Find where the log ends after an unclean stop, and cut off what stands behind.
 
-    `snapshot` (b"" for none) is the producers' state at `snapshot_offset`; later batches are
-    counted in from the log. Returns the base offsets of whole segments behind the end: the caller
-    sets their files aside. Raises StorageError when a file cannot be read or cut.
+    Without `epochs` the whole log is read for them: an epoch below that of an older batch would
+    make the next recovery cut there. `snapshot` (b"" for none) is the producers' state at
+    `snapshot_offset`; later batches are counted in from the log. Returns the base offsets of whole
+    segments behind the end: the caller sets their files aside. Raises StorageError when a file
+    cannot be read or cut.
     """
     cdef _Chunk chunk = _Chunk()
     cdef Segment segment
     cdef Scan scan
     cdef Py_ssize_t first, i
+    cdef int64_t read_from = recovery_point if epochs else 0
+    cdef bint is_group_commit = log.is_group_commit   # it may change meanwhile
+    cdef bint is_whole
+    cdef int status
     cdef list behind = []
     cdef list read = []
     if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         snapshot_offset = 0
-    log.epochs = list(epochs)
+    log.epochs = list(epochs) or [(0, 0)]
     log.segments = [Segment(log.folder_path, base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
     first = 0
     for i in range(len(base_offsets)):
-        if base_offsets[i] <= min(recovery_point, snapshot_offset):
+        if base_offsets[i] <= min(read_from, snapshot_offset):
             first = i
     for segment in log.segments[:first]:
         take_over(log, segment)
     scan.next_offset = base_offsets[first]
+    scan.gaps_end = recovery_point
     scan.epoch = -1
+    is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
-        if segment.base_offset != scan.next_offset:
+        if segment.base_offset != scan.next_offset and not (
+                is_whole and scan.next_offset < segment.base_offset <= recovery_point):
             # The one before was cut short of here. (A segment that was full when the broker died
             # still has its reserved tail, and the next one follows it without a gap.)
             behind = base_offsets[i:]
             break
+        scan.next_offset = segment.base_offset
         scan_segment(log, segment, &scan, snapshot_offset, chunk)
-        if segment.size < segment.reserved:
+        # Before a gap that compaction made there is nothing to cut: the file ends with a batch.
+        is_whole = segment.size == segment.reserved
+        if not is_whole:
             must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
             segment.reserved = segment.size
-        if log.is_group_commit:
+        if is_group_commit:
             # What the page cache shows after a kill may not be on the disk, and what can be read
             # here counts as durable. (Under `os` it need not be: the next sync sees to it.)
-            must(file_sync_data(segment.fd), log, "cannot sync a segment")
+            with nogil:
+                status = file_sync_data(segment.fd)
+            must(status, log, "cannot sync a segment")
         segment.finish_index()
         log.unsynced_indexes.append(segment)
         read.append(segment)
@@ -248,7 +271,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     if scan.next_offset < snapshot_offset:
         producers_free(&log.producers)   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
-    if log.is_group_commit:
+    if is_group_commit:
         for segment in read:
             segment.close()
     else:

@@ -25,13 +25,18 @@ from broker.model.identifiers import id_to_text
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint
+from broker.storage.folder_plan import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    FolderPlan,
+    offset_file,
+    offsets_of,
+    plan_folder,
+)
 from broker.storage.metadata import MetaStore, Put
 
-_LOG_SUFFIX = ".log"
-_SNAPSHOT_SUFFIX = ".snapshot"
 _DELETE_SUFFIX = "-delete"
 _STRAY_SUFFIX = "-stray"
-_OFFSET_DIGITS = 20
 
 _log = logging.getLogger(__name__)
 
@@ -161,19 +166,22 @@ class Partitions:
     def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
         """Open a log that has a folder. False: which names of its files are synced is not known."""
         names = file_ops.list_folder(str(folder))
-        bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
-        if not bases:
+        plan = plan_folder(names, self._log_starts.get(key, 0))
+        for name in plan.removed:
+            file_ops.remove(str(folder / name))
+        if not plan.base_offsets:
             recovery.create(log)
             return False
-        if self._attach(log, folder, bases, key):
+        if self._attach(log, folder, plan, key):
             return True
-        self._recover(log, folder, bases, key)
+        self._recover(log, folder, plan, key)
         return False
 
     def _attach(
-        self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
+        self, log: PartitionLog, folder: Path, plan: FolderPlan, key: tuple[str, int]
     ) -> bool:
         """Believe what a clean stop has written, if all of it is there."""
+        bases = plan.base_offsets
         log_end = self._recovery_points.get(key, 0)
         if not self.is_clean or log_end < bases[-1]:
             return False
@@ -197,26 +205,23 @@ class Partitions:
         return True
 
     def _recover(
-        self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
+        self, log: PartitionLog, folder: Path, plan: FolderPlan, key: tuple[str, int]
     ) -> None:
         """Read the log from its recovery point on and cut it where it ends."""
+        bases = plan.base_offsets
         recovery_point = self._recovery_points.get(key, 0)
-        epochs = checkpoint.read_leader_epochs(folder)
-        # Without its epochs a log is read from its beginning: an epoch below that of an older batch
-        # would make the next recovery cut there.
-        read_from = recovery_point if epochs else 0
-        snapshot_offset, snapshot = _newest_snapshot(folder, read_from)
+        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
         behind = recovery.recover(
             log,
             bases,
             log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
-            recovery_point=read_from,
-            epochs=epochs or [(0, 0)],
+            recovery_point=recovery_point,
+            epochs=checkpoint.read_leader_epochs(folder) or [],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
         for base in behind:
-            name = f"{base:0{_OFFSET_DIGITS}d}{_LOG_SUFFIX}"
+            name = offset_file(base, LOG_SUFFIX)
             _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
             file_ops.rename(str(folder / name), str(folder / (name + _STRAY_SUFFIX)))
         if log.log_end_offset < recovery_point:
@@ -287,7 +292,7 @@ class Partitions:
         if log.is_deleted:
             return
         file_ops.write_file_atomic(str(_snapshot_path(folder, offset)), content)
-        for old in _snapshot_offsets(folder)[:-3]:
+        for old in offsets_of(file_ops.list_folder(str(folder)), SNAPSHOT_SUFFIX)[:-3]:
             file_ops.remove(str(_snapshot_path(folder, old)))
 
     def close(self) -> None:
@@ -330,23 +335,8 @@ def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> i
     return int(unclean_starts) + 1
 
 
-def _is_offset_file(name: str, suffix: str) -> bool:
-    return (
-        len(name) == _OFFSET_DIGITS + len(suffix)
-        and name.endswith(suffix)
-        and (name[:_OFFSET_DIGITS].isdigit())
-    )
-
-
 def _snapshot_path(folder: Path, offset: int) -> Path:
-    return folder / f"{offset:0{_OFFSET_DIGITS}d}{_SNAPSHOT_SUFFIX}"
-
-
-def _snapshot_offsets(folder: Path) -> list[int]:
-    names = file_ops.list_folder(str(folder))
-    return sorted(
-        int(name[:_OFFSET_DIGITS]) for name in names if _is_offset_file(name, _SNAPSHOT_SUFFIX)
-    )
+    return folder / offset_file(offset, SNAPSHOT_SUFFIX)
 
 
 def _read_snapshot(folder: Path, offset: int) -> bytes | None:
@@ -356,9 +346,9 @@ def _read_snapshot(folder: Path, offset: int) -> bytes | None:
         return None
 
 
-def _newest_snapshot(folder: Path, offset_max: int) -> tuple[int, bytes]:
+def _newest_snapshot(folder: Path, plan: FolderPlan, offset_max: int) -> tuple[int, bytes]:
     """The newest producers' state that the log surely reaches; (0, b"") when there is none."""
-    for offset in reversed(_snapshot_offsets(folder)):
+    for offset in reversed(plan.snapshot_offsets):
         content = _read_snapshot(folder, offset) if offset <= offset_max else None
         if content is not None:
             return offset, content

@@ -180,3 +180,24 @@ def test_a_log_that_is_offline_at_the_stop_makes_it_unclean(life: Life) -> None:
     life.stop()
 
     assert not checkpoint.take_clean_shutdown(life.path)
+
+
+@pytest.mark.parametrize("way", ["clean", "crash"])
+def test_a_start_removes_what_an_earlier_life_took_off_the_log(life: Life, way: str) -> None:
+    folder = Path(life.open()[0].folder)
+    for name in ("5.log.deleted", "5.index.deleted", "5.log.cleaned"):
+        (folder / f"{0:019}{name}").write_bytes(b"x")
+    if way == "clean":
+        life.stop()
+    else:
+        life.kill()
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert not log.is_offline
+    assert sorted(file.name for file in folder.iterdir()) == [
+        f"{0:020}.log",
+        checkpoint.PARTITION_METADATA,
+    ]
+    again.kill()

@@ -1,0 +1,58 @@
+"""What a partition's folder has, and what of it a start removes: names in, a plan out.
+
+<offset>.log .index .timeindex .txnindex    a segment
+<offset>.snapshot                           the producers at that offset
+*.deleted       taken off the log; they waited for file.delete.delay.ms, nobody reads them now
+*.cleaned       a compaction's work that did not reach its end
+*.swap          one that did: `storage.swap` completes it before this plan is made
+*.tmp           a small file that was not renamed any more
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+LOG_SUFFIX = ".log"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+SWAP_SUFFIX = ".swap"
+
+_SEGMENT_SUFFIXES = (LOG_SUFFIX, ".index", ".timeindex", ".txnindex")
+_LEFT_OVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_OFFSET_DIGITS = 20
+
+
+class FolderPlan(NamedTuple):
+    """What a start does with the files of a partition's folder."""
+
+    base_offsets: list[int]  # of the segments that are the log, rising
+    snapshot_offsets: list[int]  # rising
+    removed: list[str]  # names, before the log is opened
+
+
+def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
+    """Sort out a folder: segments wholly below the log start offset are no part of the log."""
+    names = list(names)
+    removed = [name for name in names if name.endswith(_LEFT_OVER_SUFFIXES)]
+    base_offsets = offsets_of(names, LOG_SUFFIX)
+    gone = {base for base, end in pairwise(base_offsets) if end <= log_start_offset}
+    if gone:
+        files = {offset_file(base, suffix) for base in gone for suffix in _SEGMENT_SUFFIXES}
+        removed += [name for name in names if name in files]
+    kept = [base for base in base_offsets if base not in gone]
+    return FolderPlan(kept, offsets_of(names, SNAPSHOT_SUFFIX), removed)
+
+
+def offset_file(offset: int, suffix: str) -> str:
+    """The name of one of the files that belong to an offset."""
+    return f"{offset:0{_OFFSET_DIGITS}d}{suffix}"
+
+
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets, rising, that the files with a suffix belong to."""
+    size = _OFFSET_DIGITS + len(suffix)
+    return sorted(
+        int(name[:_OFFSET_DIGITS])
+        for name in names
+        if name.endswith(suffix) and len(name) == size and name[:_OFFSET_DIGITS].isdigit()
+    )
