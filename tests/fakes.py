@@ -2,12 +2,15 @@
 
 import asyncio
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from broker._native.kernel.crc32c import crc32c
 from broker.codec import schema
 from broker.core.broker import Broker
+from broker.core.deletion import Deletions
 from broker.core.groups import commands
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
@@ -57,6 +60,7 @@ class FakeLog:
         self.epochs: list[tuple[int, int]] = []  # older epochs and their ends
         self.is_offline = False
         self.is_deleted = False
+        self.is_loading = False
         self.is_held = False
         self.timestamps: list[int] = []  # of every offset
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
@@ -249,6 +253,25 @@ class FakeProducerIds:
         return self.last
 
 
+class FakeFolders:
+    """Folders of deleted topics that nobody has."""
+
+    def __init__(self) -> None:
+        self.put_aside: list[tuple[str, list[int]]] = []  # topic, partitions
+
+    def put_away(self, topic: str, _: bytes, partitions: Iterable[int], **__: bool) -> None:
+        self.put_aside.append((topic, list(partitions)))
+
+    def sync(self) -> None:
+        pass
+
+    def waiting(self, topic: str, _: bytes, partitions: Iterable[int]) -> list[Path]:
+        return [Path(f"{topic}-{partition}") for partition in partitions]
+
+    def remove_some(self, folders: deque[Path]) -> None:
+        folders.popleft()
+
+
 class World:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
@@ -261,8 +284,18 @@ class World:
         self.io_thread = IoThread()
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
+        self.folders = FakeFolders()
+        self.deletions = Deletions(self.store, self.io_thread, self.folders)
         self.topics = Topics(
-            self.config, self.store, self.io_thread, self.table, self.open_logs, self.delete_log
+            self.config,
+            self.store,
+            self.io_thread,
+            self.table,
+            self.open_logs,
+            self.delete_log,
+            announce_logs=self.announce_logs,
+            until_loaded=self.until_loaded,
+            deletions=self.deletions,
         )
         self.broker = Broker(
             config=self.config,
@@ -283,6 +316,15 @@ class World:
         if self.broken_partition is not None and self.broken_partition < count:
             raise StorageError("no space left on device")
         return [FakeLog(name, topic_id, partition, config) for partition in range(count)]
+
+    def announce_logs(
+        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+    ) -> list[FakeLog]:
+        """What a start finds is ready at once."""
+        return self.open_logs(name, topic_id, count, config)
+
+    async def until_loaded(self, logs: Sequence[FakeLog]) -> None:
+        assert not any(log.is_loading for log in logs)
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

@@ -1,5 +1,6 @@
 """Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
 
+import select
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,10 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint
+from broker.storage import checkpoint, closing
 from broker.storage.recovery import Partitions
 from tests.fakes import FakeStore
-from tests.native_log import NOW_MS, TOPIC_ID, Logs, appended, batches, placed, records
+from tests.native_log import NOW_MS, TOPIC_ID, WAIT_MS, Logs, appended, batches, placed, records
 
 COMMIT = CommitThread(1)  # one for all tests: what they make durable, they wait for
 RECORDS_PER_BATCH = 2
@@ -144,8 +145,8 @@ def test_a_close_writes_and_syncs_what_was_staged(logs: Logs, recording: None) -
     assert log.durable_end == log.high_watermark == 2
     assert (logs.folder() / f"{0:020}.log").read_bytes() == placed(BATCH, 0)
     syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
-    names = [f"{0:020}{suffix}" for suffix in (".log", ".index", ".timeindex")]
-    assert syncs == [("sync_data", logs.folder() / name) for name in names]
+    assert syncs == [("sync_data", logs.folder() / f"{0:020}.log")]
+    assert log.has_unsynced_indexes
 
 
 def test_a_close_whose_write_fails_is_not_clean(logs: Logs, recording: None) -> None:
@@ -483,6 +484,25 @@ def partitions(path: Path, store: FakeStore) -> tuple[Partitions, Turn]:
     return Partitions(path, store, turn, 1, 1_000_000), turn
 
 
+def loaded(home: Partitions, config: TopicConfig) -> list[PartitionLog]:
+    """Open a topic as a start does."""
+    logs = home.announce_topic("t", TOPIC_ID, 1, config)
+    for log in logs:
+        assert home.load(log) is None
+        log.end_loading()
+    return logs
+
+
+def end_synced(turn: Turn, log: PartitionLog) -> None:
+    """End a turn, and wait until all that was appended is durable."""
+    turn.end()
+    poll = select.poll()
+    poll.register(COMMIT.event_fd, select.POLLIN)
+    while log.durable_end < log.log_end_offset:
+        assert poll.poll(WAIT_MS)
+        turn.poll_synced()
+
+
 def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path) -> None:
     """An epoch below that of the last batch would make the next recovery cut there."""
     store = FakeStore()
@@ -491,11 +511,11 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     folder = tmp_path / "t-0"
     for _ in range(2):  # the second start is an unclean one: epoch 1
         home, turn = partitions(tmp_path, store)
-        (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+        (log,) = loaded(home, config)
         appended(log, BATCH)
         turn.end()
     home, turn = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
     epoch = log.leader_epoch
     assert epoch > 0
     appended(log, BATCH)
@@ -504,7 +524,7 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     (folder / checkpoint.LEADER_EPOCHS).unlink()
 
     home, _ = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
 
     assert home.is_clean
     assert log.leader_epoch == epoch
@@ -516,13 +536,13 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
     store.values[b"topic/t"] = b"{}"
     config = TopicConfig({}, load())
     home, turn = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
     appended(log, BATCH)
     turn.end()
     (tmp_path / "t-0" / f"{50:020}.log").write_bytes(placed(BATCH, 50))
 
     home, _ = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
 
     assert log.segment_base_offsets == [0]
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()
@@ -563,10 +583,10 @@ def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
     """After a crash, segments below the recovery point are taken over with the index they have."""
     home, turn = partitions(tmp_path, FakeStore())
     config = TopicConfig({"segment.bytes": "1024"}, load())
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
     for _ in range(3):
         appended(log, records(size=900))
-        turn.end()
+        end_synced(turn, log)
     before = len(file_ops.recorded())
 
     for _ in range(2):
@@ -583,13 +603,41 @@ def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
     assert min(points) > last_sync
 
 
-def test_a_stop_makes_the_indexes_durable_too(logs: Logs, recording: None) -> None:
-    closed(logs)
+@pytest.mark.parametrize("one_by_one_max", [0, 1])
+def test_a_stop_makes_the_indexes_durable_too(
+    tmp_path: Path, recording: None, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
+) -> None:
+    monkeypatch.setattr(closing, "FILES_SYNCED_ONE_BY_ONE_MAX", one_by_one_max)
+    home, turn = partitions(tmp_path, FakeStore())
+    (log,) = loaded(home, TopicConfig({"segment.bytes": "1024"}, load()))
+    for _ in range(2):
+        appended(log, records(size=900))
+        end_synced(turn, log)
 
-    last_life = {Path(path).name for op, path, *_ in file_ops.recorded() if op == "sync_data"}
-    assert {f"{base:020}{suffix}" for base in (0, 6) for suffix in (".index", ".timeindex")} <= (
-        last_life
-    )
+    home.close()
+
+    operations = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    marked = operations.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
+    if one_by_one_max == 0:
+        syncs = [at for at, (op, _) in enumerate(operations) if op == "sync_filesystem"]
+        last_write = max(
+            at
+            for at, (op, name) in enumerate(operations[:marked])
+            if op == "write" and name.endswith(("index", "snapshot.tmp", "epoch-checkpoint.tmp"))
+        )
+        renames = [
+            at
+            for at, (op, name) in enumerate(operations)
+            if op == "rename" and name.startswith(("leader", "0"))
+        ]
+        assert last_write < syncs[0] < min(renames) < max(renames) < syncs[1] < marked
+    else:
+        synced = {name for op, name in operations[:marked] if op.startswith("sync")}
+        assert {f"{base:020}{suffix}" for base in (0, 1) for suffix in (".index", ".timeindex")} | {
+            f"{2:020}.snapshot.tmp",
+            "leader-epoch-checkpoint.tmp",
+            "t-0",
+        } <= synced
 
 
 # ---- a log that compaction has thinned out ----------------------------------------------------

@@ -50,6 +50,7 @@ from broker._native.log.time_lookup cimport find_time
 from broker._native.log.turn cimport (
     EVENT_OFFLINE,
     EVENT_ROLLED,
+    LOG_LOADING,
     LOG_OFFLINE,
     LOG_OK,
     LOG_OUT_OF_RANGE,
@@ -144,6 +145,8 @@ cdef class PartitionLog(AwaitedLog):
         """Append one validated batch; its base offset and leader epoch are patched in place."""
         cdef Segment segment = self.active
         cdef int status
+        if self.is_loading:
+            return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
         status = segment.open(False)
@@ -402,6 +405,8 @@ cdef class PartitionLog(AwaitedLog):
         found.size = 0
         found.next_offset = -1
         owner[0] = NULL
+        if self.is_loading:
+            return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
         if offset < self.log_start_offset or offset > self.log_end_offset:
@@ -488,8 +493,8 @@ cdef class PartitionLog(AwaitedLog):
         cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
         if status == LOG_OUT_OF_RANGE:
             raise IndexError(f"offset {offset} of {self!r}")
-        if status == LOG_OFFLINE:
-            raise StorageError(f"{self!r} is offline")
+        if status != LOG_OK:
+            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         if found.size == 0:
             return b""
         segment = <Segment>owner
@@ -547,7 +552,7 @@ cdef class PartitionLog(AwaitedLog):
                 info.last_offset_delta < 0):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
-            raise StorageError(f"{self!r} is offline")
+            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         return base_offset
 
     # ---- what storage reads and sets ----------------------------------------------------------
@@ -565,6 +570,11 @@ cdef class PartitionLog(AwaitedLog):
                 raise StorageError(f"{self.folder}: cannot sync an index: "
                                    f"{(<bytes>strerror(-status)).decode()}")
             self.unsynced_indexes.remove(segment)
+
+    @property
+    def has_unsynced_indexes(self):
+        """Whether `sync_indexes` has something to do."""
+        return len(self.unsynced_indexes) > 0
 
     @property
     def epoch_entries(self):

@@ -281,33 +281,44 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
 
 
 def close(PartitionLog log):
-    """Write and sync everything, cut the reservation off, and let go of the files.
+    """Write everything, cut the reservation off, sync the segments and let go of the files.
 
     Returns the log end offset, or -1 when the log is offline: its tail is not known to be good.
-    The caller has let the commit thread finish.
+    Indexes are written and not synced: `sync_indexes` does that, or who knows of a cheaper way. In
+    any thread; the commit threads have finished.
     """
     cdef Segment segment
+    cdef const char* folder = log.folder_path
     cdef int status
     if log.is_offline:
         return -1
-    if log.active.fd < 0 and log.durable_end == log.log_end_offset and not log.unsealed:
-        log.sync_indexes()
-        return log.log_end_offset   # not touched in this life
+    if is_settled(log):
+        return log.log_end_offset
     must(log.active.open(False), log, "cannot open a segment")
     status = log.write_staged()
     if status < 0:
         log.fail(status)
         return -1
     for segment in (*log.unsealed, log.active):
-        must(segment.cut(segment.written), log, "cannot sync a segment")
+        with nogil:
+            status = segment.cut(segment.written)
+        must(status, log, "cannot sync a segment")
         must(segment.finish_index(), log, "cannot write an index")
     log.unsynced_indexes.append(log.active)
-    log.sync_indexes()
     if log.unsealed:
-        must(file_sync_folder(log.folder_path), log, "cannot sync the folder")
+        with nogil:
+            status = file_sync_folder(folder)
+        must(status, log, "cannot sync the folder")
     log.unsealed = []
     log.durable_end = log.log_end_offset
     log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
     return log.log_end_offset
+
+
+cdef bint is_settled(PartitionLog log):
+    # Not written to in this life, or all of it synced and cut since.
+    cdef Segment active = log.active
+    return log.durable_end == log.log_end_offset and not log.unsealed and (
+        active.fd < 0 or active.reserved == active.written)

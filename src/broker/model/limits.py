@@ -151,9 +151,21 @@ READ_HINTS_PER_SEGMENT = 8
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32
 # fdatasync in flight, each of another file: 8 gave 1.4x the syncs per second of 4 (measured).
 SYNC_THREADS = 8
+# Logs that a start after a crash recovers at once: mostly they wait for fdatasync. After a clean
+# stop one thread opens them all, since no file is read.
+RECOVERY_THREADS = 8
+# A clean stop syncs the small files of so many logs one by one, those of more by one syncfs.
+FILES_SYNCED_ONE_BY_ONE_MAX = 64
 # Recovery reads segments in pieces; a piece must hold the largest batch.
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
+
+# Files of deleted topics that are removed before the I/O thread does something else; and deleted
+# topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
+FILES_REMOVED_PER_STEP = 64
+FOLDERS_RENAMED_PER_STEP = 256
+DELETED_TOPICS_WAITING_MAX = 1_000
+FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 

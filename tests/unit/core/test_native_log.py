@@ -10,6 +10,7 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
+from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.batches import batch_of, records_of
@@ -31,10 +32,18 @@ class NativeWorld(World):
         self.native_store = SqliteMetaStore(path / "metadata.db")
         self.partitions = Partitions(path, self.native_store, self.turn, 1, 86_400_000)
         super().__init__({"polylog.durability": "os"}, store=self.native_store)
+        self.deletions._folders = DeletedFolders(path)
         self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)
 
     def open_logs(self, *args: Any) -> Any:
         return self.partitions.open_topic(*args)
+
+    def announce_logs(self, *args: Any) -> Any:
+        logs = self.partitions.announce_topic(*args)
+        for log in logs:
+            assert self.partitions.load(log) is None
+            log.end_loading()
+        return logs
 
     def delete_log(self, log: Any) -> None:
         self.partitions.delete(log)
@@ -153,7 +162,7 @@ def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
     before.close()
 
     after = NativeWorld(tmp_path)
-    asyncio.run(after.topics.load())
+    after.topics.load()
 
     topic = after.topics.get("a")
     assert topic is not None
