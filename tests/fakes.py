@@ -65,9 +65,20 @@ class FakeLog:
         self.timestamps: list[int] = []  # of every offset
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
+    def move_log_start(self, offset: int) -> None:
+        assert self.log_start_offset < offset <= self.high_watermark
+        self.log_start_offset = offset
+
+    def configure(self, config: TopicConfig) -> None:
+        self.config = config
+
     @property
     def log_end_offset(self) -> int:
         return self.batches[-1][1] + 1 if self.batches else self.log_start_offset
+
+    @property
+    def size(self) -> int:
+        return sum(len(data) for _, _, data in self.batches)
 
     @property
     def last_stable_offset(self) -> int:
@@ -167,6 +178,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self.revision = 0
+        self.is_broken = False
 
     def get(self, key: bytes) -> metadata.KeyValue | None:
         value = self.values.get(key)
@@ -183,7 +195,9 @@ class FakeStore:
     def transact(
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
-        if any(guard.key in self.values for guard in guards):
+        if self.is_broken:
+            raise StorageError("no space left on device")
+        if any(isinstance(each, metadata.Absent) == (each.key in self.values) for each in guards):
             return None
         for operation in operations:
             if isinstance(operation, metadata.Put):
@@ -259,14 +273,23 @@ class FakeFolders:
     def __init__(self) -> None:
         self.put_aside: list[tuple[str, list[int]]] = []  # topic, partitions
 
-    def put_away(self, topic: str, _: bytes, partitions: Iterable[int], **__: bool) -> None:
+    def put_away(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partitions: Iterable[int],
+        *,
+        is_name_taken: bool,
+    ) -> None:
+        assert topic_id
+        assert not is_name_taken
         self.put_aside.append((topic, list(partitions)))
 
     def sync(self) -> None:
         pass
 
-    def waiting(self, topic: str, _: bytes, partitions: Iterable[int]) -> list[Path]:
-        return [Path(f"{topic}-{partition}") for partition in partitions]
+    def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
+        return [Path(f"{topic}-{partition}.{topic_id.hex()}") for partition in partitions]
 
     def remove_some(self, folders: deque[Path]) -> None:
         folders.popleft()
@@ -286,6 +309,7 @@ class World:
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
         self.deletions = Deletions(self.store, self.io_thread, self.folders)
+        self.durable_starts: dict[tuple[str, int], int] = {}
         self.topics = Topics(
             self.config,
             self.store,
@@ -296,6 +320,7 @@ class World:
             announce_logs=self.announce_logs,
             until_loaded=self.until_loaded,
             deletions=self.deletions,
+            configure_log=FakeLog.configure,
         )
         self.broker = Broker(
             config=self.config,
@@ -306,22 +331,30 @@ class World:
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
+            persist_log_starts=self.persist_log_starts,
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
 
     def open_logs(
-        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+        self, name: str, topic_id: bytes, count: int, config: TopicConfig, first: int
     ) -> list[FakeLog]:
-        if self.broken_partition is not None and self.broken_partition < count:
+        if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
-        return [FakeLog(name, topic_id, partition, config) for partition in range(count)]
+        return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    async def persist_log_starts(self) -> None:
+        if self.store.is_broken:
+            raise StorageError("no space left on device")
+        for topic in self.topics:
+            for log in topic.logs:
+                self.durable_starts[topic.name, log.partition] = log.log_start_offset
 
     def announce_logs(
         self, name: str, topic_id: bytes, count: int, config: TopicConfig
     ) -> list[FakeLog]:
         """What a start finds is ready at once."""
-        return self.open_logs(name, topic_id, count, config)
+        return self.open_logs(name, topic_id, count, config, 0)
 
     async def until_loaded(self, logs: Sequence[FakeLog]) -> None:
         assert not any(log.is_loading for log in logs)

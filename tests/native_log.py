@@ -86,6 +86,8 @@ class Logs:
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
+        if log.is_group_commit:
+            recovery.settle(log, is_synced=False)
         return log, behind
 
     def base_offsets(self, partition: int = 0) -> list[int]:
@@ -133,3 +135,8 @@ def appended(log: PartitionLog, batch: bytes) -> int:
     status, base_offset = log.append(batch)
     assert status == 0, status
     return int(base_offset)
+
+
+def bases_of(log: PartitionLog) -> list[int]:
+    """Return the base offsets of a log's segments."""
+    return [base for base, _, _ in log.segment_entries]

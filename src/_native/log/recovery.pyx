@@ -12,8 +12,8 @@ Below the recovery point all has been synced once, and compaction has thinned it
 may be missing between two others, at the beginning of a segment and at its end.
 
 What stands behind is cut off. Under group-commit the cut and everything recovered are synced before
-anything is appended; under `os` the next sync of the log sees to it, and until then the recovery
-point stays where it was: should the cut be lost, what stood behind it has an older epoch.
+the log is used (`settle`); under `os` the next sync of the log sees to it, and until then the
+recovery point stays where it was: should the cut be lost, what stood behind has an older epoch.
 """
 
 from libc.errno cimport ENOMEM
@@ -131,6 +131,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     # Step over the good batches of one segment, rebuilding its index and the producers' state.
     cdef BatchInfo info
     cdef int status = 0
+    segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
     segment.drop_index()
     segment.size = 0
@@ -166,13 +167,14 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     segment.size = segment.written = segment.reserved
     must(segment.finish_index(), log, "cannot write an index")
     log.unsynced_indexes.append(segment)
+    segment.is_settled = True
     segment.close()
     return 0
 
 
 def create(PartitionLog log):
     """Make the first file of a new partition; the caller syncs the names above it."""
-    cdef Segment segment = Segment(log.folder_path, 0)
+    cdef Segment segment = log.new_segment(0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
@@ -189,7 +191,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     cdef Segment segment
     if snapshot and producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         return False
-    log.segments = [Segment(log.folder_path, base) for base in base_offsets]
+    log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
         take_over(log, segment)
     finish(log, log_start_offset, log_end_offset, epochs)
@@ -221,15 +223,13 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef Scan scan
     cdef Py_ssize_t first, i
     cdef int64_t read_from = recovery_point if epochs else 0
-    cdef bint is_group_commit = log.is_group_commit   # it may change meanwhile
     cdef bint is_whole
-    cdef int status
     cdef list behind = []
-    cdef list read = []
+    cdef list unsynced = []
     if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         snapshot_offset = 0
     log.epochs = list(epochs) or [(0, 0)]
-    log.segments = [Segment(log.folder_path, base) for base in base_offsets]
+    log.segments = [log.new_segment(base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
     first = 0
@@ -257,68 +257,91 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if not is_whole:
             must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
             segment.reserved = segment.size
-        if is_group_commit:
-            # What the page cache shows after a kill may not be on the disk, and what can be read
-            # here counts as durable. (Under `os` it need not be: the next sync sees to it.)
-            with nogil:
-                status = file_sync_data(segment.fd)
-            must(status, log, "cannot sync a segment")
+            log.has_unsynced_cut = True
         segment.finish_index()
         log.unsynced_indexes.append(segment)
-        read.append(segment)
+        if is_whole and scan.next_offset <= recovery_point:
+            segment.is_settled = True   # as it was found it has been synced
+            segment.close()
+        else:
+            unsynced.append(segment)
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
     if scan.next_offset < snapshot_offset:
         producers_free(&log.producers)   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
-    if is_group_commit:
-        for segment in read:
-            segment.close()
-    else:
-        log.durable_end = min(recovery_point, log.log_end_offset)
-        log.unsealed = read[:-1]
+    log.durable_end = min(recovery_point, log.log_end_offset)
+    log.unsealed = [segment for segment in unsynced if segment is not log.active]
     return behind
 
 
-def close(PartitionLog log):
-    """Write everything, cut the reservation off, sync the segments and let go of the files.
+def cut(PartitionLog log):
+    """Write what is staged and cut the reservations off; nothing of it is synced.
 
     Returns the log end offset, or -1 when the log is offline: its tail is not known to be good.
-    Indexes are written and not synced: `sync_indexes` does that, or who knows of a cheaper way. In
-    any thread; the commit threads have finished.
+    The commit threads have finished, or do not know of this log.
     """
     cdef Segment segment
-    cdef const char* folder = log.folder_path
     cdef int status
     if log.is_offline:
         return -1
-    if is_settled(log):
-        return log.log_end_offset
-    must(log.active.open(False), log, "cannot open a segment")
+    if log.active.fd < 0:
+        return log.log_end_offset   # all of it is written
     status = log.write_staged()
     if status < 0:
         log.fail(status)
         return -1
     for segment in (*log.unsealed, log.active):
-        with nogil:
-            status = segment.cut(segment.written)
-        must(status, log, "cannot sync a segment")
+        if segment.reserved > segment.written:
+            must(file_truncate(segment.fd, segment.written), log, "cannot cut a segment")
+            segment.reserved = segment.written
+            log.has_unsynced_cut = True
         must(segment.finish_index(), log, "cannot write an index")
-    log.unsynced_indexes.append(log.active)
-    if log.unsealed:
-        with nogil:
-            status = file_sync_folder(folder)
-        must(status, log, "cannot sync the folder")
+    if log.needs_sync:
+        log.unsynced_indexes.append(log.active)
+    return log.log_end_offset
+
+
+def settle(PartitionLog log, *, bint is_synced):
+    """Sync what was written and cut, unless the caller has, and let go of the files.
+
+    What the page cache shows after a kill may not be on the disk, and what can be read counts as
+    durable: so a recovered log is settled before it is used, under group-commit. (Under `os` it
+    need not be: its next sync sees to it.) In any thread.
+    """
+    cdef Segment segment
+    for segment in (*log.unsealed, log.active):
+        if not is_synced:
+            must(sync_segment(segment), log, "cannot sync a segment")
+        segment.is_settled = True
+    if log.unsealed and not is_synced:
+        must(sync_folder(log), log, "cannot sync the folder")
     log.unsealed = []
+    log.has_unsynced_cut = False
     log.durable_end = log.log_end_offset
     log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
-    return log.log_end_offset
 
 
-cdef bint is_settled(PartitionLog log):
-    # Not written to in this life, or all of it synced and cut since.
-    cdef Segment active = log.active
-    return log.durable_end == log.log_end_offset and not log.unsealed and (
-        active.fd < 0 or active.reserved == active.written)
+cdef int sync_segment(Segment segment):
+    cdef int status = segment.open(False)
+    cdef int fd = segment.fd
+    if status < 0:
+        return status
+    with nogil:
+        return file_sync_data(fd)
+
+
+cdef int sync_folder(PartitionLog log):
+    cdef const char* folder = log.folder_path
+    with nogil:
+        return file_sync_folder(folder)
+
+
+def close(PartitionLog log):
+    """Write and sync everything and let go of the files; as `cut`, then `settle`."""
+    end_offset = cut(log)
+    if end_offset >= 0:
+        settle(log, is_synced=False)
+    return end_offset

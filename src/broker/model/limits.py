@@ -146,20 +146,41 @@ INDEX_INTERVAL_BYTES = 4_096
 INDEX_BYTES_MAX = 10 * MIB
 # Newest entries of an index, held in memory; the older half goes when it is full.
 INDEX_ENTRIES_HELD_MAX = 1_024
+# An older part of an index that was searched in its file so often is read into memory while its
+# segment is open, as long as all such memory together is below the bound.
+INDEX_MISSES_BEFORE_LOAD = 4
+INDEX_MEMORY_BYTES_MAX = 64 * MIB
+# Segments that may be open at the same time where the process may not have many descriptors; half
+# of what it may have otherwise. Unused ones close after one to two ticks, some per tick.
+OPEN_SEGMENTS_MIN = 256
+OPEN_SEGMENT_TICK_SECONDS = 30
+SEGMENTS_CLOSED_PER_TICK = 1_024
 # Places at which readers of a segment stopped, and most likely go on.
 READ_HINTS_PER_SEGMENT = 8
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32
 # fdatasync in flight, each of another file: 8 gave 1.4x the syncs per second of 4 (measured).
 SYNC_THREADS = 8
-# Logs that a start after a crash recovers at once: mostly they wait for fdatasync. After a clean
-# stop one thread opens them all, since no file is read.
-RECOVERY_THREADS = 8
-# A clean stop syncs the small files of so many logs one by one, those of more by one syncfs.
-FILES_SYNCED_ONE_BY_ONE_MAX = 64
+# Logs that a start recovers at once: so that a long tail does not hold up the others. More threads
+# only take Python's lock from each other.
+RECOVERY_THREADS = 2
+# Recovered logs wait for a sync that they share, so long or until so many wait.
+RECOVERED_WAIT_MS = 50
+# Each has files open until it is synced.
+RECOVERED_LOGS_MAX = 512
+# So many logs are synced one by one, more by one call for the whole file system.
+LOGS_SYNCED_ONE_BY_ONE_MAX = 16
 # Recovery reads segments in pieces; a piece must hold the largest batch.
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 
+# --- upkeep of logs -------------------------------------------------------------------------------
+
+# How often files that wait to be removed are looked at; retention itself has its own interval.
+UPKEEP_SECONDS = 1
+# Segments that retention looks at, takes off or renames before others have a turn of the loop or of
+# the I/O thread: about 1 ms each.
+UPKEEP_SEGMENTS_PER_STEP = 256
+UPKEEP_LOGS_PER_STEP = 32
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
@@ -201,6 +222,7 @@ assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
 assert FIRST_REQUEST_SECONDS <= STALLED_SECONDS < CONNECTION_IDLE_MS // 1000
 assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
+assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX

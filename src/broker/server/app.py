@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
+from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -38,6 +40,7 @@ from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
+from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
@@ -78,6 +81,7 @@ class _Process:
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
+        self._turn.files.count_max = _open_segments_max()
         self._turn.unfold = compression.decompress_into
         self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
@@ -91,7 +95,9 @@ class _Process:
             config.integer("node.id"),
             config.integer("producer.id.expiration.ms"),
         )
-        self._loading = Loading(loop, self._partitions.load, self._log_is_ready)
+        self._loading = Loading(
+            loop, self._partitions.load, self._partitions.settle, self._log_is_ready
+        )
         self._deletions = Deletions(self._store, self._io_thread, DeletedFolders(log_dir.path))
         self._topics = Topics(
             config,
@@ -100,6 +106,7 @@ class _Process:
             self._table,
             self._partitions.open_topic,
             self._partitions.delete,
+            configure_log=configure_log,
             announce_logs=self._partitions.announce_topic,
             until_loaded=self._loading.until_loaded,
             deletions=self._deletions,
@@ -114,7 +121,9 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._persist_log_starts,
         )
+        self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
@@ -139,10 +148,14 @@ class _Process:
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
         housekeeping = asyncio.ensure_future(self._housekeep())
+        upkeep = asyncio.ensure_future(
+            self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
+        )
         try:
             return await self._stop
         finally:
             housekeeping.cancel()
+            upkeep.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await self._shut_down()
@@ -211,9 +224,7 @@ class _Process:
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is not None:
             self._groups.expect(range(len(topic.logs)))
-        # After a clean stop no file is read or synced: more threads would only be in each other's
-        # way.
-        self._loading.start(logs, 1 if self._partitions.is_clean else limits.RECOVERY_THREADS)
+        self._loading.start(logs, limits.RECOVERY_THREADS)
 
     def _log_is_ready(self, log: PartitionLog) -> None:
         if log.topic == OFFSETS_TOPIC:
@@ -243,6 +254,8 @@ class _Process:
                 limits.FIRST_REQUEST_SECONDS * 1000,
             )
             await self._take_events()
+            if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
+                self._turn.files.close_idle(limits.SEGMENTS_CLOSED_PER_TICK)
             if seconds % limits.CHECKPOINT_SECONDS == 0:
                 await self._write_checkpoint()
 
@@ -260,8 +273,16 @@ class _Process:
         points = self._partitions.plan_checkpoint()
         await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
-    async def _on_disk(self, work: Callable[[], None]) -> None:
-        """Do it in the I/O thread; a disk that is gone ends the broker."""
+    async def _persist_log_starts(self) -> None:
+        self._partitions.note_log_starts()
+        await self._io_thread.run(self._partitions.write_log_starts)
+
+    async def _save_log_starts(self) -> bool:
+        self._partitions.note_log_starts()
+        return await self._on_disk(self._partitions.write_log_starts)
+
+    async def _on_disk(self, work: Callable[[], None]) -> bool:
+        """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
         try:
             await self._io_thread.run(work)
         except (StorageError, FileNotFoundError) as error:
@@ -271,6 +292,8 @@ class _Process:
                 self._end(EXIT_STORAGE)
             else:
                 _log.warning("small file not written: error=%s", error)
+            return False
+        return True
 
     # ---- stop --------------------------------------------------------------------------------
 
@@ -306,6 +329,12 @@ class _Process:
         self._io_thread.stop()
         self._partitions.close()
         self._store.close()
+
+
+def _open_segments_max() -> int:
+    """Half of the descriptors that the process may have; the others are connections'."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(limits.OPEN_SEGMENTS_MIN, descriptors // 2)
 
 
 def _served_apis() -> list[tuple[int, int, int, int]]:

@@ -12,14 +12,16 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-LOG_SUFFIX = ".log"
-SNAPSHOT_SUFFIX = ".snapshot"
-DELETED_SUFFIX = ".deleted"
-SWAP_SUFFIX = ".swap"
+from broker.storage.segment_files import (
+    DELETED,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    file_name,
+    is_offset_file,
+)
 
-_SEGMENT_SUFFIXES = (LOG_SUFFIX, ".index", ".timeindex", ".txnindex")
-_LEFT_OVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
-_OFFSET_DIGITS = 20
+_LEFT_OVER_SUFFIXES = (DELETED, ".cleaned", ".tmp")
 
 
 class FolderPlan(NamedTuple):
@@ -34,25 +36,15 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
     """Sort out a folder: segments wholly below the log start offset are no part of the log."""
     names = list(names)
     removed = [name for name in names if name.endswith(_LEFT_OVER_SUFFIXES)]
-    base_offsets = offsets_of(names, LOG_SUFFIX)
+    base_offsets = offsets_of(names, LOG)
     gone = {base for base, end in pairwise(base_offsets) if end <= log_start_offset}
     if gone:
-        files = {offset_file(base, suffix) for base in gone for suffix in _SEGMENT_SUFFIXES}
+        files = {file_name(base, suffix) for base in gone for suffix in SEGMENT_SUFFIXES}
         removed += [name for name in names if name in files]
     kept = [base for base in base_offsets if base not in gone]
-    return FolderPlan(kept, offsets_of(names, SNAPSHOT_SUFFIX), removed)
-
-
-def offset_file(offset: int, suffix: str) -> str:
-    """The name of one of the files that belong to an offset."""
-    return f"{offset:0{_OFFSET_DIGITS}d}{suffix}"
+    return FolderPlan(kept, offsets_of(names, SNAPSHOT), removed)
 
 
 def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
     """The offsets, rising, that the files with a suffix belong to."""
-    size = _OFFSET_DIGITS + len(suffix)
-    return sorted(
-        int(name[:_OFFSET_DIGITS])
-        for name in names
-        if name.endswith(suffix) and len(name) == size and name[:_OFFSET_DIGITS].isdigit()
-    )
+    return sorted(int(name.removesuffix(suffix)) for name in names if is_offset_file(name, suffix))

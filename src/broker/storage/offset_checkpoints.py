@@ -54,8 +54,12 @@ class OffsetCheckpoints:
             self._recovery_points[key] = durable_end
         else:
             self._recovery_points.pop(key, None)
+        self.note_start(log)
+
+    def note_start(self, log: PartitionLog) -> None:
+        """Take over where a log starts."""
         if log.log_start_offset > 0:
-            self._log_starts[key] = log.log_start_offset
+            self._log_starts[log.topic, log.partition] = log.log_start_offset
 
     def forget(self, key: Key) -> bool:
         """There is no such log any more. Whether the files still tell of it."""
@@ -71,10 +75,18 @@ class OffsetCheckpoints:
     def write(self, offsets: Offsets) -> None:
         """Replace the files that have something else; in any thread."""
         with self._writing:
-            points, starts = offsets
-            if starts != self._written.log_starts:
-                checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, starts)
-                self._written = self._written._replace(log_starts=starts)
+            self._write_starts(offsets.log_starts)
+            points = offsets.recovery_points
             if points != self._written.recovery_points:
                 checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, points)
                 self._written = self._written._replace(recovery_points=points)
+
+    def write_log_starts(self) -> None:
+        """Replace the file of log start offsets, if it has others."""
+        with self._writing:
+            self._write_starts(dict(self._log_starts))
+
+    def _write_starts(self, starts: Mapping[Key, int]) -> None:
+        if starts != self._written.log_starts:
+            checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, starts)
+            self._written = self._written._replace(log_starts=starts)

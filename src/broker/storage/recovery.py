@@ -36,16 +36,13 @@ from broker.storage.deletion import (
     remove_folder,
     renamed_folder,
 )
-from broker.storage.folder_plan import (
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    FolderPlan,
-    offset_file,
-    plan_folder,
-)
+from broker.storage.folder_plan import FolderPlan, plan_folder
+from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
 from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
+from broker.storage.segment_files import LOG, SNAPSHOT, file_name
 from broker.storage.side_files import SideFiles
+from broker.storage.syncing import is_one_sync_cheaper
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +60,7 @@ class Partitions:
         self._offsets = OffsetCheckpoints(path)
         self._side_files = SideFiles()
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
+        self._unsynced_names: set[PartitionLog] = set()  # loaded, and not settled yet
         self.is_clean = checkpoint.take_clean_shutdown(path)
         self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
         if not self.is_clean:
@@ -83,7 +81,7 @@ class Partitions:
     def load(self, log: PartitionLog) -> str | None:
         """Open an announced partition, in any thread; why its files cannot be used, or None.
 
-        The loop then ends the log's loading, or takes it offline first.
+        `settle` comes next; then the loop ends the log's loading, or takes it offline first.
         """
         try:
             names = self._claim(log)
@@ -92,10 +90,42 @@ class Partitions:
                 self._forget_older([log])
                 self._sync_names([log])
             elif not self._open(log, names):
-                file_ops.sync_folder(log.folder)
+                self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
             return str(error)
         return None
+
+    def settle(self, logs: Iterable[PartitionLog]) -> dict[PartitionLog, str]:
+        """Make durable what loaded logs show, with one sync for all if there are many; in a thread.
+
+        Returns why that failed, for those where it did.
+        """
+        unsettled = [
+            log
+            for log in logs
+            if log in self._unsynced_names or (log.is_group_commit and log.needs_sync)
+        ]
+        is_synced = is_one_sync_cheaper(len(unsettled))
+        try:
+            if is_synced:
+                file_ops.sync_filesystem(str(self._path))
+        except StorageError as error:
+            return dict.fromkeys(unsettled, str(error))
+        failed: dict[PartitionLog, str] = {}
+        for log in unsettled:
+            try:
+                self._settle(log, is_synced=is_synced)
+            except StorageError as error:
+                failed[log] = str(error)
+        return failed
+
+    def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
+        if log.is_group_commit and log.needs_sync:
+            recovery.settle(log, is_synced=is_synced)
+        if log in self._unsynced_names:
+            self._unsynced_names.discard(log)
+            if not is_synced:
+                file_ops.sync_folder(log.folder)
 
     def open_topic(
         self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
@@ -114,6 +144,8 @@ class Partitions:
                     self._make(log)
                 else:
                     self._open(log, names)
+            for log in logs:
+                self._settle(log, is_synced=False)
             self._forget_older(made)
             self._sync_names(logs)
         except StorageError:
@@ -148,27 +180,15 @@ class Partitions:
     def _log_for(
         self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
-        is_plain = (
-            config.text("message.timestamp.type") == "CreateTime"
-            and "compact" not in config.words("cleanup.policy")
-            and not topic.startswith("__")
-        )
         return PartitionLog(
             self._turn,
             topic,
             topic_id,
             partition,
             str(self._path / f"{topic}-{partition}"),
-            is_group_commit=config.is_group_commit,
-            segment_bytes_max=config.integer("segment.bytes"),
-            segment_ms=config.integer("segment.ms"),
-            batch_bytes_max=config.integer("max.message.bytes"),
-            index_interval_bytes=config.integer("index.interval.bytes"),
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
-            is_plain=is_plain,
-            behind_ms_max=config.integer("message.timestamp.before.max.ms"),
-            ahead_ms_max=config.integer("message.timestamp.after.max.ms"),
+            **log_settings(topic, config),
         )
 
     def _claim(self, log: PartitionLog) -> list[str] | None:
@@ -255,7 +275,7 @@ class Partitions:
             snapshot_offset=snapshot_offset,
         )
         for base in behind:
-            name = offset_file(base, LOG_SUFFIX)
+            name = file_name(base, LOG)
             _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
             file_ops.rename(str(folder / name), str(folder / (name + STRAY_SUFFIX)))
         if log.log_end_offset < recovery_point:
@@ -327,6 +347,16 @@ class Partitions:
                 log.sync_indexes()
         self._offsets.write(offsets)
 
+    def note_log_starts(self) -> None:
+        """What `write_log_starts` shall write: on the loop, cheap."""
+        for log in self._logs.values():
+            if not log.is_loading:
+                self._offsets.note_start(log)
+
+    def write_log_starts(self) -> None:
+        """Write where each log begins: what was deleted stays so after any crash."""
+        self._offsets.write_log_starts()
+
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
         """Write a producers' snapshot; of older ones the newest two stay."""
         if not log.is_deleted:
@@ -362,7 +392,7 @@ def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> i
 
 def _read_snapshot(folder: Path, offset: int) -> bytes | None:
     try:
-        return file_ops.read_file(str(folder / offset_file(offset, SNAPSHOT_SUFFIX)))
+        return file_ops.read_file(str(folder / file_name(offset, SNAPSHOT)))
     except FileNotFoundError:
         return None
 

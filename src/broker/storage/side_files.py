@@ -10,7 +10,8 @@ from typing import NamedTuple
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.storage import checkpoint
-from broker.storage.folder_plan import SNAPSHOT_SUFFIX, offset_file, offsets_of
+from broker.storage.folder_plan import offsets_of
+from broker.storage.segment_files import SNAPSHOT, file_name
 
 _SNAPSHOTS_KEPT = 3
 
@@ -18,11 +19,11 @@ _SNAPSHOTS_KEPT = 3
 class _Written(NamedTuple):
     """What the files of one log have."""
 
-    epoch_count: int
+    epochs: tuple[tuple[int, int], ...]
     snapshot_offset: int  # of the newest
 
 
-_NOTHING = _Written(0, 0)
+_NOTHING = _Written((), 0)
 
 
 class SideFiles:
@@ -36,7 +37,7 @@ class SideFiles:
 
     def found(self, log: PartitionLog, snapshot_offset: int) -> None:
         """A log was opened with all its epochs, and with a snapshot at this offset."""
-        self._written[log.folder] = _Written(len(log.epoch_entries), snapshot_offset)
+        self._written[log.folder] = _Written(tuple(log.epoch_entries), snapshot_offset)
 
     def forget(self, log: PartitionLog) -> None:
         """A log is gone."""
@@ -47,12 +48,12 @@ class SideFiles:
         entries = self._new_epochs(log)
         if entries:
             checkpoint.write_leader_epochs(Path(log.folder), entries)
-            self._set(log, epoch_count=len(entries))
+            self._set(log, epochs=tuple(entries))
 
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
         """Write the producers of a log at an offset; of older ones the newest two stay."""
         folder = Path(log.folder)
-        file_ops.write_file_atomic(str(folder / offset_file(offset, SNAPSHOT_SUFFIX)), content)
+        file_ops.write_file_atomic(str(folder / file_name(offset, SNAPSHOT)), content)
         self._set(log, snapshot_offset=offset)
         _remove_old_snapshots(folder)
 
@@ -69,7 +70,7 @@ class SideFiles:
             file_ops.write_file(staged[-1] + ".tmp", checkpoint.leader_epochs(entries).encode())
         if log.log_end_offset > self._written.get(log.folder, _NOTHING).snapshot_offset:
             offset, content = log.producer_snapshot()
-            staged.append(str(folder / offset_file(offset, SNAPSHOT_SUFFIX)))
+            staged.append(str(folder / file_name(offset, SNAPSHOT)))
             file_ops.write_file(staged[-1] + ".tmp", content)
         return staged
 
@@ -81,22 +82,26 @@ class SideFiles:
         _remove_old_snapshots(Path(log.folder))
 
     def _new_epochs(self, log: PartitionLog) -> list[tuple[int, int]]:
-        """The epochs, if the file lacks some; a log that was never written to has none."""
+        """The epochs, if the file has others; a log that was never written to has none."""
         entries = log.epoch_entries
-        is_known = len(entries) == self._written.get(log.folder, _NOTHING).epoch_count
+        is_known = tuple(entries) == self._written.get(log.folder, _NOTHING).epochs
         return [] if is_known or log.log_end_offset == 0 else entries
 
     def _set(
-        self, log: PartitionLog, *, epoch_count: int | None = None, snapshot_offset: int = 0
+        self,
+        log: PartitionLog,
+        *,
+        epochs: tuple[tuple[int, int], ...] | None = None,
+        snapshot_offset: int = 0,
     ) -> None:
         before = self._written.get(log.folder, _NOTHING)
         self._written[log.folder] = _Written(
-            before.epoch_count if epoch_count is None else epoch_count,
+            before.epochs if epochs is None else epochs,
             max(before.snapshot_offset, snapshot_offset),
         )
 
 
 def _remove_old_snapshots(folder: Path) -> None:
     names = file_ops.list_folder(str(folder))
-    for offset in offsets_of(names, SNAPSHOT_SUFFIX)[:-_SNAPSHOTS_KEPT]:
-        file_ops.remove(str(folder / offset_file(offset, SNAPSHOT_SUFFIX)))
+    for offset in offsets_of(names, SNAPSHOT)[:-_SNAPSHOTS_KEPT]:
+        file_ops.remove(str(folder / file_name(offset, SNAPSHOT)))

@@ -2,15 +2,16 @@
 
 import pytest
 
-from broker.storage.folder_plan import offset_file, offsets_of, plan_folder
+from broker.storage.folder_plan import offsets_of, plan_folder
+from broker.storage.segment_files import file_name
 
 SEGMENTS = [
-    offset_file(base, suffix) for base in (0, 10, 20) for suffix in (".log", ".index", ".timeindex")
+    file_name(base, suffix) for base in (0, 10, 20) for suffix in (".log", ".index", ".timeindex")
 ]
 
 
 def test_segments_and_snapshots_are_told_by_their_names() -> None:
-    plan = plan_folder([*SEGMENTS, offset_file(20, ".snapshot"), "partition.metadata"], 0)
+    plan = plan_folder([*SEGMENTS, file_name(20, ".snapshot"), "partition.metadata"], 0)
 
     assert plan == ([0, 10, 20], [20], [])
 
@@ -18,10 +19,10 @@ def test_segments_and_snapshots_are_told_by_their_names() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        offset_file(0, ".log.deleted"),
-        offset_file(0, ".timeindex.deleted"),
-        offset_file(10, ".log.cleaned"),
-        offset_file(20, ".snapshot.tmp"),
+        file_name(0, ".log.deleted"),
+        file_name(0, ".timeindex.deleted"),
+        file_name(10, ".log.cleaned"),
+        file_name(20, ".snapshot.tmp"),
         "leader-epoch-checkpoint.tmp",
     ],
 )
@@ -45,6 +46,6 @@ def test_the_active_segment_stays_whatever_the_log_start_is() -> None:
 
 
 def test_a_segment_set_aside_is_no_part_of_the_log() -> None:
-    plan = plan_folder([*SEGMENTS, offset_file(30, ".log-stray")], 0)
+    plan = plan_folder([*SEGMENTS, file_name(30, ".log-stray")], 0)
 
     assert plan == ([0, 10, 20], [], [])

@@ -43,6 +43,8 @@ class Life:
             error = self.partitions.load(log)
             if error is not None:
                 log.take_offline(error)
+        assert self.partitions.settle(logs) == {}
+        for log in logs:
             log.end_loading()
         return logs
 
