@@ -50,7 +50,7 @@ cdef class Segment(Openable):
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
     cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil
-    cdef list aborted_between(self, int64_t start, int64_t end, bint* is_complete)
+    cdef list aborted_in(self, int64_t start, int64_t end, bint* is_complete)
     cdef int rest_index(self) noexcept nogil
     cdef void load_index(self, const char* path) noexcept
     cdef int store_index(self) noexcept nogil

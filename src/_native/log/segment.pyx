@@ -274,7 +274,7 @@ cdef class Segment(Openable):
             self.is_index_dirty = True
         return status
 
-    cdef list aborted_between(self, int64_t start, int64_t end, bint* is_complete):
+    cdef list aborted_in(self, int64_t start, int64_t end, bint* is_complete):
         """(producer id, first offset, marker's offset) of aborted ones that overlap [start, end).
 
         `is_complete` is set when no later segment can have one.

@@ -1,4 +1,4 @@
-"""The aborted transactions of a segment, in Kafka's `.txnindex` file; big-endian, one after another:
+"""The aborted transactions of a segment, in Kafka's `.txnindex` file, one after another:
 
     int16 version = 0 | int64 producer id | int64 first offset | int64 last offset, its marker's |
     int64 last stable offset once the marker is visible

@@ -75,7 +75,6 @@ cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noe
     cdef Cursor cursor
     cdef const uint8_t* key
     cdef const uint8_t* value
-    cdef int32_t size
     cursor.next = batch + BATCH_HEADER_SIZE
     cursor.left = info.size - BATCH_HEADER_SIZE
     # length, attributes, timestamp delta, offset delta
