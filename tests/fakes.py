@@ -11,6 +11,7 @@ from broker.core.broker import Broker
 from broker.core.groups import commands
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
+from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import NewTopic, Topics
 from broker.model.clock import ManualClock
@@ -294,6 +295,7 @@ class World:
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
+            recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
         )
         self.topics.when_deleted(self.groups.topic_deleted)

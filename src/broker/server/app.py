@@ -23,6 +23,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
+from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
 from broker.model import limits
@@ -98,6 +99,7 @@ class _Process:
             configure_log=lambda _log, _config: None,
         )
         self._groups = self._make_groups()
+        self._recompression = Recompression()
         self._broker = Broker(
             config,
             self._clock,
@@ -107,6 +109,7 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._recompression,
             self._persist_log_starts,
         )
         self._topics.when_deleted(self._groups.topic_deleted)
@@ -293,6 +296,7 @@ class _Process:
         self._poller.end()
         self._commit.stop()
         self._turn.poll_synced()
+        self._recompression.stop()
         self._io_thread.stop()
         self._partitions.close()
         self._store.close()
