@@ -284,7 +284,7 @@ class World:
             self.table,
             self.open_logs,
             self.delete_log,
-            configure_log=FakeLog.configure,
+            configure_log=self.configure_log,
         )
         self.broker = Broker(
             config=self.config,
@@ -307,6 +307,9 @@ class World:
         if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
         return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
+        log.configure(config)
 
     async def persist_log_starts(self) -> None:
         if self.store.is_broken:

@@ -37,6 +37,7 @@ from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage.log_dir import LogDir
+from broker.storage.log_settings import log_settings
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
@@ -98,7 +99,7 @@ class _Process:
             self._table,
             self._partitions.open_topic,
             self._partitions.delete,
-            configure_log=lambda _log, _config: None,
+            configure_log=lambda log, config: log.configure(**log_settings(log.topic, config)),
         )
         self._groups = self._make_groups()
         self._recompression = Recompression()
