@@ -146,6 +146,10 @@ class Topics:
         """The topic with that id."""
         return self._by_id.get(topic_id)
 
+    def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
+        """Every log, of the kind that `OpenLogs` returns, with its topic's configuration."""
+        return ((log, topic.config) for topic in self._by_name.values() for log in topic.logs)
+
     def when_deleted(self, callback: Callable[[str], None]) -> None:
         """Call back with the name of each topic that has been deleted."""
         self._on_delete.append(callback)

@@ -169,6 +169,15 @@ SYNC_THREADS = 8
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 
+# --- upkeep of logs -------------------------------------------------------------------------------
+
+# How often files that wait to be removed are looked at; retention itself has its own interval.
+UPKEEP_SECONDS = 1
+# Segments that retention looks at, takes off or renames before others have a turn of the loop or of
+# the I/O thread: about 1 ms each.
+UPKEEP_SEGMENTS_PER_STEP = 256
+UPKEEP_LOGS_PER_STEP = 32
+
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)

@@ -27,6 +27,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
+from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -37,7 +38,7 @@ from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage.log_dir import LogDir
-from broker.storage.log_settings import log_settings
+from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
@@ -99,7 +100,7 @@ class _Process:
             self._table,
             self._partitions.open_topic,
             self._partitions.delete,
-            configure_log=lambda log, config: log.configure(**log_settings(log.topic, config)),
+            configure_log=configure_log,
         )
         self._groups = self._make_groups()
         self._recompression = Recompression()
@@ -115,6 +116,7 @@ class _Process:
             self._recompression,
             self._persist_log_starts,
         )
+        self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
@@ -141,10 +143,14 @@ class _Process:
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
         housekeeping = asyncio.ensure_future(self._housekeep())
+        upkeep = asyncio.ensure_future(
+            self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
+        )
         try:
             return await self._stop
         finally:
             housekeeping.cancel()
+            upkeep.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await self._shut_down()
@@ -260,8 +266,12 @@ class _Process:
         self._partitions.note_log_starts()
         await self._io_thread.run(self._partitions.write_log_starts)
 
-    async def _on_disk(self, work: Callable[[], None]) -> None:
-        """Do it in the I/O thread; a disk that is gone ends the broker."""
+    async def _save_log_starts(self) -> bool:
+        self._partitions.note_log_starts()
+        return await self._on_disk(self._partitions.write_log_starts)
+
+    async def _on_disk(self, work: Callable[[], None]) -> bool:
+        """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
         try:
             await self._io_thread.run(work)
         except (StorageError, FileNotFoundError) as error:
@@ -271,6 +281,8 @@ class _Process:
                 self._end(EXIT_STORAGE)
             else:
                 _log.warning("small file not written: error=%s", error)
+            return False
+        return True
 
     # ---- stop --------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Partitions:
         self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
         self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
         self._logs: dict[str, PartitionLog] = {}
-        self._epochs_written: dict[str, int] = {}  # folder name → how many entries
+        self._epochs_written: dict[str, list[tuple[int, int]]] = {}  # by folder name
         self.is_clean = checkpoint.take_clean_shutdown(path)
         self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
 
@@ -184,7 +184,7 @@ class Partitions:
             )
         ):
             return False
-        self._epochs_written[folder.name] = len(log.epoch_entries)
+        self._epochs_written[folder.name] = log.epoch_entries
         return True
 
     def _recover(
@@ -316,10 +316,10 @@ class Partitions:
 
     def _write_epochs(self, name: str, log: PartitionLog) -> None:
         entries = log.epoch_entries
-        is_known = len(entries) == self._epochs_written.get(name, 0)
+        is_known = entries == self._epochs_written.get(name)
         if log.log_end_offset > 0 and not is_known and not log.is_deleted:
             checkpoint.write_leader_epochs(Path(log.folder), entries)
-            self._epochs_written[name] = len(entries)
+            self._epochs_written[name] = entries
 
 
 def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:

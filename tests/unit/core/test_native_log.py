@@ -13,7 +13,7 @@ from broker._native.log.turn import Turn
 from broker.core import topic_records
 from broker.core.new_partitions import NewPartitions
 from broker.model.topic_config import TopicConfig
-from broker.storage.log_settings import log_settings
+from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.batches import batch_of, records_of
@@ -41,7 +41,7 @@ class NativeWorld(World):
         return self.partitions.open_topic(*args)
 
     def configure_log(self, log: Any, config: TopicConfig) -> None:
-        log.configure(**log_settings(log.topic, config))
+        configure_log(log, config)
 
     async def persist_log_starts(self) -> None:
         self.partitions.note_log_starts()
