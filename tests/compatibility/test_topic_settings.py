@@ -103,6 +103,26 @@ def test_everything_deleted_and_killed_the_log_goes_on_where_it_ended(
         assert wire_requests.produce(client, TOPIC, Batch([b"c"]).encode()) == (0, 2)
 
 
+def test_an_epoch_ends_where_the_life_of_the_broker_did(start_broker: StartBroker) -> None:
+    """A consumer finds out after an unclean restart whether what it read is still there."""
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, TOPIC)
+        wire_requests.produce(client, TOPIC, Batch([b"a", b"b"]).encode())
+        broker.kill()
+
+    broker.start()
+
+    with WireClient(broker.address) as client:
+        wire_requests.produce(client, TOPIC, Batch([b"c"]).encode())
+        asked = [
+            {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch} for epoch in (0, 1)
+        ]
+        body = {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": asked}]}
+        answers = client.request("OffsetForLeaderEpoch", 4, body)["topics"][0]["partitions"]
+        assert [(each["leader_epoch"], each["end_offset"]) for each in answers] == [(0, 2), (1, 3)]
+
+
 def test_the_next_batch_obeys_an_altered_topic_on_both_ways(start_broker: StartBroker) -> None:
     """Each alteration moves the topic from the native path to Python's or back."""
     broker = start_broker()
