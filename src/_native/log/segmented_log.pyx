@@ -359,12 +359,18 @@ cdef class SegmentedLog(AwaitedLog):
         self.leader_epoch = epoch
 
     def epoch_end(self, int32_t epoch):
-        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown."""
+        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown.
+
+        One older than all that the log still has ended where it begins, as in Kafka: who has read
+        up to there has lost nothing.
+        """
         if epoch == self.leader_epoch:
             return epoch, self.log_end_offset
         found = (-1, -1)
         for i, (known, start) in enumerate(self.epochs):
             if known > epoch:
+                if i == 0 and epoch >= 0:
+                    found = (epoch, start)
                 break
             end = self.epochs[i + 1][1] if i + 1 < len(self.epochs) else self.log_end_offset
             found = (known, end)

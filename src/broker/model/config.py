@@ -271,6 +271,8 @@ def parse_value(setting: Setting, text: str) -> Value:
         value = None
     if value is None or not (_is_chosen(setting, value) and _is_in_range(setting, value)):
         raise ConfigError(f"{setting.name}={text!r}: allowed is {setting.allowed}")
+    if setting.choices and isinstance(value, tuple):
+        return tuple(dict.fromkeys(value))  # a choice made twice is made
     return value
 
 
@@ -306,6 +308,8 @@ def _read(kind: Kind, text: str) -> Value:
 
 def _is_chosen(setting: Setting, value: Value) -> bool:
     words = value if isinstance(value, tuple) else (value_to_text(value),)
+    if setting.pattern:
+        return all(re.fullmatch(setting.pattern, word or "") for word in words)
     return not setting.choices or set(words) <= set(setting.choices)
 
 

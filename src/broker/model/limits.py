@@ -81,6 +81,11 @@ RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at 
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
+# Records of one refused batch that are named in the answer: of a million, the first ones will do.
+RECORD_ERRORS_MAX = 100
+# Batches unfolded and folded anew at the same time, each whole in memory: one leaves the loop its
+# processor on a machine of two.
+RECOMPRESSION_THREADS = 1
 # Largest batch that can be, whoever makes it: sums of a few sizes stay within 32 bits.
 BATCH_BYTES_MAX = 1 << 30
 # What the codec unfolds in one call when the caller names no limit of its own.
