@@ -166,6 +166,7 @@ cdef class RecordFilter(BatchWalk):
     cdef Column output
     cdef readonly int64_t records_read
     cdef readonly int64_t records_kept
+    cdef readonly int64_t batches_changed    # that went, or are not the same bytes
 
     def __cinit__(self, KeyMap key_map not None, *, fold, int64_t now_ms,
                   int64_t delete_retention_ms, producer_ends=(), **_):
@@ -217,11 +218,13 @@ cdef class RecordFilter(BatchWalk):
             records = self.records()
             self.judge(records, &verdict)
         self.records_kept += verdict.kept
+        self.batches_changed += 1
         if verdict.kept == 0:
             self.put_empty()
         elif (verdict.has_tombstone or is_done) and not has_horizon:
             self.put_rest(records, &verdict, True)
         elif verdict.kept == info.record_count:
+            self.batches_changed -= 1
             self.put(self.batch, info.size)
         else:
             self.put_rest(records, &verdict, False)
@@ -255,6 +258,7 @@ cdef class RecordFilter(BatchWalk):
         if not is_last:
             return 0
         if info.record_count == 0:
+            self.batches_changed -= 1
             return self.put(self.batch, info.size)
         self.put(self.batch, BATCH_HEADER_SIZE)
         info.attributes &= ~(ATTRIBUTE_CODEC | ATTRIBUTE_DELETE_HORIZON)

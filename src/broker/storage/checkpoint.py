@@ -2,6 +2,7 @@
 
     recovery-point-offset-checkpoint, log-start-offset-checkpoint   in the data directory
         0 | number of entries | "topic partition offset" ...        one per line
+    cleaner-offset-checkpoint                                       likewise: first dirty offsets
     leader-epoch-checkpoint                                         in a partition's folder
         0 | number of entries | "epoch start_offset" ...
     partition.metadata        "version: 0", "topic_id: <22 characters>"
@@ -24,6 +25,7 @@ from broker.model.identifiers import id_from_text, id_to_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"

@@ -28,6 +28,7 @@ class KeyCollector(BatchWalk):
 class RecordFilter(BatchWalk):
     records_read: int
     records_kept: int
+    batches_changed: int
     def __new__(
         cls,
         key_map: KeyMap,
