@@ -133,3 +133,8 @@ def appended(log: PartitionLog, batch: bytes) -> int:
     status, base_offset = log.append(batch)
     assert status == 0, status
     return int(base_offset)
+
+
+def bases_of(log: PartitionLog) -> list[int]:
+    """Return the base offsets of a log's segments."""
+    return [base for base, _, _ in log.segment_entries]

@@ -15,7 +15,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import OFFLINE, ROLLED
 from broker.model.errors import StorageError
 from tests.batches import EMPTY
-from tests.native_log import Logs, appended, batches, placed, records
+from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 from tests.oracles.record_batch_oracle import Header, Record
 
 
@@ -162,7 +162,7 @@ def test_a_batch_that_does_not_fit_starts_the_next_segment(logs: Logs) -> None:
     for _ in range(5):
         log.append(BATCH)
 
-    assert log.segment_base_offsets == [0, 2, 4]
+    assert bases_of(log) == [0, 2, 4]
     assert logs.base_offsets() == [0, 2, 4]
 
 
@@ -173,19 +173,59 @@ def test_a_batch_larger_than_a_segment_has_one_of_its_own(logs: Logs) -> None:
         log.append(records(1, size=size))
     logs.turn.end()
 
-    assert log.segment_base_offsets == [0, 1, 2]
+    assert bases_of(log) == [0, 1, 2]
     assert log.read(1, 1) == placed(records(1, size=500), 1)
 
 
-def test_a_segment_ends_when_it_is_old(logs: Logs) -> None:
+def test_a_segment_ends_when_its_records_span_too_long_a_time(logs: Logs) -> None:
     log = logs.create(segment_ms=1000)
-    log.append(BATCH)
-    logs.turn.now_ms += 1000
-    log.append(BATCH)
-    logs.turn.now_ms += 1
-    log.append(BATCH)
+    for timestamp in (NOW_MS, NOW_MS + 1000, NOW_MS + 1001, NOW_MS):
+        log.append(records(timestamp=timestamp))
 
-    assert log.segment_base_offsets == [0, 2]
+    assert bases_of(log) == [0, 2]
+
+
+def test_a_segment_of_records_without_times_ends_when_it_is_old(logs: Logs) -> None:
+    log = logs.create(segment_ms=1000)
+    for passed in (0, 1000, 1):
+        logs.turn.now_ms += passed
+        log.append(records(timestamp=-1))
+
+    assert bases_of(log) == [0, 2]
+
+
+def test_the_age_of_a_segment_goes_on_over_a_restart(logs: Logs) -> None:
+    log = logs.create()
+    log.append(records(timestamp=NOW_MS))
+    recovery.close(log)
+    log = logs.attach(1, segment_ms=1000)
+
+    log.append(records(timestamp=NOW_MS + 1001))
+
+    assert bases_of(log) == [0, 1]
+
+
+def test_jitter_makes_a_segment_end_earlier_never_later(logs: Logs) -> None:
+    ages = []
+    for partition in range(8):
+        log = logs.create(partition, segment_ms=1000, segment_jitter_ms=900)
+        log.append(records(timestamp=NOW_MS))
+        passed = 0
+        while len(bases_of(log)) == 1:
+            passed += 10
+            log.append(records(timestamp=NOW_MS + passed))
+        ages.append(passed)
+
+    assert 90 < min(ages) < max(ages) <= 1010
+
+
+def test_a_segment_ends_when_its_index_is_full(logs: Logs) -> None:
+    log = logs.create(index_interval_bytes=0, index_bytes_max=36)
+
+    for _ in range(6):
+        log.append(BATCH)
+
+    assert bases_of(log) == [0, 4]
 
 
 def test_a_roll_is_told(logs: Logs) -> None:
@@ -450,7 +490,7 @@ def test_an_append_without_a_descriptor_is_refused_and_may_be_tried_again(
     if offset:
         appended(log, BATCH)
         logs.sync(log)
-    file_ops.fail("open", f"{offset:020}.log", error)
+    file_ops.fail("open", f"{offset:020}.log", error, times=1 + offset)  # closing others may help
 
     assert log.append(BATCH) == (("log", 1), -1)
     assert log.append(BATCH) == (0, offset)
@@ -680,7 +720,7 @@ def test_every_lookup_finds_what_a_linear_scan_finds(
 def scan(log: PartitionLog, stored: list[bytes], offset: int, size_max: int) -> bytes:
     """Return the batches from an offset on: at least one, as many as fit, of one segment."""
     found = b""
-    bases = log.segment_base_offsets
+    bases = bases_of(log)
     while offset < len(stored):
         batch = stored[offset]
         base = int.from_bytes(batch[:8])

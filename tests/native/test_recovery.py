@@ -15,7 +15,7 @@ from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint
 from broker.storage.recovery import Partitions
 from tests.fakes import FakeStore
-from tests.native_log import NOW_MS, TOPIC_ID, Logs, appended, batches, placed, records
+from tests.native_log import NOW_MS, TOPIC_ID, Logs, appended, bases_of, batches, placed, records
 
 COMMIT = CommitThread(1)  # one for all tests: what they make durable, they wait for
 RECORDS_PER_BATCH = 2
@@ -124,7 +124,7 @@ def test_a_log_goes_on_where_a_clean_stop_left_it(logs: Logs) -> None:
     logs.sync(log)
 
     assert content(log) == stored + [placed(BATCH, offset) for offset in (8, 10, 12)]
-    assert log.segment_base_offsets == [0, 6, 12]
+    assert bases_of(log) == [0, 6, 12]
 
 
 def test_a_clean_stop_leaves_files_of_whole_batches(logs: Logs) -> None:
@@ -320,7 +320,7 @@ def test_segments_behind_the_end_are_named_and_not_part_of_the_log(logs: Logs) -
     log, behind = logs.recover()
 
     assert behind == [12]
-    assert log.segment_base_offsets == [0, 6]
+    assert bases_of(log) == [0, 6]
     assert content(log) == stored[:4]
 
 
@@ -524,7 +524,7 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
     home, _ = partitions(tmp_path, store)
     (log,) = home.open_topic("t", TOPIC_ID, 1, config)
 
-    assert log.segment_base_offsets == [0]
+    assert bases_of(log) == [0]
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()
 
 
@@ -554,7 +554,7 @@ def test_under_os_the_first_append_has_the_recovered_files_synced(
     logs.sync(log)
 
     synced = {Path(path).name for op, path, *_ in file_ops.recorded()[before:] if op == "sync_data"}
-    assert synced == {f"{base:020}.log" for base in log.segment_base_offsets}
+    assert synced == {f"{base:020}.log" for base in bases_of(log)}
 
 
 def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(

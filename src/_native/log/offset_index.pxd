@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 cdef struct IndexEntry:
     int32_t relative_offset       # of the batch's last record, from the segment's base offset
@@ -17,6 +17,9 @@ cdef struct OffsetIndex:
     int64_t stored_times
     int64_t last_timestamp        # the newest time entry, and the relative offset it names
     int32_t last_timestamp_offset
+    uint8_t* loaded               # the first `loaded_count` offset entries as the file has them
+    int64_t loaded_count
+    int32_t misses                # lookups that had to read the file since it was opened
 
 
 cdef void index_init(OffsetIndex* index) noexcept nogil
@@ -24,6 +27,11 @@ cdef void index_free(OffsetIndex* index) noexcept nogil
 cdef int index_append(
     OffsetIndex* index, int32_t relative_offset, uint32_t position, int64_t max_timestamp,
     int32_t timestamp_offset) noexcept nogil
+cdef int64_t index_entries(OffsetIndex* index) noexcept nogil
+cdef void index_let_go(OffsetIndex* index) noexcept nogil
+cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil
+cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept nogil
+cdef int64_t index_unload(OffsetIndex* index) noexcept nogil
 cdef bint index_is_full(OffsetIndex* index) noexcept nogil
 cdef int index_store(
     OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil

@@ -5,7 +5,10 @@
 
 An entry is added per `index.interval.bytes` of log, so a lookup ends with a scan of a few headers.
 The newest entries stay in memory, because readers are mostly there; older ones are searched in the
-file by pread, so an idle or sealed segment holds no memory, mapping or descriptor.
+file by pread, so an idle or sealed segment holds no memory, mapping or descriptor. A file that is
+searched again and again is read into memory as long as its segment is open. (Not mapped: a disk
+that fails under a mapping ends the process.) Offsets are spread nearly evenly over an index, so
+that search goes by interpolation: two or three places are looked at instead of twenty.
 
 Crash rule: the files are written without a sync and never trusted past the recovery point, which a
 checkpoint moves past a segment only once its index is synced; after an unclean stop the others are
@@ -30,11 +33,13 @@ from broker._native.kernel.file_ops cimport (
 from broker.model import limits
 
 cdef int32_t INDEX_ENTRIES_HELD_MAX = limits.INDEX_ENTRIES_HELD_MAX
+cdef int32_t INDEX_MISSES_BEFORE_LOAD = limits.INDEX_MISSES_BEFORE_LOAD
 
 cdef enum:
     OFFSET_ENTRY_SIZE = 8
     TIME_ENTRY_SIZE = 12
     TAIL_CAPACITY_MIN = 8
+    INTERPOLATIONS_MAX = 8    # then by halves: an uneven index may mislead
 
 
 cdef void index_init(OffsetIndex* index) noexcept nogil:
@@ -43,11 +48,70 @@ cdef void index_init(OffsetIndex* index) noexcept nogil:
     index.stored = index.stored_times = 0
     index.last_timestamp = -1
     index.last_timestamp_offset = 0
+    index.loaded = NULL
+    index.loaded_count = 0
+    index.misses = 0
 
 
 cdef void index_free(OffsetIndex* index) noexcept nogil:
     free(index.tail)
+    free(index.loaded)
     index_init(index)
+
+
+cdef int64_t index_entries(OffsetIndex* index) noexcept nogil:
+    """How many offset entries there are, in the file and only in memory."""
+    return index.stored + index.tail_count - index.tail_stored
+
+
+cdef void index_let_go(OffsetIndex* index) noexcept nogil:
+    """Free the tail once all of it is stored: the files have it."""
+    if index.tail_count == index.tail_stored:
+        free(index.tail)
+        index.tail = NULL
+        index.tail_count = index.tail_stored = index.tail_capacity = 0
+
+
+# ---- the file's entries in memory, while they are searched a lot ---------------------------------
+
+cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil:
+    """How many bytes it would take to search in memory what is searched in the file; 0: none."""
+    cdef int64_t count = index.stored - index.tail_stored
+    if index.misses < INDEX_MISSES_BEFORE_LOAD or count == index.loaded_count:
+        return 0
+    return count * OFFSET_ENTRY_SIZE
+
+
+cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept nogil:
+    """Read the entries into memory; the bytes that takes now, 0 when it is not to be had."""
+    cdef int64_t count = index.stored - index.tail_stored
+    cdef size_t size = <size_t>(count * OFFSET_ENTRY_SIZE)
+    cdef int fd
+    cdef ssize_t read = -1
+    cdef uint8_t* loaded = <uint8_t*>malloc(size)
+    index.misses = 0
+    if loaded == NULL:
+        return 0
+    fd = file_open(offset_path, O_RDONLY, 0)
+    if fd >= 0:
+        read = file_pread(fd, loaded, size, 0)
+        file_close(fd)
+    if read != <ssize_t>size:
+        free(loaded)
+        return 0
+    index.loaded = loaded
+    index.loaded_count = count
+    return <int64_t>size
+
+
+cdef int64_t index_unload(OffsetIndex* index) noexcept nogil:
+    """Free what index_load took; how many bytes that was."""
+    cdef int64_t size = index.loaded_count * OFFSET_ENTRY_SIZE
+    free(index.loaded)
+    index.loaded = NULL
+    index.loaded_count = 0
+    index.misses = 0
+    return size
 
 
 cdef bint index_is_full(OffsetIndex* index) noexcept nogil:
@@ -176,14 +240,48 @@ cdef inline int64_t tail_key(IndexEntry* entry, Field field) noexcept nogil:
     return entry.relative_offset if field == BY_OFFSET else entry.position
 
 
-cdef int64_t floor_in_file(const char* path, int64_t count, Field field,
+cdef inline int64_t loaded_key(const uint8_t* entries, int64_t place, Field field) noexcept nogil:
+    cdef const uint8_t* entry = entries + place * OFFSET_ENTRY_SIZE
+    return load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
+
+
+cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field,
+                          int64_t bound) noexcept nogil:
+    # As floor_in_file, over entries in memory whose first key is <= bound. Keys rise, so the guess
+    # on the line between the two ends is nearly right; each guess narrows one end.
+    cdef int64_t low = 0, high = count - 1, middle, low_key, high_key, key
+    cdef int guesses = 0
+    low_key = loaded_key(entries, low, field)
+    high_key = loaded_key(entries, high, field)
+    if high_key <= bound:
+        return load_uint32(entries + high * OFFSET_ENTRY_SIZE + 4)
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        if guesses < INTERPOLATIONS_MAX:
+            guesses += 1
+            # Both differences are below 2^32, the number of entries below 2^31.
+            middle = low + <int64_t>(
+                <double>(bound - low_key) / <double>(high_key - low_key) * <double>(high - low))
+            middle = min(max(middle, low + 1), high - 1)
+        key = loaded_key(entries, middle, field)
+        if key <= bound:
+            low, low_key = middle, key
+            # A good guess falls short by little: the next entry is often the end already.
+            if loaded_key(entries, low + 1, field) > bound:
+                break
+        else:
+            high, high_key = middle, key
+    return load_uint32(entries + low * OFFSET_ENTRY_SIZE + 4)
+
+
+cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field field,
                            int64_t bound) noexcept nogil:
-    # Position of the last stored entry whose key is <= bound; 0 when there is none or on an error:
-    # then the scan starts at the beginning, which is slower and as right.
-    cdef int64_t low = 0, high = count, middle, found = 0, key
+    # Position of the last stored entry from `first` on whose key is <= bound; 0 when there is none
+    # or on an error: then the scan starts at the beginning, which is slower and as right.
+    cdef int64_t low = first, high = count, middle, found = 0, key
     cdef uint8_t entry[OFFSET_ENTRY_SIZE]
     cdef int fd
-    if count == 0:
+    if count <= first:
         return 0
     fd = file_open(path, O_RDONLY, 0)
     if fd < 0:
@@ -204,11 +302,27 @@ cdef int64_t floor_in_file(const char* path, int64_t count, Field field,
     return found
 
 
+cdef int64_t floor_stored(OffsetIndex* index, const char* path, Field field,
+                          int64_t bound) noexcept nogil:
+    # Among the entries that are not in the tail: in memory as far as they are there.
+    cdef int64_t count = index.stored - index.tail_stored, found
+    if index.loaded_count > 0 and loaded_key(index.loaded, 0, field) > bound:
+        return 0
+    if index.loaded_count == 0 or (
+            index.loaded_count < count
+            and loaded_key(index.loaded, index.loaded_count - 1, field) <= bound):
+        index.misses += 1
+        found = floor_in_file(path, index.loaded_count, count, field, bound)
+        if found > 0 or index.loaded_count == 0:
+            return found
+    return floor_loaded(index.loaded, index.loaded_count, field, bound)
+
+
 cdef int64_t floor_of(OffsetIndex* index, const char* path, Field field,
                       int64_t bound) noexcept nogil:
     cdef int32_t low = 0, high = index.tail_count, middle
     if high == 0 or tail_key(&index.tail[0], field) > bound:
-        return floor_in_file(path, index.stored - index.tail_stored, field, bound)
+        return floor_stored(index, path, field, bound)
     while low < high:
         middle = (low + high) // 2
         if tail_key(&index.tail[middle], field) <= bound:

@@ -18,27 +18,25 @@ and the folder are synced by the same job that makes the first batch of the new 
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
+from cpython.ref cimport Py_INCREF
 from libc.errno cimport EMFILE, ENFILE
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
 from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.kernel.file_ops cimport (
-    file_close,
-    file_open,
-    file_pread,
-)
+from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.file_ops cimport file_close, file_open, file_truncate
+from broker._native.log.offset_index cimport index_entries
 from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
     ProducerBatch,
     SequenceStatus,
     producers_check,
+    producers_ends,
     producers_free,
     producers_init,
     producers_snapshot,
@@ -46,13 +44,11 @@ from broker._native.log.producer_state cimport (
     sequence_add,
 )
 from broker._native.log.segment cimport Segment
-from broker._native.log.time_lookup cimport find_time
+from broker._native.log.segmented_log cimport SegmentedLog
 from broker._native.log.turn cimport (
-    EVENT_OFFLINE,
     EVENT_ROLLED,
     LOG_OFFLINE,
     LOG_OK,
-    LOG_OUT_OF_RANGE,
     AwaitedLog,
     LogStatus,
     Turn,
@@ -78,37 +74,27 @@ cdef size_t STAGED_BATCH_BYTES_MAX = limits.STAGED_BATCH_BYTES_MAX
 cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
 cdef uint32_t STAGED_BYTES_KEPT = limits.STAGED_BYTES_KEPT
 
+cdef enum:
+    TIME_ENTRY_SIZE = 12     # the larger of the two index entries: one index is full first
+    FILES_CLOSED = 16           # files closed when the kernel gives no more descriptors
+
 
 @cython.final
-cdef class PartitionLog(AwaitedLog):
-    """One partition's log. Created empty and closed; `open` makes it usable."""
+cdef class PartitionLog(SegmentedLog):
+    """One partition's log. Created empty and closed; recovery.pyx makes it usable."""
 
     def __cinit__(self, Turn turn, str topic, bytes topic_id, int32_t partition, str folder, *,
-                  bint is_group_commit=True, int64_t segment_bytes_max=1 << 30,
-                  int64_t segment_ms=7 * 24 * 3600 * 1000,
-                  int32_t batch_bytes_max=limits.MESSAGE_BYTES_MAX,
-                  int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
                   uint32_t producer_ids_max=limits.PRODUCER_IDS_PER_PARTITION_MAX,
-                  int64_t producer_expiration_ms=24 * 3600 * 1000, bint is_plain=True,
-                  int64_t behind_ms_max=INT64_MAX, int64_t ahead_ms_max=INT64_MAX):
+                  int64_t producer_expiration_ms=24 * 3600 * 1000, **settings):
         self.turn = turn
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
         self.folder = folder
         self.folder_path = os.fsencode(folder)
-        self.segments = []
-        self.epochs = []
         self.unsealed = []
         self.unsynced_indexes = []
-        self.is_group_commit = is_group_commit
-        self.is_plain = is_plain
-        self.behind_ms_max = behind_ms_max
-        self.ahead_ms_max = ahead_ms_max
-        self.segment_ms = segment_ms
-        self.batch_bytes_max = batch_bytes_max
-        self.segment_bytes_max = segment_bytes_max
-        self.index_interval_bytes = index_interval_bytes
+        self.configure(**settings)
         producers_init(&self.producers, producer_ids_max, producer_expiration_ms)
         self.job.owner = <void*>self
 
@@ -119,6 +105,38 @@ cdef class PartitionLog(AwaitedLog):
     def __repr__(self):
         return f"<PartitionLog {self.topic}-{self.partition} [{self.log_start_offset}, " \
                f"{self.log_end_offset}) high watermark {self.high_watermark}>"
+
+    def configure(self, *, bint is_group_commit=True, bint is_plain=True,
+                  int64_t segment_bytes_max=1 << 30, int64_t segment_ms=7 * 24 * 3600 * 1000,
+                  int64_t segment_jitter_ms=0, int64_t index_bytes_max=limits.INDEX_BYTES_MAX,
+                  int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
+                  bint is_preallocated=False, int32_t batch_bytes_max=limits.MESSAGE_BYTES_MAX,
+                  int64_t behind_ms_max=INT64_MAX, int64_t ahead_ms_max=INT64_MAX,
+                  int64_t flush_messages=INT64_MAX, int64_t flush_ms=INT64_MAX):
+        """Set what the topic's configuration says; the next append obeys it."""
+        cdef bint was_group_commit = self.is_group_commit
+        self.is_group_commit = is_group_commit
+        self.is_plain = is_plain
+        self.segment_bytes_max = segment_bytes_max
+        self.segment_ms = segment_ms
+        self.segment_jitter_ms = segment_jitter_ms
+        self.index_entries_max = max(1, index_bytes_max // TIME_ENTRY_SIZE)
+        self.index_interval_bytes = index_interval_bytes
+        self.is_preallocated = is_preallocated
+        self.batch_bytes_max = batch_bytes_max
+        self.behind_ms_max = behind_ms_max
+        self.ahead_ms_max = ahead_ms_max
+        self.flush_messages = flush_messages
+        self.flush_ms = flush_ms
+        if self.active is not None and is_group_commit != was_group_commit:
+            # What was acknowledged under the other word is synced, or shown, at the turn's end.
+            self.mark_dirty()
+
+    cdef void mark_dirty(self) noexcept:
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.turn.dirty.append(self)
+            self.turn.request_end()
 
     # ---- append -------------------------------------------------------------------------------
 
@@ -148,7 +166,7 @@ cdef class PartitionLog(AwaitedLog):
             return LOG_OFFLINE
         status = segment.open(False)
         if status == 0 and self.must_roll(info):
-            status = self.roll()
+            status = self.begin_segment()
             segment = self.active
         if status < 0:
             # Without a descriptor nothing has been written, and the next append may have one.
@@ -166,22 +184,38 @@ cdef class PartitionLog(AwaitedLog):
         segment.note(info, self.log_end_offset, self.index_interval_bytes)
         self.remember_producer(info, self.log_end_offset)
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
-        if not self.is_dirty:
-            self.is_dirty = True
-            self.turn.dirty.append(self)
-            self.turn.request_end()
+        if self.unsynced_since_ms == 0:
+            self.unsynced_since_ms = self.turn.now_ms
+        self.mark_dirty()
         return LOG_OK
 
     cdef bint must_roll(self, BatchInfo* info) noexcept:
         cdef Segment segment = self.active
+        cdef int64_t since
         if segment.size == 0:
             return False
         if segment.size + <int64_t>info.size > self.segment_bytes_max:
             return True
         if self.log_end_offset + info.last_offset_delta - segment.base_offset > INT32_MAX:
             return True
+        if index_entries(&segment.index) >= self.index_entries_max:
+            return True
+        # Age by the records' own times, as in Kafka; by the clock where they have none.
+        since = segment.roll_time()
+        if since >= 0 and info.max_timestamp >= 0:
+            return info.max_timestamp - since > self.segment_ms - self.jitter_of(segment)
         return segment.created_ms > 0 and (
-            self.turn.now_ms - segment.created_ms > self.segment_ms)
+            self.turn.now_ms - segment.created_ms > self.segment_ms - self.jitter_of(segment))
+
+    cdef int64_t jitter_of(self, Segment segment) noexcept:
+        # From the name, not from a generator: logs spread as well, and a run can be repeated.
+        cdef uint32_t spread
+        if self.segment_jitter_ms == 0:
+            return 0
+        spread = crc32c_extend(<uint32_t>segment.base_offset,
+                               <const uint8_t*>PyBytes_AS_STRING(self.folder_path),
+                               PyBytes_GET_SIZE(self.folder_path))
+        return min(self.segment_ms, spread % (<uint64_t>self.segment_jitter_ms + 1))
 
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept:
         # Small batches wait for the end of the turn and share one write.
@@ -228,23 +262,46 @@ cdef class PartitionLog(AwaitedLog):
         producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                          self.turn.now_ms)
 
-    cdef int roll(self) noexcept:
+    def roll(self):
+        """Close the active segment and begin the next; False when the log has none to close.
+
+        Raises StorageError when the next cannot be made.
+        """
+        cdef int status
+        if self.is_offline or self.is_deleted or self.active.size == 0:
+            return False
+        status = self.active.open(False)
+        if status == 0:
+            status = self.begin_segment()
+        if status < 0:
+            raise StorageError(f"{self.folder}: cannot begin a segment: "
+                               f"{(<bytes>strerror(-status)).decode()}")
+        self.mark_dirty()
+        return True
+
+    cdef int begin_segment(self) noexcept:
         # The old file is cut and synced by the next job; until then it stays in `unsealed`.
         cdef Segment segment
         cdef int status = self.write_staged()
         if status < 0:
             return status
         self.active.finish_index()
-        segment = Segment(self.folder_path, self.log_end_offset)
+        segment = self.new_segment(self.log_end_offset)
         status = segment.open(True)
+        if status == 0 and self.is_preallocated:
+            status = segment.reserve(self.segment_bytes_max)
         if status < 0:
             return status
+        self.active.is_settled = False
         self.unsealed.append(self.active)
         self.unsynced_indexes.append(self.active)
         self.segments.append(segment)
         self.active = segment
         self.turn.events.append((EVENT_ROLLED, self))
         return 0
+
+    cdef bint may_take_off(self, Segment segment) noexcept:
+        return segment is not self.active and segment not in self.unsealed
 
     # ---- the end of a turn: write, sync, advance ----------------------------------------------
 
@@ -265,13 +322,27 @@ cdef class PartitionLog(AwaitedLog):
         if not self.is_group_commit:
             self.advance(self.log_end_offset, self.active, self.active.written,
                          self.active.max_timestamp)
-        if not self.job_is_running and (self.is_group_commit or self.unsealed):
+        if not self.job_is_running and (
+                self.unsealed or self.is_sync_due() or (
+                    self.is_group_commit and self.durable_end < self.log_end_offset)):
             self.start_sync()
+
+    cdef bint is_sync_due(self) noexcept:
+        # Under `os`, by flush.messages and flush.ms.
+        return self.unsynced_since_ms > 0 and (
+            self.log_end_offset - self.durable_end >= self.flush_messages
+            or self.turn.now_ms - self.unsynced_since_ms >= self.flush_ms)
+
+    def sync_if_due(self):
+        """Begin the sync that flush.ms asks for, when no append comes to do it."""
+        if self.is_sync_due() and not (self.job_is_running or self.is_offline or self.is_deleted):
+            self.mark_dirty()
 
     cdef void start_sync(self) noexcept:
         # One job in flight per log; all appended before it starts becomes durable together.
         cdef Segment sealed
-        cdef int status = 0
+        cdef int status = self.active.open(False)
+        self.active.is_settled = False   # nobody closes what the job names
         self.job.fds[0] = self.active.fd
         self.job.fds[1] = self.job.fds[2] = -1
         self.job.is_folder[0] = self.job.is_folder[1] = self.job.is_folder[2] = 0
@@ -282,10 +353,14 @@ cdef class PartitionLog(AwaitedLog):
         self.job_max_timestamp = self.active.max_timestamp
         if self.unsealed:
             sealed = <Segment>self.unsealed[0]
+            sealed.is_settled = False
+            if status == 0:
+                status = sealed.open(False)
             self.job.fds[0] = sealed.fd
             self.job.truncate_to = sealed.written
             # A file's name must be on the disk before its bytes can count.
-            status = self.sync_folder_too()
+            if status == 0:
+                status = self.sync_folder_too()
             if PyList_GET_SIZE(self.unsealed) == 1:
                 self.job.fds[1] = self.active.fd
             else:
@@ -303,9 +378,12 @@ cdef class PartitionLog(AwaitedLog):
         self.turn.commit.submit(&self.job)
 
     cdef int sync_folder_too(self) noexcept:
-        self.job.fds[2] = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
+        cdef int fd = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
+        if (fd == -EMFILE or fd == -ENFILE) and self.turn.files.close_oldest(FILES_CLOSED) > 0:
+            fd = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
+        self.job.fds[2] = fd
         self.job.is_folder[2] = 1
-        return self.job.fds[2]
+        return 0 if fd >= 0 else fd
 
     cdef void close_folder(self) noexcept:
         if self.job.fds[2] >= 0:
@@ -324,8 +402,11 @@ cdef class PartitionLog(AwaitedLog):
         if self.job.truncate_to >= 0:
             sealed = <Segment>self.unsealed.pop(0)
             sealed.reserved = sealed.written
+            sealed.is_settled = True
         if self.job.target > self.durable_end:
             self.durable_end = self.job.target
+        if self.durable_end == self.log_end_offset:
+            self.unsynced_since_ms = 0
         if self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position,
                          self.job_max_timestamp)
@@ -333,27 +414,48 @@ cdef class PartitionLog(AwaitedLog):
         if self.staged_size == 0 and (self.unsealed or (
                 self.is_group_commit and self.durable_end < self.log_end_offset)):
             self.start_sync()
+        elif self.is_resting:
+            self.close_active()
 
-    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
-                      int64_t max_timestamp) noexcept:
-        # Move the high watermark, and where it stands in the files.
-        if high_watermark <= self.high_watermark:
-            return
-        self.visible_segment = segment
-        self.visible_position = position
-        self.visible_max_timestamp = max_timestamp
-        self.reach(high_watermark)
+    # ---- rest: an idle log holds no descriptor, no reservation and no buffer ------------------
 
-    cdef void fail(self, int error) noexcept:
-        """Take the log offline for good and tell everyone who waits for it."""
-        if self.is_offline:
+    cdef void rest(self) noexcept:
+        cdef int status
+        if (self.is_dirty or self.job_is_running or self.unsealed or self.is_resting
+                or self.is_offline or self.is_deleted or self.staged_size > 0
+                or self.active is None or self.active.fd < 0):
             return
-        self.is_offline = True
-        logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
-                     "refused until the broker restarts on a working disk", self.topic,
-                     self.partition, self.folder, (<bytes>strerror(-error)).decode())
-        self.let_go()
-        self.turn.events.append((EVENT_OFFLINE, self))
+        status = self.trim()
+        if status < 0:
+            self.fail(status)
+            return
+        self.is_resting = True
+        if self.durable_end < self.log_end_offset:
+            self.start_sync()       # a descriptor with unsynced bytes is never closed
+        else:
+            self.close_active()
+
+    cdef int trim(self) noexcept:
+        # Nothing of the reservation was written to: cutting it off needs no sync.
+        cdef int status = 0
+        if self.active.reserved > self.active.written:
+            status = file_truncate(self.active.fd, self.active.written)
+            self.active.reserved = self.active.written
+        return status
+
+    cdef void close_active(self) noexcept:
+        # Unless it has been written to since it began to rest.
+        self.is_resting = False
+        if self.is_dirty or self.active.reserved > self.active.written:
+            return
+        self.active.rest_index()
+        if self.active.is_index_dirty and self.active not in self.unsynced_indexes:
+            self.unsynced_indexes.append(self.active)
+        self.active.is_settled = True
+        self.active.close()
+        free(self.staged)
+        self.staged = NULL
+        self.staged_capacity = 0
 
     cdef void let_go(self) noexcept:
         self.staged_size = 0
@@ -371,136 +473,10 @@ cdef class PartitionLog(AwaitedLog):
         self.is_deleted = True
         self.let_go()
 
-    # ---- read ---------------------------------------------------------------------------------
-
-    cdef Segment segment_of(self, int64_t offset):
-        # The last segment whose base offset is not above the offset.
-        cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self.segments), middle
-        if offset >= self.active.base_offset:
-            return self.active
-        while low < high:
-            middle = (low + high) // 2
-            if (<Segment>PyList_GET_ITEM(self.segments, middle)).base_offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return <Segment>PyList_GET_ITEM(self.segments, low - 1 if low > 0 else 0)
-
-    cdef Segment segment_after(self, Segment segment):
-        cdef Py_ssize_t place = self.segments.index(segment) + 1
-        return <Segment>self.segments[place] if place < len(self.segments) else None
-
-    cdef LogStatus slice(self, int64_t offset, int64_t size_max, bint at_least_one,
-                         LogSlice* found, PyObject** owner) noexcept:
-        """Find the whole batches from an offset on, in one segment, up to the high watermark.
-
-        `owner` receives a new reference to the Segment they lie in, whose file is open, when
-        found.size > 0. At least one batch whatever its size when `at_least_one`.
-        """
-        cdef Segment segment
-        cdef int64_t position, end, last
-        found.size = 0
-        found.next_offset = -1
-        owner[0] = NULL
-        if self.is_offline or self.is_deleted:
-            return LOG_OFFLINE
-        if offset < self.log_start_offset or offset > self.log_end_offset:
-            return LOG_OUT_OF_RANGE
-        if offset >= self.high_watermark:
-            return LOG_OK
-        segment = self.segment_of(offset)
-        while True:
-            if segment.open(False) < 0:
-                return LOG_OFFLINE
-            end = self.visible_position if segment is self.visible_segment else segment.written
-            position = segment.locate(offset)
-            if position < 0:
-                self.fail(<int>position)
-                return LOG_OFFLINE
-            if position < end:
-                break
-            if segment is self.visible_segment:
-                return LOG_OK
-            segment = self.segment_after(segment)
-            if segment is None:
-                return LOG_OK
-        last = segment.boundary(position, size_max, end)
-        if last == position and at_least_one:
-            last = segment.batch_end(position)
-        if last < 0:
-            self.fail(<int>last)
-            return LOG_OFFLINE
-        if last == position:
-            return LOG_OK
-        found.position = position
-        found.size = last - position
-        # A reader goes on where this slice ends: found by a short read now, not by a search then.
-        if last < end:
-            found.next_offset = segment.offset_at(last)
-        elif segment is self.visible_segment:
-            found.next_offset = self.high_watermark
-        if found.next_offset >= 0:
-            segment.remember(found.next_offset, last)
-        owner[0] = <PyObject*>segment
-        Py_INCREF(segment)
-        return LOG_OK
-
-    cdef int64_t visible_bytes(self, int64_t offset) noexcept:
-        """About how many bytes a fetch from an offset could return: exact on the last segment.
-
-        What cannot be read counts as plenty: the fetch is answered at once and says so.
-        """
-        cdef Segment segment
-        cdef int64_t position
-        if offset >= self.high_watermark or self.is_offline:
-            return 0
-        segment = self.segment_of(offset)
-        if segment is not self.visible_segment or segment.open(False) < 0:
-            return self.segment_bytes_max
-        position = segment.locate(offset)
-        return self.visible_position - position if position >= 0 else self.segment_bytes_max
-
     @property
     def last_stable_offset(self):
         """First offset of the earliest open transaction, else the high watermark."""
         return self.high_watermark
-
-    @property
-    def size(self):
-        """Bytes of log in all segments, without what is only reserved."""
-        return sum((<Segment>segment).size for segment in self.segments)
-
-    @property
-    def segment_base_offsets(self):
-        """Base offsets of the segments, oldest first."""
-        return [(<Segment>segment).base_offset for segment in self.segments]
-
-    def read(self, int64_t offset, int64_t size_max, bint at_least_one=True):
-        """Return whole batches from an offset on as bytes; b"" at the high watermark.
-
-        Raises IndexError outside of [log start offset, log end offset], StorageError offline.
-        """
-        cdef LogSlice found
-        cdef PyObject* owner
-        cdef ssize_t size
-        cdef bytes data
-        cdef Segment segment
-        cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
-        if status == LOG_OUT_OF_RANGE:
-            raise IndexError(f"offset {offset} of {self!r}")
-        if status == LOG_OFFLINE:
-            raise StorageError(f"{self!r} is offline")
-        if found.size == 0:
-            return b""
-        segment = <Segment>owner
-        Py_DECREF(segment)
-        data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>found.size)
-        size = file_pread(segment.fd, PyBytes_AS_STRING(data), <size_t>found.size,
-                          found.position)
-        if size != found.size:
-            self.fail(<int>size if size < 0 else -5)
-            raise StorageError(f"{self!r}: read {size} of {found.size} bytes")
-        return data
 
     # ---- Python's append ----------------------------------------------------------------------
 
@@ -567,49 +543,20 @@ cdef class PartitionLog(AwaitedLog):
             self.unsynced_indexes.remove(segment)
 
     @property
-    def epoch_entries(self):
-        """The leader epochs as (epoch, start offset), oldest first."""
-        return list(self.epochs)
-
-    def start_epoch(self, int32_t epoch):
-        """Append from here on under a new leader epoch; the caller has made it durable first."""
-        if self.epochs and self.epochs[-1][0] >= epoch:
-            raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
-        self.epochs.append((epoch, self.log_end_offset))
-        self.leader_epoch = epoch
-
-    def epoch_end(self, int32_t epoch):
-        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown."""
-        if epoch == self.leader_epoch:
-            return epoch, self.log_end_offset
-        found = (-1, -1)
-        for i, (known, start) in enumerate(self.epochs):
-            if known > epoch:
-                break
-            end = self.epochs[i + 1][1] if i + 1 < len(self.epochs) else self.log_end_offset
-            found = (known, end)
-        return found if epoch < self.leader_epoch else (-1, -1)
+    def producer_ends(self):
+        """(producer id, epoch, last offset) of the producers' newest batches."""
+        return producers_ends(&self.producers)
 
     def producer_snapshot(self):
         """Return (log end offset, content of the `.snapshot` file of that name)."""
         return self.log_end_offset, producers_snapshot(&self.producers)
 
     @property
+    def unsealed_count(self):
+        """How many full segments are not wholly on the disk yet."""
+        return PyList_GET_SIZE(self.unsealed)
+
+    @property
     def producer_count(self):
         """How many producers the log remembers."""
         return self.producers.count
-
-    def find_timestamp(self, int64_t timestamp):
-        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79)."""
-        return find_time(self.segments, timestamp, self.log_start_offset, self.high_watermark,
-                         self.read, self.turn)
-
-    def find_max_timestamp(self):
-        """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
-        cdef Segment segment
-        cdef int64_t newest = self.visible_max_timestamp
-        for segment in self.segments:
-            if segment is self.visible_segment:
-                break
-            newest = max(newest, segment.max_timestamp)
-        return self.find_timestamp(newest) if newest >= 0 else None

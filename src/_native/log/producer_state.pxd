@@ -49,5 +49,6 @@ cdef int producers_update(
     ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
     int64_t now_ms) noexcept nogil
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil
+cdef list producers_ends(ProducerTable* table)
 cdef bytes producers_snapshot(ProducerTable* table)
 cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2

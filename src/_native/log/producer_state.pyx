@@ -184,6 +184,20 @@ cdef int producers_update(
     return 0
 
 
+cdef list producers_ends(ProducerTable* table):
+    """(producer id, epoch, last offset) of each producer's newest batch."""
+    cdef ProducerEntry* entry
+    cdef ProducerBatch* last
+    cdef uint32_t i
+    ends = []
+    for i in range(table.capacity):
+        entry = &table.entries[i]
+        if entry.producer_id != -1 and entry.batch_count > 0:
+            last = newest(entry)
+            ends.append((entry.producer_id, entry.epoch, last.base_offset + last.last_offset_delta))
+    return ends
+
+
 cdef bytes producers_snapshot(ProducerTable* table):
     """The table as a snapshot file; of each producer only the last batch, as Kafka keeps it."""
     cdef ProducerEntry* entry

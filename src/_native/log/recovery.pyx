@@ -123,6 +123,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     # Step over the good batches of one segment, rebuilding its index and the producers' state.
     cdef BatchInfo info
     cdef int status = 0
+    segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
     segment.drop_index()
     segment.size = 0
@@ -157,13 +158,14 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     segment.size = segment.written = segment.reserved
     must(segment.finish_index(), log, "cannot write an index")
     log.unsynced_indexes.append(segment)
+    segment.is_settled = True
     segment.close()
     return 0
 
 
 def create(PartitionLog log):
     """Make the first file of a new partition; the caller syncs the names above it."""
-    cdef Segment segment = Segment(log.folder_path, 0)
+    cdef Segment segment = log.new_segment(0)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
@@ -180,7 +182,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     cdef Segment segment
     if snapshot and producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         return False
-    log.segments = [Segment(log.folder_path, base) for base in base_offsets]
+    log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
         take_over(log, segment)
     finish(log, log_start_offset, log_end_offset, epochs)
@@ -214,7 +216,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
         snapshot_offset = 0
     log.epochs = list(epochs)
-    log.segments = [Segment(log.folder_path, base) for base in base_offsets]
+    log.segments = [log.new_segment(base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
     first = 0
@@ -250,6 +252,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     if log.is_group_commit:
         for segment in read:
+            segment.is_settled = True
             segment.close()
     else:
         log.durable_end = min(recovery_point, log.log_end_offset)

@@ -1,6 +1,9 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.log.offset_index cimport OffsetIndex
+from broker._native.log.open_files cimport Openable
+from broker._native.log.turn cimport AwaitedLog
 from broker._native.records.record_batch cimport BatchInfo
 
 cdef enum:
@@ -13,15 +16,20 @@ cdef struct ReadHint:
     int64_t position
 
 
-cdef class Segment:
+cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept nogil
+
+
+cdef class Segment(Openable):
     cdef readonly int64_t base_offset
     cdef readonly int64_t size          # log bytes, the staged ones too
     cdef readonly int64_t written       # log bytes that the file has
     cdef readonly int64_t max_timestamp
     cdef int64_t max_timestamp_offset
     cdef int64_t reserved               # bytes allocated in the file
-    cdef int64_t created_ms             # wall clock of the first append; 0 = none yet
-    cdef int fd                         # -1: closed
+    cdef int64_t created_ms             # wall clock of the first append in this life; 0: none yet
+    cdef int64_t first_timestamp        # largest of the first batch; -1: none, -2: not looked up
+    cdef bint is_settled                # all bytes are on the disk, the reservation is cut off
+    cdef PyObject* log                  # borrowed: the AwaitedLog that writes it
     cdef bytes folder                   # owns what folder_path points to
     cdef const char* folder_path
     cdef OffsetIndex index
@@ -33,22 +41,23 @@ cdef class Segment:
     cdef int next_hint
 
     cdef void path(self, char* into, const char* suffix) noexcept nogil
-    cdef int open(self, bint create) noexcept nogil
-    cdef void close(self) noexcept nogil
+    cdef int open(self, bint create) noexcept
+    cdef int64_t roll_time(self) noexcept
     cdef int reserve(self, int64_t size) noexcept nogil
     cdef int write(self, const uint8_t* data, size_t size) noexcept nogil
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
+    cdef int rest_index(self) noexcept nogil
+    cdef void load_index(self, const char* path) noexcept
     cdef int store_index(self) noexcept nogil
     cdef int sync_index(self) noexcept nogil
     cdef void drop_index(self) noexcept nogil
-    cdef int attach(self) noexcept nogil
+    cdef int attach(self) noexcept
     cdef bint has_times(self) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil
-    cdef int64_t locate(self, int64_t offset) noexcept nogil
-    cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept nogil
+    cdef int64_t locate(self, int64_t offset) noexcept
+    cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept
     cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil
     cdef int64_t offset_at(self, int64_t position) noexcept nogil
     cdef int64_t batch_end(self, int64_t position) noexcept nogil
-    cdef bint uses_codec(self, int64_t position, int64_t end, int codec) noexcept nogil
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil

@@ -2,11 +2,14 @@
 
 The file holds whole record batches one after another from position 0. Its tail is reserved ahead
 by fallocate and reads as zeros, which is no batch: a length of 0 is shorter than any header. On a
-clean close and when the segment is sealed the reservation is cut off.
+clean close, when the segment is sealed and when it rests the reservation is cut off.
+
+A segment is open while it is used (open_files.pyx). Compaction leaves gaps between the offsets of a
+sealed segment's batches; who looks for an offset in a gap finds the batch behind it.
 """
 
 cimport cython
-from libc.errno cimport ENOENT
+from libc.errno cimport EMFILE, ENFILE, ENOENT
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
@@ -31,8 +34,14 @@ from broker._native.log.offset_index cimport (
     index_free,
     index_init,
     index_is_full,
+    index_let_go,
+    index_load,
     index_store,
+    index_unload,
+    index_wants_memory,
 )
+from broker._native.log.open_files cimport Openable, OpenFiles
+from broker._native.log.turn cimport AwaitedLog
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
@@ -51,9 +60,11 @@ cdef enum:
     HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
     STEPPED_MAX = 128 << 10      # a shorter slice ends by stepping, without a search in the index
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
+    MAX_TIMESTAMP_POSITION = 35  # in a batch's header
+    FILES_CLOSED = 16               # files closed at once when the kernel gives no more descriptors
+    NOT_LOOKED_UP = -2
 
 
-@cython.final
 cdef int sync_file(const char* path) noexcept nogil:
     cdef int fd = file_open(path, O_RDWR, 0)
     cdef int status
@@ -64,20 +75,46 @@ cdef int sync_file(const char* path) noexcept nogil:
     return status
 
 
-cdef class Segment:
+cdef bint uses_codec(int fd, int64_t position, int64_t end, int codec) noexcept nogil:
+    """Whether one of the batches in [position, end) is compressed by a codec."""
+    cdef uint8_t headers[HEADERS_PER_READ]
+    cdef int64_t start
+    cdef int32_t length
+    cdef ssize_t size
+    while position < end:
+        size = file_pread(fd, headers, HEADERS_PER_READ, position)
+        if size < OFFSET_FIELDS_SIZE:
+            return False   # the read that follows will say why
+        start = position
+        while position < end and position - start <= size - OFFSET_FIELDS_SIZE:
+            if headers[position - start + 22] & ATTRIBUTE_CODEC == codec:
+                return True
+            length = load_int32(headers + (position - start) + 8)
+            if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
+                return False
+            position += BATCH_LENGTH_END + length
+    return False
+
+
+@cython.final
+@cython.no_gc
+cdef class Segment(Openable):
     """A segment of one partition's log. Only its PartitionLog changes it."""
 
-    def __cinit__(self, bytes folder, int64_t base_offset):
+    def __cinit__(self, OpenFiles files, bytes folder, int64_t base_offset):
+        self.files = files
         self.folder = folder
         self.folder_path = self.folder
         self.base_offset = base_offset
         self.fd = -1
+        self.is_settled = True
+        self.first_timestamp = NOT_LOOKED_UP
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         index_init(&self.index)
 
     def __dealloc__(self):
-        self.close()
+        self.files.return_memory(index_unload(&self.index))
         index_free(&self.index)
 
     cdef void path(self, char* into, const char* suffix) noexcept nogil:
@@ -85,29 +122,40 @@ cdef class Segment:
         snprintf(into, PATH_SIZE, b"%s/%020lld%s", self.folder_path, <long long>self.base_offset,
                  suffix)
 
-    cdef int open(self, bint create) noexcept nogil:
+    cdef int open(self, bint create) noexcept:
         """Open the file and learn its size. 0 or -errno."""
         cdef char path[PATH_SIZE]
         cdef int64_t size
         cdef int fd
+        cdef int flags = O_RDWR | (O_CREAT if create else 0)
         if self.fd >= 0:
+            self.touch()
             return 0
         self.path(path, b".log")
-        fd = file_open(path, O_RDWR | (O_CREAT if create else 0), 0o600)
+        self.files.make_room()
+        fd = file_open(path, flags, 0o600)
+        if (fd == -EMFILE or fd == -ENFILE) and self.files.close_oldest(FILES_CLOSED) > 0:
+            fd = file_open(path, flags, 0o600)
         if fd < 0:
             return fd
         size = file_size(fd)
         if size < 0:
             file_close(fd)
             return <int>size
-        self.fd = fd
+        self.opened(fd)
         self.reserved = size
         return 0
 
-    cdef void close(self) noexcept nogil:
-        if self.fd >= 0:
-            file_close(self.fd)
-            self.fd = -1
+    cdef void close(self) noexcept:
+        self.files.return_memory(index_unload(&self.index))
+        Openable.close(self)
+
+    cdef bint let_go(self) noexcept:
+        if self.is_settled:
+            self.close()
+        elif self.log != NULL:
+            (<AwaitedLog>self.log).rest()
+        return self.fd < 0
 
     cdef int reserve(self, int64_t size) noexcept nogil:
         """Reserve room up to `size` bytes and as much again, within bounds. 0 or -errno."""
@@ -133,6 +181,7 @@ cdef class Segment:
         cdef ssize_t written
         if status < 0:
             return status
+        self.is_settled = False
         written = file_pwrite(self.fd, data, size, self.written)
         if written < 0:
             return <int>written
@@ -142,6 +191,8 @@ cdef class Segment:
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil:
         """Count an appended batch in: size, timestamps and, once per interval, an index entry."""
         cdef int64_t last_offset = base_offset + info.last_offset_delta
+        if self.size == 0:
+            self.first_timestamp = info.max_timestamp
         if info.max_timestamp > self.max_timestamp:
             self.max_timestamp = info.max_timestamp
             self.max_timestamp_offset = last_offset
@@ -181,6 +232,15 @@ cdef class Segment:
         self.is_index_dirty = status < 0
         return status
 
+    cdef int64_t roll_time(self) noexcept:
+        """The time that segment.ms counts from: the first batch's, as in Kafka, -1 for none."""
+        cdef uint8_t first[BATCH_HEADER_SIZE]
+        if self.first_timestamp == NOT_LOOKED_UP and self.written > 0 and self.open(False) == 0:
+            self.first_timestamp = -1
+            if file_pread(self.fd, first, BATCH_HEADER_SIZE, 0) == BATCH_HEADER_SIZE:
+                self.first_timestamp = load_int64(first + MAX_TIMESTAMP_POSITION)
+        return self.first_timestamp
+
     cdef int finish_index(self) noexcept nogil:
         """Store the index so that it also knows the largest timestamp. 0 or -errno."""
         if self.max_timestamp > self.index.last_timestamp and self.size > 0:
@@ -193,6 +253,13 @@ cdef class Segment:
             self.bytes_since_entry = 0
         return self.store_index()
 
+    cdef int rest_index(self) noexcept nogil:
+        """Store the index and free what it held in memory. 0 or -errno."""
+        cdef int status = self.finish_index()
+        if status == 0:
+            index_let_go(&self.index)
+        return status
+
     cdef void drop_index(self) noexcept nogil:
         """Forget the index, in memory and on disk: it is about to be rebuilt."""
         cdef char path[PATH_SIZE]
@@ -202,7 +269,7 @@ cdef class Segment:
         self.path(path, b".timeindex")
         file_remove(path)
 
-    cdef int attach(self) noexcept nogil:
+    cdef int attach(self) noexcept:
         """Take over a file that was closed cleanly, without reading it. 0 or -errno."""
         cdef char offset_path[PATH_SIZE]
         cdef char time_path[PATH_SIZE]
@@ -247,7 +314,7 @@ cdef class Segment:
             return -5
         return position + BATCH_LENGTH_END + length
 
-    cdef int64_t locate(self, int64_t offset) noexcept nogil:
+    cdef int64_t locate(self, int64_t offset) noexcept:
         """Position of the first batch that ends at or after an offset.
 
         The segment's size when all batches end before it; -errno when the file cannot be read.
@@ -265,6 +332,7 @@ cdef class Segment:
             return 0
         relative = offset - self.base_offset
         self.path(path, b".index")
+        self.load_index(path)
         position = index_floor_offset(
             &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX)
         while position < self.written:
@@ -284,7 +352,16 @@ cdef class Segment:
                 return -5
         return self.written
 
-    cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept nogil:
+    cdef void load_index(self, const char* path) noexcept:
+        # Into memory when it was searched in its file again and again, and there is memory for it.
+        cdef int64_t wanted = index_wants_memory(&self.index)
+        if wanted == 0:
+            return
+        self.files.return_memory(index_unload(&self.index))
+        if self.files.lend_memory(wanted) and index_load(&self.index, path) == 0:
+            self.files.return_memory(wanted)
+
+    cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept:
         """End of the last whole batch in `size_max` bytes from a position, at most `end`.
 
         `end` must be a boundary. May equal `position`: not even one batch fits. Or -errno.
@@ -335,26 +412,6 @@ cdef class Segment:
         if size < 0:
             return size
         return load_int64(offset) if size == sizeof(offset) else -5
-
-    cdef bint uses_codec(self, int64_t position, int64_t end, int codec) noexcept nogil:
-        """Whether one of the batches in [position, end) is compressed by a codec."""
-        cdef uint8_t headers[HEADERS_PER_READ]
-        cdef int64_t start
-        cdef int32_t length
-        cdef ssize_t size
-        while position < end:
-            size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
-            if size < OFFSET_FIELDS_SIZE:
-                return False   # the read that follows will say why
-            start = position
-            while position < end and position - start <= size - OFFSET_FIELDS_SIZE:
-                if headers[position - start + 22] & ATTRIBUTE_CODEC == codec:
-                    return True
-                length = load_int32(headers + (position - start) + 8)
-                if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
-                    return False
-                position += BATCH_LENGTH_END + length
-        return False
 
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil:
         """Keep where a reader stopped: the next fetch most likely goes on there."""

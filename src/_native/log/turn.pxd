@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from broker._native.log.commit cimport CommitThread
+from broker._native.log.open_files cimport OpenFiles
 
 # What an append or a read came to; a protocol has its own code for each.
 cdef enum LogStatus:
@@ -43,6 +44,7 @@ cdef struct WatchOwner:
 cdef class Turn:
     """What one turn of the loop changed and what follows from it, for the whole broker."""
     cdef public CommitThread commit
+    cdef readonly OpenFiles files
     cdef public int64_t now_ms            # wall clock, set by the loop once a turn
     cdef list dirty                       # of AwaitedLog: staged bytes or an ack to arrange
     cdef AckWaiter* finished
@@ -79,6 +81,7 @@ cdef class AwaitedLog:
 
     cdef void flush(self) noexcept
     cdef void synced(self) noexcept
+    cdef void rest(self) noexcept
     cdef void reach(self, int64_t high_watermark) noexcept
     cdef void let_go(self) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept

@@ -15,6 +15,7 @@ from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t
 
 from broker._native.log.commit cimport CommitThread, SyncJob
+from broker._native.log.open_files cimport OpenFiles
 
 import logging
 
@@ -33,6 +34,7 @@ cdef class Turn:
 
     def __cinit__(self, CommitThread commit):
         self.commit = commit
+        self.files = OpenFiles()
         self.unfolded_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.dirty = []
         self.events = []
@@ -115,6 +117,9 @@ cdef class AwaitedLog:
 
     cdef void synced(self) noexcept:
         """Take the result of the sync that has ended."""
+
+    cdef void rest(self) noexcept:
+        """The log was not used for long: let go of its file once all of it is on the disk."""
 
     cdef void reach(self, int64_t high_watermark) noexcept:
         """Move the high watermark and let go of everything that waited for it."""

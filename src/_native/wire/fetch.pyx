@@ -32,8 +32,10 @@ from broker._native.kernel.cursor cimport (
     cursor_take,
 )
 from broker._native.kernel.file_ops cimport file_pread
-from broker._native.log.partition_log cimport LogSlice, PartitionLog
-from broker._native.log.segment cimport Segment
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.open_files cimport OpenFile
+from broker._native.log.segment cimport uses_codec
+from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.turn cimport LOG_OK, LOG_OUT_OF_RANGE, LogStatus, Turn, Watch
 from broker._native.wire.envelope cimport RequestHead, read_count, read_string, read_tags
@@ -502,23 +504,24 @@ cdef class FetchSession:
                             bint* is_first) noexcept:
         cdef PartitionLog log = <PartitionLog>node.log
         cdef LogSlice found
-        cdef PyObject* segment = NULL
+        cdef PyObject* file = NULL
         cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
         cdef int16_t error = node_error(self, node)
         cdef uint8_t* at
         found.size = 0
         if error == 0 and (size_max > 0 or is_first[0]):
             error = error_of(self, log.slice(
-                node.offset, size_max if size_max > 0 else 0, is_first[0], &found, &segment))
-        if found.size > 0 and self.version < VERSION_ZSTD and (<Segment>segment).uses_codec(
-                found.position, found.position + found.size, CODEC_ZSTD):
+                node.offset, size_max if size_max > 0 else 0, is_first[0], &found, &file))
+        if found.size > 0 and self.version < VERSION_ZSTD and uses_codec(
+                (<OpenFile>file).fd, found.position, found.position + found.size, CODEC_ZSTD):
             error = ERROR_COMPRESSION
-            Py_DECREF(<object>segment)
+            Py_DECREF(<object>file)
+            file = NULL
             found.size = 0
         at = queue_reserve(queue, PART_SIZE_MAX + (
             <size_t>found.size if found.size <= COPIED_MAX else 0))
         if at == NULL:
-            Py_XDECREF(segment)
+            Py_XDECREF(file)
             return
         node.sent_high_watermark = log.high_watermark
         node.sent_log_start = log.log_start_offset
@@ -526,7 +529,7 @@ cdef class FetchSession:
         if found.size > 0:
             is_first[0] = False
             left[0] -= found.size
-            put_records(queue, <Segment>segment, segment, &found)
+            put_records(queue, file, &found)
         if self.is_flexible:
             at = queue_reserve(queue, 1)
             if at != NULL:
@@ -604,23 +607,23 @@ cdef inline void put_padded(uint8_t* at, uint32_t value) noexcept:
     at[4] = <uint8_t>value
 
 
-cdef void put_records(OutputQueue* queue, Segment segment, PyObject* owner,
-                      LogSlice* found) noexcept:
-    # Short runs are read behind the head, long ones go from the page cache to the socket.
+cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexcept:
+    # Takes over the reference. Short runs are read behind the head, long ones go from the page
+    # cache to the socket.
     cdef uint8_t* at
     cdef ssize_t size
     if found.size > COPIED_MAX:
-        queue_file(queue, owner, segment.fd, found.position, found.size)
+        queue_file(queue, file, (<OpenFile>file).fd, found.position, found.size)
         return
     at = queue_reserve(queue, <size_t>found.size)
     if at != NULL:
-        size = file_pread(segment.fd, at, <size_t>found.size, found.position)
+        size = file_pread((<OpenFile>file).fd, at, <size_t>found.size, found.position)
         if size < found.size:
             # The disk failed under a read: nothing true can stand here, and a client that checks
             # CRCs refuses zeros.
             memset(at + (size if size > 0 else 0), 0, found.size - (size if size > 0 else 0))
         queue_commit(queue, <size_t>found.size)
-    Py_DECREF(<object>owner)
+    Py_DECREF(<object>file)
 
 
 @cython.final

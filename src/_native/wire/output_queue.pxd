@@ -7,7 +7,7 @@ cdef struct OutputChunk:
     uint8_t* data             # NULL for a file run
     uint32_t size
     uint32_t capacity
-    PyObject* segment         # owned: keeps the file open
+    PyObject* file            # owned: keeps `fd` open
     int fd
     int64_t position
     int64_t left              # bytes not sent yet, of either kind
@@ -27,6 +27,6 @@ cdef enum SendStatus:
 cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept
 cdef void queue_commit(OutputQueue* queue, size_t size) noexcept
 cdef int queue_file(
-    OutputQueue* queue, PyObject* segment, int fd, int64_t position, int64_t size) noexcept
+    OutputQueue* queue, PyObject* file, int fd, int64_t position, int64_t size) noexcept
 cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexcept
 cdef void queue_free(OutputQueue* queue) noexcept

@@ -59,14 +59,14 @@ cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
     queue.bytes += <int64_t>size
 
 
-cdef int queue_file(OutputQueue* queue, PyObject* segment, int fd, int64_t position,
+cdef int queue_file(OutputQueue* queue, PyObject* file, int fd, int64_t position,
                     int64_t size) noexcept:
-    """Queue a run of a file; takes over the reference to the segment. -1: no memory."""
+    """Queue a run of a file; takes over the reference to its owner. -1: no memory."""
     cdef OutputChunk* chunk = add_chunk(queue, 0)
     if chunk == NULL:
-        Py_XDECREF(segment)
+        Py_XDECREF(file)
         return -1
-    chunk.segment = segment
+    chunk.file = file
     chunk.fd = fd
     chunk.position = position
     chunk.left = size
@@ -79,7 +79,7 @@ cdef void drop_head(OutputQueue* queue) noexcept:
     queue.head = chunk.next
     if queue.head == NULL:
         queue.tail = NULL
-    Py_XDECREF(chunk.segment)
+    Py_XDECREF(chunk.file)
     free(chunk.data)
     free(chunk)
 

@@ -146,6 +146,15 @@ INDEX_INTERVAL_BYTES = 4_096
 INDEX_BYTES_MAX = 10 * MIB
 # Newest entries of an index, held in memory; the older half goes when it is full.
 INDEX_ENTRIES_HELD_MAX = 1_024
+# An older part of an index that was searched in its file so often is read into memory while its
+# segment is open, as long as all such memory together is below the bound.
+INDEX_MISSES_BEFORE_LOAD = 4
+INDEX_MEMORY_BYTES_MAX = 64 * MIB
+# Segments that may be open at the same time where the process may not have many descriptors; half
+# of what it may have otherwise. Unused ones close after one to two ticks, some per tick.
+OPEN_SEGMENTS_MIN = 256
+OPEN_SEGMENT_TICK_SECONDS = 30
+SEGMENTS_CLOSED_PER_TICK = 1_024
 # Places at which readers of a segment stopped, and most likely go on.
 READ_HINTS_PER_SEGMENT = 8
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32
@@ -189,6 +198,7 @@ assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
 assert FIRST_REQUEST_SECONDS <= STALLED_SECONDS < CONNECTION_IDLE_MS // 1000
 assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
+assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -75,6 +76,7 @@ class _Process:
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
+        self._turn.files.count_max = _open_segments_max()
         self._turn.unfold = compression.decompress_into
         self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
@@ -229,6 +231,8 @@ class _Process:
                 limits.FIRST_REQUEST_SECONDS * 1000,
             )
             await self._take_events()
+            if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
+                self._turn.files.close_idle(limits.SEGMENTS_CLOSED_PER_TICK)
             if seconds % limits.CHECKPOINT_SECONDS == 0:
                 await self._write_checkpoint()
 
@@ -290,6 +294,12 @@ class _Process:
         self._io_thread.stop()
         self._partitions.close()
         self._store.close()
+
+
+def _open_segments_max() -> int:
+    """Half of the descriptors that the process may have; the others are connections'."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(limits.OPEN_SEGMENTS_MIN, descriptors // 2)
 
 
 def _served_apis() -> list[tuple[int, int, int, int]]:

@@ -25,6 +25,7 @@ from broker.model.identifiers import id_to_text
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint
+from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
 
 _LOG_SUFFIX = ".log"
@@ -104,27 +105,15 @@ class Partitions:
     def _log_for(
         self, folder: Path, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
-        is_plain = (
-            config.text("message.timestamp.type") == "CreateTime"
-            and "compact" not in config.words("cleanup.policy")
-            and not topic.startswith("__")
-        )
         return PartitionLog(
             self._turn,
             topic,
             topic_id,
             partition,
             str(folder),
-            is_group_commit=config.is_group_commit,
-            segment_bytes_max=config.integer("segment.bytes"),
-            segment_ms=config.integer("segment.ms"),
-            batch_bytes_max=config.integer("max.message.bytes"),
-            index_interval_bytes=config.integer("index.interval.bytes"),
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
-            is_plain=is_plain,
-            behind_ms_max=config.integer("message.timestamp.before.max.ms"),
-            ahead_ms_max=config.integer("message.timestamp.after.max.ms"),
+            **log_settings(topic, config),
         )
 
     def _claim(self, folder: Path, topic_id: bytes) -> bool:

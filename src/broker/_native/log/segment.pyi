@@ -1,8 +1,12 @@
 from typing import Self, final
 
+from broker._native.log.open_files import Openable, OpenFiles
+
+__pyx_capi__: dict[str, object]
+
 @final
-class Segment:
-    def __new__(cls, folder: bytes, base_offset: int) -> Self: ...
+class Segment(Openable):
+    def __new__(cls, files: OpenFiles | None, folder: bytes, base_offset: int) -> Self: ...
     @property
     def base_offset(self) -> int: ...
     @property

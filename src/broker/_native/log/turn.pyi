@@ -5,6 +5,7 @@ from typing import Final, Self, final
 from typing_extensions import disjoint_base
 
 from broker._native.log.commit import CommitThread
+from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
 
 ROLLED: Final[int]
@@ -14,6 +15,8 @@ logger: Logger
 @final
 class Turn:
     commit: CommitThread
+    @property
+    def files(self) -> OpenFiles: ...
     now_ms: int
     events: list[tuple[int, PartitionLog]]
     schedule: Callable[[], object] | None

@@ -1,0 +1,38 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint8_t
+
+
+# A descriptor that closes itself when nobody holds it any more.
+cdef class OpenFile:
+    cdef readonly int fd
+
+
+# What may be open: linked by use while it is. Only its OpenFiles touches the links.
+cdef class Openable:
+    cdef OpenFiles files
+    cdef OpenFile file                   # None while closed
+    cdef readonly int fd                 # of `file`, or -1
+    cdef PyObject* newer                 # borrowed: who is closed is not linked
+    cdef PyObject* older
+    cdef int64_t used_tick
+
+    cdef bint let_go(self) noexcept
+    cdef void opened(self, int fd)
+    cdef void touch(self) noexcept
+    cdef void close(self) noexcept
+
+
+cdef class OpenFiles:
+    cdef PyObject* newest
+    cdef PyObject* oldest
+    cdef readonly int count
+    cdef public int count_max
+    cdef readonly int64_t memory_bytes   # what the open ones keep in memory of their indexes
+    cdef int64_t tick
+
+    cdef void link(self, Openable openable) noexcept
+    cdef void unlink(self, Openable openable) noexcept
+    cdef void make_room(self) noexcept
+    cdef int close_oldest(self, int wanted) noexcept
+    cdef bint lend_memory(self, int64_t size) noexcept
+    cdef void return_memory(self, int64_t size) noexcept

@@ -1,0 +1,142 @@
+"""Which segment files are open: the ones used last, a bounded number of them.
+
+Segments are opened when they are needed and closed here: the longest unused when there are more
+than `count_max`, and each that was not used between two ticks of `close_idle`, so that an idle
+partition holds no descriptor. A reply that is still to be sent holds the descriptor itself, not the
+segment: it can be sent to its end, whatever happens to the segment meanwhile. What has bytes that
+are not on the disk yet is not closed but asked to write them (`let_go`).
+
+`count_max` is a wish, not a promise: when all files are in use, one more is opened, and only the
+kernel's own limit (EMFILE) stops that.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from broker._native.kernel.file_ops cimport file_close
+
+from broker.model import limits
+
+cdef int64_t INDEX_MEMORY_BYTES_MAX = limits.INDEX_MEMORY_BYTES_MAX
+
+cdef enum:
+    TRIED_MAX = 64    # how many are asked to close before one more is opened all the same
+
+
+@cython.final
+cdef class OpenFile:
+    """An open file, closed with its last reference."""
+
+    def __cinit__(self, int fd):
+        self.fd = fd
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            file_close(self.fd)
+
+
+@cython.no_gc   # nothing it refers to refers back: `files` must be there when it ends
+cdef class Openable:
+    """What OpenFiles may close."""
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            self.files.unlink(self)
+
+    cdef bint let_go(self) noexcept:
+        """Close the file, or see to it that it can be closed soon. Whether it is closed."""
+        self.close()
+        return True
+
+    cdef void opened(self, int fd):
+        """Take over a descriptor."""
+        self.file = OpenFile(fd)
+        self.fd = fd
+        self.files.link(self)
+
+    cdef void touch(self) noexcept:
+        """The file is used: it is the last to be closed now."""
+        self.used_tick = self.files.tick
+        if self.files.newest != <PyObject*>self:
+            self.files.unlink(self)
+            self.files.link(self)
+
+    cdef void close(self) noexcept:
+        """Let go of the file; who still reads it keeps it open."""
+        if self.fd >= 0:
+            self.files.unlink(self)
+            self.fd = -1
+            self.file = None
+
+
+@cython.final
+cdef class OpenFiles:
+    """The open segments of one broker."""
+
+    def __cinit__(self, int count_max=limits.OPEN_SEGMENTS_MIN):
+        self.count_max = count_max
+
+    cdef void link(self, Openable openable) noexcept:
+        openable.used_tick = self.tick
+        openable.newer = NULL
+        openable.older = self.newest
+        if self.newest != NULL:
+            (<Openable>self.newest).newer = <PyObject*>openable
+        else:
+            self.oldest = <PyObject*>openable
+        self.newest = <PyObject*>openable
+        self.count += 1
+
+    cdef void unlink(self, Openable openable) noexcept:
+        if openable.newer != NULL:
+            (<Openable>openable.newer).older = openable.older
+        else:
+            self.newest = openable.older
+        if openable.older != NULL:
+            (<Openable>openable.older).newer = openable.newer
+        else:
+            self.oldest = openable.newer
+        openable.newer = openable.older = NULL
+        self.count -= 1
+
+    cdef void make_room(self) noexcept:
+        """Close the longest unused until one more may be opened."""
+        if self.count >= self.count_max:
+            self.close_oldest(self.count - self.count_max + 1)
+
+    cdef int close_oldest(self, int wanted) noexcept:
+        """Close so many of the longest unused; how many there were that could be."""
+        cdef PyObject* place = self.oldest
+        cdef PyObject* newer
+        cdef int tried = 0, closed = 0
+        while place != NULL and closed < wanted and tried < TRIED_MAX:
+            newer = (<Openable>place).newer
+            if (<Openable>place).let_go():
+                closed += 1
+            place = newer
+            tried += 1
+        return closed
+
+    cdef bint lend_memory(self, int64_t size) noexcept:
+        """Whether an index of that size may be kept in memory while its segment is open."""
+        if self.memory_bytes + size > INDEX_MEMORY_BYTES_MAX:
+            return False
+        self.memory_bytes += size
+        return True
+
+    cdef void return_memory(self, int64_t size) noexcept:
+        self.memory_bytes -= size
+
+    def close_idle(self, int at_most):
+        """Begin a new tick: close what was not used in the last whole one, some at a time."""
+        cdef PyObject* place = self.oldest
+        cdef PyObject* newer
+        cdef int closed = 0
+        while place != NULL and closed < at_most and (<Openable>place).used_tick < self.tick:
+            newer = (<Openable>place).newer
+            (<Openable>place).let_go()
+            place = newer
+            closed += 1
+        self.tick += 1
+        return closed

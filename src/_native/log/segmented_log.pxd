@@ -1,0 +1,40 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t
+
+from broker._native.log.segment cimport Segment
+from broker._native.log.turn cimport AwaitedLog, LogStatus
+
+# A run of whole batches in one segment file.
+cdef struct LogSlice:
+    int64_t position
+    int64_t size
+    int64_t next_offset        # -1: not known without a look at the last batch
+
+
+cdef class SegmentedLog(AwaitedLog):
+    cdef readonly str folder
+    cdef bytes folder_path
+    cdef list segments                    # of Segment, oldest first; the last is active
+    cdef Segment active
+    cdef readonly int64_t log_start_offset
+    cdef readonly int64_t log_end_offset
+    cdef Segment visible_segment          # where the high watermark stands
+    cdef int64_t visible_position
+    cdef int64_t visible_max_timestamp    # of the batches up to there in that segment
+    cdef readonly int32_t leader_epoch
+    cdef list epochs                      # of (epoch, start offset), oldest first
+    cdef int64_t segment_bytes_max
+
+    cdef Segment new_segment(self, int64_t base_offset)
+    cdef LogStatus slice(self, int64_t offset, int64_t size_max, bint at_least_one,
+                         LogSlice* found, PyObject** owner) noexcept
+    cdef int64_t visible_bytes(self, int64_t offset) noexcept
+    cdef Py_ssize_t place_of(self, int64_t offset) noexcept
+    cdef Segment segment_of(self, int64_t offset)
+    cdef Segment segment_after(self, Segment segment)
+    cdef void step_visible(self) noexcept
+    cdef bint may_take_off(self, Segment segment) noexcept
+    cdef bint may_replace(self, Segment segment) noexcept
+    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
+                      int64_t max_timestamp) noexcept
+    cdef void fail(self, int error) noexcept

@@ -1,0 +1,334 @@
+"""A log's segments as its readers see them: found by offset, cut off in front, replaced by others.
+
+    log start offset <= high watermark <= log end offset
+
+The high watermark stands in one segment, at one position (`visible_segment`); nothing behind it is
+shown. The log start offset may stand within a segment: batches before it are still in the file and
+are not given out. A segment that ends at or before it is taken off the log, and its files can go:
+who reads one of them has its descriptor and reads on.
+
+Compaction replaces sealed segments by one with the same offsets, of which some are missing then.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport strerror
+
+from broker._native.kernel.file_ops cimport file_pread
+from broker._native.log.open_files cimport OpenFile
+from broker._native.log.segment cimport Segment
+from broker._native.log.time_lookup cimport find_time
+from broker._native.log.turn cimport (
+    EVENT_OFFLINE,
+    LOG_OFFLINE,
+    LOG_OK,
+    LOG_OUT_OF_RANGE,
+    AwaitedLog,
+    LogStatus,
+)
+
+import logging
+
+from broker.model.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+
+cdef class SegmentedLog(AwaitedLog):
+    """The segments of a log and its ends; PartitionLog adds what writes."""
+
+    def __cinit__(self):
+        self.segments = []
+        self.epochs = []
+
+    cdef Segment new_segment(self, int64_t base_offset):
+        cdef Segment segment = Segment(self.turn.files, self.folder_path, base_offset)
+        segment.log = <PyObject*>self
+        return segment
+
+    # ---- find and read ------------------------------------------------------------------------
+
+    cdef Py_ssize_t place_of(self, int64_t offset) noexcept:
+        # Of the last segment whose base offset is not above the offset; 0 when there is none.
+        cdef Py_ssize_t low = 0, high = PyList_GET_SIZE(self.segments), middle
+        while low < high:
+            middle = (low + high) // 2
+            if (<Segment>PyList_GET_ITEM(self.segments, middle)).base_offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1 if low > 0 else 0
+
+    cdef Segment segment_of(self, int64_t offset):
+        if offset >= self.active.base_offset:
+            return self.active
+        return <Segment>PyList_GET_ITEM(self.segments, self.place_of(offset))
+
+    cdef Segment segment_after(self, Segment segment):
+        cdef Py_ssize_t place = self.place_of(segment.base_offset) + 1
+        if place >= PyList_GET_SIZE(self.segments):
+            return None
+        return <Segment>PyList_GET_ITEM(self.segments, place)
+
+    cdef LogStatus slice(self, int64_t offset, int64_t size_max, bint at_least_one,
+                         LogSlice* found, PyObject** owner) noexcept:
+        """Find the whole batches from an offset on, in one segment, up to the high watermark.
+
+        `owner` receives a new reference to the OpenFile that has them, when found.size > 0. At
+        least one batch whatever its size when `at_least_one`.
+        """
+        cdef Segment segment
+        cdef int64_t position, end, last
+        found.size = 0
+        found.next_offset = -1
+        owner[0] = NULL
+        if self.is_offline or self.is_deleted:
+            return LOG_OFFLINE
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            return LOG_OUT_OF_RANGE
+        if offset >= self.high_watermark:
+            return LOG_OK
+        segment = self.segment_of(offset)
+        while True:
+            if segment.open(False) < 0:
+                return LOG_OFFLINE
+            end = self.visible_position if segment is self.visible_segment else segment.written
+            position = segment.locate(offset)
+            if position < 0:
+                self.fail(<int>position)
+                return LOG_OFFLINE
+            if position < end:
+                break
+            if segment is self.visible_segment:
+                return LOG_OK
+            segment = self.segment_after(segment)
+            if segment is None:
+                return LOG_OK
+        last = segment.boundary(position, size_max, end)
+        if last == position and at_least_one:
+            last = segment.batch_end(position)
+        if last < 0:
+            self.fail(<int>last)
+            return LOG_OFFLINE
+        if last == position:
+            return LOG_OK
+        found.position = position
+        found.size = last - position
+        # A reader goes on where this slice ends: found by a short read now, not by a search then.
+        if last < end:
+            found.next_offset = segment.offset_at(last)
+        elif segment is self.visible_segment:
+            found.next_offset = self.high_watermark
+        if found.next_offset >= 0:
+            segment.remember(found.next_offset, last)
+        owner[0] = <PyObject*>segment.file
+        Py_INCREF(segment.file)
+        return LOG_OK
+
+    cdef int64_t visible_bytes(self, int64_t offset) noexcept:
+        """About how many bytes a fetch from an offset could return: exact on the last segment.
+
+        What cannot be read counts as plenty: the fetch is answered at once and says so.
+        """
+        cdef Segment segment
+        cdef int64_t position
+        if offset >= self.high_watermark or self.is_offline:
+            return 0
+        segment = self.segment_of(offset)
+        if segment is not self.visible_segment or segment.open(False) < 0:
+            return self.segment_bytes_max
+        position = segment.locate(offset)
+        return self.visible_position - position if position >= 0 else self.segment_bytes_max
+
+    @property
+    def size(self):
+        """Bytes of log in all segments, without what is only reserved."""
+        return sum((<Segment>segment).size for segment in self.segments)
+
+    @property
+    def segment_entries(self):
+        """(base offset, bytes, largest timestamp) of the segments, oldest first; -1: no time."""
+        return [((<Segment>segment).base_offset, (<Segment>segment).size,
+                 (<Segment>segment).max_timestamp) for segment in self.segments]
+
+    def read(self, int64_t offset, int64_t size_max, bint at_least_one=True):
+        """Return whole batches from an offset on as bytes; b"" at the high watermark.
+
+        Raises IndexError outside of [log start offset, log end offset], StorageError offline.
+        """
+        cdef LogSlice found
+        cdef PyObject* owner
+        cdef ssize_t size
+        cdef bytes data
+        cdef OpenFile file
+        cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
+        if status == LOG_OUT_OF_RANGE:
+            raise IndexError(f"offset {offset} of {self!r}")
+        if status == LOG_OFFLINE:
+            raise StorageError(f"{self!r} is offline")
+        if found.size == 0:
+            return b""
+        file = <OpenFile>owner
+        Py_DECREF(file)
+        data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>found.size)
+        size = file_pread(file.fd, PyBytes_AS_STRING(data), <size_t>found.size,
+                          found.position)
+        if size != found.size:
+            self.fail(<int>size if size < 0 else -5)
+            raise StorageError(f"{self!r}: read {size} of {found.size} bytes")
+        return data
+
+    def find_timestamp(self, int64_t timestamp):
+        """Return (offset, timestamp) of the first record at least as new, or None (KIP-79)."""
+        return find_time(self.segments, timestamp, self.log_start_offset, self.high_watermark,
+                         self.read, self.turn)
+
+    def find_max_timestamp(self):
+        """Return (offset, timestamp) of the first of the newest records, or None (KIP-734)."""
+        cdef Segment segment
+        cdef int64_t newest = self.visible_max_timestamp
+        for segment in self.segments:
+            if segment is self.visible_segment:
+                break
+            newest = max(newest, segment.max_timestamp)
+        return self.find_timestamp(newest) if newest >= 0 else None
+
+    # ---- in front and in the middle: retention and compaction ---------------------------------
+
+    def move_log_start(self, int64_t offset):
+        """Give out nothing before an offset from here on; never backwards.
+
+        Raises IndexError for an offset above the high watermark. The files stay; see `take_off`.
+        """
+        if offset > self.high_watermark:
+            raise IndexError(f"log start offset {offset} of {self!r}")
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        # Of the epochs that ended before, none is asked for any more; the one that is in force
+        # there begins with the log.
+        while len(self.epochs) > 1 and self.epochs[1][1] <= offset:
+            del self.epochs[0]
+        if self.epochs and self.epochs[0][1] < offset:
+            self.epochs[0] = (self.epochs[0][0], offset)
+        self.wake()
+
+    cdef bint may_take_off(self, Segment segment) noexcept:
+        # Its last bytes may still be on their way to the disk.
+        return segment is not self.active
+
+    cdef void step_visible(self) noexcept:
+        # A high watermark at the end of a sealed segment stands as well at the next one's start.
+        cdef Segment following
+        while self.visible_segment is not self.active:
+            following = self.segment_after(self.visible_segment)
+            if following.base_offset > self.high_watermark:
+                break
+            self.visible_segment = following
+            self.visible_position = 0
+            self.visible_max_timestamp = -1
+
+    def take_off(self):
+        """Take the segments that end at or before the log start offset off the log.
+
+        Returns their base offsets, whose files the caller removes. The active segment stays, and
+        so does one that is not wholly on the disk yet.
+        """
+        cdef Segment segment, following
+        cdef list taken = []
+        self.step_visible()
+        while PyList_GET_SIZE(self.segments) > 1:
+            segment = <Segment>self.segments[0]
+            following = <Segment>self.segments[1]
+            if following.base_offset > self.log_start_offset or not self.may_take_off(segment):
+                break
+            del self.segments[0]
+            segment.close()
+            taken.append(segment.base_offset)
+        return taken
+
+    def replace(self, list old, new):
+        """Put one segment, whose files are in place under their names, where others were.
+
+        `old` are the base offsets of neighbours, all sealed and on the disk; `new` is the base
+        offset of the first of them, or None when nothing is left of them. Raises StorageError when
+        the new file cannot be opened, and then changes nothing.
+        """
+        cdef Py_ssize_t first = self.place_of(old[0])
+        cdef Segment segment
+        cdef int status
+        cdef list there = self.segments[first:first + len(old)]
+        self.step_visible()
+        if [(<Segment>one).base_offset for one in there] != old or not all(
+                self.may_replace(<Segment>one) for one in there):
+            raise ValueError(f"{self!r} has no sealed segments {old} side by side")
+        if new is not None and new != old[0]:
+            raise ValueError(f"a segment {new} cannot stand for {old}")
+        replacement = []
+        if new is not None:
+            segment = self.new_segment(new)
+            status = segment.attach()
+            if status < 0:
+                raise StorageError(f"{self.folder}: cannot open a compacted segment: "
+                                   f"{(<bytes>strerror(-status)).decode()}")
+            replacement = [segment]
+        for segment in there:
+            segment.close()
+        self.segments[first:first + len(old)] = replacement
+        self.wake()
+
+    cdef bint may_replace(self, Segment segment) noexcept:
+        return segment.is_settled and segment is not self.visible_segment and (
+            self.may_take_off(segment))
+
+    # ---- ends ---------------------------------------------------------------------------------
+
+    cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
+                      int64_t max_timestamp) noexcept:
+        # Move the high watermark, and where it stands in the files.
+        if high_watermark <= self.high_watermark:
+            return
+        self.visible_segment = segment
+        self.visible_position = position
+        self.visible_max_timestamp = max_timestamp
+        self.reach(high_watermark)
+
+    cdef void fail(self, int error) noexcept:
+        """Take the log offline for good and tell everyone who waits for it."""
+        if self.is_offline:
+            return
+        self.is_offline = True
+        logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
+                     "refused until the broker restarts on a working disk", self.topic,
+                     self.partition, self.folder, (<bytes>strerror(-error)).decode())
+        self.let_go()
+        self.turn.events.append((EVENT_OFFLINE, self))
+
+    # ---- leader epochs ------------------------------------------------------------------------
+
+    @property
+    def epoch_entries(self):
+        """The leader epochs as (epoch, start offset), oldest first."""
+        return list(self.epochs)
+
+    def start_epoch(self, int32_t epoch):
+        """Append from here on under a new leader epoch; the caller has made it durable first."""
+        if self.epochs and self.epochs[-1][0] >= epoch:
+            raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
+        self.epochs.append((epoch, self.log_end_offset))
+        self.leader_epoch = epoch
+
+    def epoch_end(self, int32_t epoch):
+        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown."""
+        if epoch == self.leader_epoch:
+            return epoch, self.log_end_offset
+        found = (-1, -1)
+        for i, (known, start) in enumerate(self.epochs):
+            if known > epoch:
+                break
+            end = self.epochs[i + 1][1] if i + 1 < len(self.epochs) else self.log_end_offset
+            found = (known, end)
+        return found if epoch < self.leader_epoch else (-1, -1)

@@ -1,0 +1,55 @@
+"""What a topic's configuration means to the native log: the one place where keys become numbers."""
+
+from typing import TypedDict
+
+from broker.model.topic_config import TopicConfig
+
+_PRODUCERS_OWN = "producer"  # compression.type: batches stay as they were sent
+
+
+class LogSettings(TypedDict):
+    """The keywords of `PartitionLog.configure`."""
+
+    is_group_commit: bool
+    is_plain: bool
+    segment_bytes_max: int
+    segment_ms: int
+    segment_jitter_ms: int
+    index_bytes_max: int
+    index_interval_bytes: int
+    is_preallocated: bool
+    batch_bytes_max: int
+    behind_ms_max: int
+    ahead_ms_max: int
+    flush_messages: int
+    flush_ms: int
+
+
+def log_settings(topic: str, config: TopicConfig) -> LogSettings:
+    """The settings of every partition of a topic."""
+    return {
+        "is_group_commit": config.is_group_commit,
+        "is_plain": is_plain(topic, config),
+        "segment_bytes_max": config.integer("segment.bytes"),
+        "segment_ms": config.integer("segment.ms"),
+        "segment_jitter_ms": config.integer("segment.jitter.ms"),
+        "index_bytes_max": config.integer("segment.index.bytes"),
+        "index_interval_bytes": config.integer("index.interval.bytes"),
+        "is_preallocated": config.flag("preallocate"),
+        "batch_bytes_max": config.integer("max.message.bytes"),
+        "behind_ms_max": config.integer("message.timestamp.before.max.ms"),
+        "ahead_ms_max": config.integer("message.timestamp.after.max.ms"),
+        "flush_messages": config.integer("flush.messages"),
+        "flush_ms": config.integer("flush.ms"),
+    }
+
+
+def is_plain(topic: str, config: TopicConfig) -> bool:
+    """Whether a batch is appended as it came, so that the native path may do it alone."""
+    return (
+        config.text("message.timestamp.type") == "CreateTime"
+        and "compact" not in config.words("cleanup.policy")
+        and config.text("compression.type") == _PRODUCERS_OWN
+        and config.integer("min.insync.replicas") == 1
+        and not topic.startswith("__")
+    )

@@ -1,0 +1,462 @@
+"""What retention and compaction do to a log, and which files of it are open."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker._native.kernel import file_ops
+from broker._native.log import recovery
+from broker._native.log.partition_log import PartitionLog
+from broker.model import limits
+from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
+
+BATCH = records()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(tmp_path)
+
+
+@pytest.fixture
+def recording() -> Iterator[None]:
+    file_ops.start_recording()
+    yield
+    file_ops.stop_recording()
+
+
+def filled(logs: Logs, segments: int, **settings: int) -> PartitionLog:
+    """A log of segments of one record each, the last of them active, all on the disk."""
+    log = logs.create(segment_bytes_max=len(BATCH), **settings)
+    for _ in range(segments):
+        appended(log, BATCH)
+    settle(logs, log)
+    return log
+
+
+def settle(logs: Logs, log: PartitionLog) -> None:
+    """Sync until every segment but the active one is sealed."""
+    logs.sync(log)
+    while log.unsealed_count:
+        logs.take_synced()
+
+
+# ---- the log start -------------------------------------------------------------------------------
+
+
+def test_before_the_log_start_nothing_is_read(logs: Logs) -> None:
+    log = filled(logs, 3)
+
+    log.move_log_start(2)
+
+    assert log.log_start_offset == 2
+    assert log.read(2, 1000) == placed(BATCH, 2)
+    with pytest.raises(IndexError):
+        log.read(1, 1000)
+
+
+def test_the_log_start_never_goes_back(logs: Logs) -> None:
+    log = filled(logs, 3)
+
+    log.move_log_start(2)
+    log.move_log_start(1)
+
+    assert log.log_start_offset == 2
+
+
+def test_the_log_start_stays_below_the_high_watermark(logs: Logs) -> None:
+    log = filled(logs, 3)
+    appended(log, BATCH)
+
+    with pytest.raises(IndexError):
+        log.move_log_start(4)
+
+
+def test_the_log_start_may_stand_within_a_segment(logs: Logs) -> None:
+    log = logs.create()
+    for _ in range(3):
+        appended(log, BATCH)
+    logs.sync(log)
+
+    log.move_log_start(1)
+
+    assert log.take_off() == []
+    assert batches(log.read(1, 1000)) == [placed(BATCH, 1), placed(BATCH, 2)]
+
+
+def test_epochs_before_the_log_start_are_forgotten(logs: Logs) -> None:
+    log = logs.create()
+    for epoch in (3, 5, 8):
+        log.start_epoch(epoch)
+        appended(log, BATCH)
+        appended(log, BATCH)
+    logs.sync(log)
+
+    log.move_log_start(3)
+
+    assert log.epoch_entries == [(5, 3), (8, 4)]
+
+
+def test_who_reads_a_log_is_told_that_it_begins_later(logs: Logs) -> None:
+    log = filled(logs, 3)
+
+    log.move_log_start(3)
+
+    assert log.read(3, 1000) == b""
+    assert log.find_timestamp(NOW_MS) is None
+
+
+# ---- taking segments off -------------------------------------------------------------------------
+
+
+def test_segments_that_end_before_the_log_start_are_taken_off(logs: Logs) -> None:
+    log = filled(logs, 4)
+
+    log.move_log_start(2)
+
+    assert log.take_off() == [0, 1]
+    assert bases_of(log) == [2, 3]
+    assert log.read(2, 1000) == placed(BATCH, 2)
+
+
+def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
+    log = filled(logs, 2)
+
+    log.move_log_start(2)
+
+    assert log.take_off() == [0]
+    assert bases_of(log) == [1]
+
+
+def test_a_log_whose_active_segment_was_rolled_may_lose_everything(logs: Logs) -> None:
+    log = filled(logs, 2)
+    assert log.roll()
+    settle(logs, log)
+
+    log.move_log_start(2)
+
+    assert log.take_off() == [0, 1]
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (2, 2, 2)
+    assert log.read(2, 1000) == b""
+    appended(log, BATCH)
+    logs.sync(log)
+    assert log.read(2, 1000) == placed(BATCH, 2)
+
+
+def test_a_segment_that_is_not_on_the_disk_yet_stays(logs: Logs) -> None:
+    log = filled(logs, 2)
+    log.roll()
+
+    log.move_log_start(2)
+
+    assert log.take_off() == [0]
+    settle(logs, log)
+    assert log.take_off() == [1]
+
+
+def test_a_log_without_records_is_not_rolled(logs: Logs) -> None:
+    log = logs.create()
+
+    assert not log.roll()
+    assert bases_of(log) == [0]
+
+
+def test_a_roll_that_fails_says_so(logs: Logs, recording: None) -> None:
+    log = filled(logs, 1)
+    file_ops.fail("open", f"{1:020}.log", errno.EACCES)
+
+    with pytest.raises(Exception, match="cannot begin a segment"):
+        log.roll()
+
+
+# ---- replacing -----------------------------------------------------------------------------------
+
+
+def compacted(logs: Logs, base: int, kept: list[int]) -> None:
+    """Put a file in place that holds only some of the batches, as compaction does."""
+    folder = logs.folder()
+    (folder / f"{base:020}.log").write_bytes(b"".join(placed(BATCH, offset) for offset in kept))
+    for suffix in ("index", "timeindex"):
+        (folder / f"{base:020}.{suffix}").unlink(missing_ok=True)
+
+
+def test_segments_are_replaced_by_one_with_gaps(logs: Logs) -> None:
+    log = filled(logs, 5)
+    compacted(logs, 0, [1, 3])
+
+    log.replace([0, 1, 2, 3], 0)
+
+    assert bases_of(log) == [0, 4]
+    assert batches(log.read(0, 1000)) == [placed(BATCH, 1), placed(BATCH, 3)]
+    assert batches(log.read(2, 1000)) == [placed(BATCH, 3)]
+    assert batches(log.read(4, 1000)) == [placed(BATCH, 4)]
+
+
+def test_an_offset_behind_the_last_that_is_left_is_found_in_the_next_segment(logs: Logs) -> None:
+    log = filled(logs, 5)
+    compacted(logs, 1, [1])
+
+    log.replace([1, 2, 3], 1)
+
+    assert log.read(2, 1000) == placed(BATCH, 4)
+
+
+def test_segments_may_leave_nothing(logs: Logs) -> None:
+    log = filled(logs, 4)
+
+    log.replace([0, 1], None)
+
+    assert bases_of(log) == [2, 3]
+    assert log.read(0, 1000) == placed(BATCH, 2)
+
+
+@pytest.mark.parametrize("old", [[0, 2], [1, 2, 3], [7]])
+def test_only_sealed_neighbours_are_replaced(logs: Logs, old: list[int]) -> None:
+    log = filled(logs, 4)
+
+    with pytest.raises(ValueError, match="side by side"):
+        log.replace(old, old[0])
+    assert bases_of(log) == [0, 1, 2, 3]
+
+
+def test_a_file_that_is_not_there_replaces_nothing(logs: Logs) -> None:
+    log = filled(logs, 4)
+    (logs.folder() / f"{1:020}.log").unlink()
+
+    close_all(logs)
+    with pytest.raises(Exception, match="cannot open a compacted segment"):
+        log.replace([1, 2], 1)
+    assert bases_of(log) == [0, 1, 2, 3]
+
+
+# ---- open files ----------------------------------------------------------------------------------
+
+
+def close_all(logs: Logs) -> None:
+    """Let two ticks pass in which nothing is used."""
+    for _ in range(2):
+        logs.turn.files.close_idle(1000)
+
+
+def test_an_idle_log_holds_no_descriptor_and_no_reservation(logs: Logs) -> None:
+    filled(logs, 3)
+    assert logs.turn.files.count > 0
+
+    close_all(logs)
+
+    assert logs.turn.files.count == 0
+    assert sum(file.stat().st_size for file in logs.folder().glob("*.log")) == 3 * len(BATCH)
+
+
+def test_what_was_used_since_the_last_tick_stays_open(logs: Logs) -> None:
+    log = filled(logs, 1)
+    logs.turn.files.close_idle(1000)
+    log.read(0, 1000)
+    logs.turn.files.close_idle(1000)
+
+    assert logs.turn.files.count == 1
+
+
+def test_a_log_that_was_let_go_of_goes_on(logs: Logs) -> None:
+    log = filled(logs, 1)
+    close_all(logs)
+
+    appended(log, BATCH)
+    logs.sync(log)
+
+    assert batches(log.read(0, 1000)) == [placed(BATCH, 0)]
+    assert batches(log.read(1, 1000)) == [placed(BATCH, 1)]
+
+
+def test_a_log_with_unsynced_records_is_synced_before_it_is_closed(
+    logs: Logs, recording: None
+) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, BATCH)
+    logs.turn.end()
+
+    close_all(logs)
+    assert logs.turn.files.count == 1
+    logs.take_synced()
+
+    assert logs.turn.files.count == 0
+    assert log.durable_end == 1
+    operations = [op for op, path, *_ in file_ops.recorded() if path.endswith("0.log")]
+    assert operations[-2:] == ["sync_data", "close"]
+
+
+def test_a_log_that_is_written_to_while_it_goes_to_rest_stays_open(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, BATCH)
+    logs.turn.end()
+    close_all(logs)
+
+    appended(log, BATCH)
+    logs.turn.end()
+    logs.take_synced()
+
+    assert logs.turn.files.count == 1
+    assert len(batches(log.read(0, 1000))) == 2
+
+
+def test_more_files_than_may_be_open_take_turns(logs: Logs) -> None:
+    log = filled(logs, 12)
+    close_all(logs)
+    logs.turn.files.count_max = 4
+
+    for _ in range(2):
+        for offset in range(12):
+            assert log.read(offset, 1) == placed(BATCH, offset)
+
+    assert logs.turn.files.count <= 4
+
+
+def test_a_descriptor_is_had_by_closing_others(logs: Logs, recording: None) -> None:
+    log = filled(logs, 4)
+    for offset in range(3):
+        log.read(offset, 1)
+    logs.turn.files.close_idle(0)
+    file_ops.fail("open", f"{4:020}.log", errno.EMFILE)
+
+    assert appended(log, BATCH) == 4
+
+
+# ---- indexes in memory ---------------------------------------------------------------------------
+
+
+def indexed(logs: Logs, count: int) -> PartitionLog:
+    """A sealed segment with an index entry for each of its batches, and an active one behind it."""
+    log = logs.create(index_interval_bytes=0)
+    for _ in range(count):
+        appended(log, BATCH)
+    log.roll()
+    settle(logs, log)
+    return log
+
+
+def test_an_index_that_is_searched_often_is_kept_in_memory_while_its_segment_is_open(
+    logs: Logs,
+) -> None:
+    count = limits.INDEX_ENTRIES_HELD_MAX * 4
+    log = indexed(logs, count)
+    for offset in range(20, limits.INDEX_MISSES_BEFORE_LOAD * 20 + 20, 20):
+        log.read(offset, 1)
+    assert logs.turn.files.memory_bytes == 0
+
+    log.read(7, 1)
+
+    assert logs.turn.files.memory_bytes > 0
+    close_all(logs)
+    assert logs.turn.files.memory_bytes == 0
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> PartitionLog:
+    logs = Logs(tmp_path_factory.mktemp("searched"))
+    log = logs.create(index_interval_bytes=0)
+    for place in range(limits.INDEX_ENTRIES_HELD_MAX * 3):
+        appended(log, records(1 + place % 7, size=place % 50))
+    log.roll()
+    settle(logs, log)
+    for offset in range(0, 200, 20):
+        log.read(offset, 1)
+    assert logs.turn.files.memory_bytes > 0
+    return log
+
+
+@given(share=st.floats(0, 1))
+def test_every_offset_is_found_by_an_index_in_memory(searched: PartitionLog, share: float) -> None:
+    offset = min(int(share * searched.high_watermark), searched.high_watermark - 1)
+
+    batch = searched.read(offset, 1)
+
+    base = int.from_bytes(batch[:8])
+    assert base <= offset <= base + int.from_bytes(batch[23:27])
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def test_a_setting_counts_from_the_next_append_on(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, BATCH)
+
+    log.configure(segment_bytes_max=len(BATCH))
+    appended(log, BATCH)
+
+    assert bases_of(log) == [0, 1]
+
+
+def test_what_waits_for_the_disk_is_shown_at_once_under_os(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, BATCH)
+
+    log.configure(is_group_commit=False)
+    logs.turn.end()
+
+    assert log.high_watermark == 1
+
+
+def test_under_group_commit_what_the_page_cache_has_is_synced(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, BATCH)
+    logs.turn.end()
+
+    log.configure(is_group_commit=True)
+    logs.sync(log)
+
+    assert log.durable_end == 1
+
+
+def test_flush_messages_starts_a_sync_after_so_many(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False, flush_messages=3)
+    for _ in range(3):
+        assert log.durable_end == 0
+        appended(log, BATCH)
+        logs.turn.end()
+
+    logs.take_synced()
+
+    assert log.durable_end == 3
+
+
+def test_flush_ms_starts_a_sync_of_what_is_so_old(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False, flush_ms=100)
+    appended(log, BATCH)
+    logs.turn.end()
+    logs.turn.now_ms += 100
+
+    log.sync_if_due()
+    logs.turn.end()
+    logs.take_synced()
+
+    assert log.durable_end == 1
+
+
+def test_a_preallocated_segment_has_its_room_from_the_start(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=1 << 20, is_preallocated=True)
+    appended(log, BATCH)
+
+    log.roll()
+
+    assert (logs.folder() / f"{1:020}.log").stat().st_size == 1 << 20
+
+
+def test_the_newest_batch_of_each_producer_is_known(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, records(2, producer_id=7, producer_epoch=1, base_sequence=0))
+    appended(log, records(3, producer_id=7, producer_epoch=1, base_sequence=2))
+
+    assert log.producer_ends == [(7, 1, 4)]
+
+
+def test_a_closed_log_opens_again_where_it_ended(logs: Logs) -> None:
+    log = filled(logs, 3)
+    close_all(logs)
+
+    assert recovery.close(log) == 3
+    assert bases_of(logs.attach(3)) == [0, 1, 2]
