@@ -164,6 +164,19 @@ SYNC_THREADS = 8
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 
+# --- compaction -----------------------------------------------------------------------------------
+
+# Read at once of a segment, doubled for a batch that is larger.
+COMPACTION_READ_BYTES = 4 * MIB
+# Kafka's log.cleaner.dedupe.buffer.size: 24 bytes a place, three quarters of them taken.
+COMPACTION_MAP_BYTES = 128 * MIB
+COMPACTION_MAP_BYTES_MIN = 1 * MIB
+# A child that says nothing for so long is ended: it reports each piece, which takes milliseconds.
+COMPACTION_STALLED_SECONDS = 120
+COMPACTION_NICE = 10
+# One line of a child's report: base offsets of the segments of a group, 20 digits each.
+COMPACTION_LINE_BYTES_MAX = 16 * MIB
+
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
