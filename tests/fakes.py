@@ -61,9 +61,20 @@ class FakeLog:
         self.timestamps: list[int] = []  # of every offset
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
+    def move_log_start(self, offset: int) -> None:
+        assert self.log_start_offset < offset <= self.high_watermark
+        self.log_start_offset = offset
+
+    def configure(self, config: TopicConfig) -> None:
+        self.config = config
+
     @property
     def log_end_offset(self) -> int:
         return self.batches[-1][1] + 1 if self.batches else self.log_start_offset
+
+    @property
+    def size(self) -> int:
+        return sum(len(data) for _, _, data in self.batches)
 
     @property
     def last_stable_offset(self) -> int:
@@ -163,6 +174,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self.revision = 0
+        self.is_broken = False
 
     def get(self, key: bytes) -> metadata.KeyValue | None:
         value = self.values.get(key)
@@ -179,7 +191,9 @@ class FakeStore:
     def transact(
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
-        if any(guard.key in self.values for guard in guards):
+        if self.is_broken:
+            raise StorageError("no space left on device")
+        if any(isinstance(each, metadata.Absent) == (each.key in self.values) for each in guards):
             return None
         for operation in operations:
             if isinstance(operation, metadata.Put):
@@ -261,8 +275,15 @@ class World:
         self.io_thread = IoThread()
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
+        self.durable_starts: dict[tuple[str, int], int] = {}
         self.topics = Topics(
-            self.config, self.store, self.io_thread, self.table, self.open_logs, self.delete_log
+            self.config,
+            self.store,
+            self.io_thread,
+            self.table,
+            self.open_logs,
+            self.delete_log,
+            configure_log=FakeLog.configure,
         )
         self.broker = Broker(
             config=self.config,
@@ -273,16 +294,24 @@ class World:
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
+            persist_log_starts=self.persist_log_starts,
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
 
     def open_logs(
-        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+        self, name: str, topic_id: bytes, count: int, config: TopicConfig, first: int
     ) -> list[FakeLog]:
-        if self.broken_partition is not None and self.broken_partition < count:
+        if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
-        return [FakeLog(name, topic_id, partition, config) for partition in range(count)]
+        return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    async def persist_log_starts(self) -> None:
+        if self.store.is_broken:
+            raise StorageError("no space left on device")
+        for topic in self.topics:
+            for log in topic.logs:
+                self.durable_starts[topic.name, log.partition] = log.log_start_offset
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

@@ -111,6 +111,7 @@ class Served:
             growth=Growth(),
             groups=None,  # type: ignore[arg-type]
             producer_ids=None,  # type: ignore[arg-type]
+            persist_log_starts=None,  # type: ignore[arg-type]
         )
         return self.wire.connect(Session(broker, "here", "there", 9092))
 

@@ -84,7 +84,7 @@ def test_the_log_start_may_stand_within_a_segment(logs: Logs) -> None:
 
     log.move_log_start(1)
 
-    assert log.take_off() == []
+    assert log.take_off(100) == []
     assert batches(log.read(1, 1000)) == [placed(BATCH, 1), placed(BATCH, 2)]
 
 
@@ -118,9 +118,16 @@ def test_segments_that_end_before_the_log_start_are_taken_off(logs: Logs) -> Non
 
     log.move_log_start(2)
 
-    assert log.take_off() == [0, 1]
+    assert log.take_off(100) == [0, 1]
     assert bases_of(log) == [2, 3]
     assert log.read(2, 1000) == placed(BATCH, 2)
+
+
+def test_segments_are_taken_off_some_at_a_time(logs: Logs) -> None:
+    log = filled(logs, 4)
+    log.move_log_start(3)
+
+    assert (log.take_off(2), log.take_off(2)) == ([0, 1], [2])
 
 
 def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
@@ -128,7 +135,7 @@ def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
 
     log.move_log_start(2)
 
-    assert log.take_off() == [0]
+    assert log.take_off(100) == [0]
     assert bases_of(log) == [1]
 
 
@@ -139,7 +146,7 @@ def test_a_log_whose_active_segment_was_rolled_may_lose_everything(logs: Logs) -
 
     log.move_log_start(2)
 
-    assert log.take_off() == [0, 1]
+    assert log.take_off(100) == [0, 1]
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (2, 2, 2)
     assert log.read(2, 1000) == b""
     appended(log, BATCH)
@@ -153,9 +160,9 @@ def test_a_segment_that_is_not_on_the_disk_yet_stays(logs: Logs) -> None:
 
     log.move_log_start(2)
 
-    assert log.take_off() == [0]
+    assert log.take_off(100) == [0]
     settle(logs, log)
-    assert log.take_off() == [1]
+    assert log.take_off(100) == [1]
 
 
 def test_a_log_without_records_is_not_rolled(logs: Logs) -> None:

@@ -53,6 +53,20 @@ def test_a_topic_of_the_same_name_takes_its_place() -> None:
     assert len(table) == 1
 
 
+def test_a_topic_that_grows_keeps_its_entry_which_readers_hold(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, COMMIT)
+    first, second = logs.create(0), logs.create(1)
+    table = TopicTable()
+    table.add("topic", TOPIC_ID, [first])
+    held = table.find("topic")
+
+    table.add("topic", TOPIC_ID, [first, second])
+
+    assert held is table.find("topic") is table.find(TOPIC_ID)
+    assert held is not None
+    assert held.logs == [first, second]
+
+
 def test_an_entry_outlives_its_place_in_the_table() -> None:
     table = TopicTable()
     table.add("topic", TOPIC_ID, [])

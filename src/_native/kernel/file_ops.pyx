@@ -251,7 +251,12 @@ def rename(source, target):
     """Rename a file or folder, replacing a file or an empty folder of that name."""
     cdef bytes source_name = os.fsencode(source)
     cdef bytes target_name = os.fsencode(target)
-    done(file_rename(source_name, target_name), "rename", source)
+    cdef const char* c_source = source_name
+    cdef const char* c_target = target_name
+    cdef int result
+    with nogil:
+        result = file_rename(c_source, c_target)
+    done(result, "rename", source)
 
 
 def sync_folder(path):
@@ -279,6 +284,14 @@ def size(path):
         return done(file_size(fd), "size", path)
     finally:
         file_close(fd)
+
+
+def modified_ms(path):
+    """Return when a file was last changed, in milliseconds since 1970."""
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError as error:
+        done(-error.errno, "modified_ms", path)
 
 
 # ---- recording, for tests ----------------------------------------------------------------------

@@ -146,13 +146,31 @@ cdef class SegmentedLog(AwaitedLog):
     @property
     def size(self):
         """Bytes of log in all segments, without what is only reserved."""
-        return sum((<Segment>segment).size for segment in self.segments)
+        cdef int64_t total = 0
+        cdef Segment segment
+        for segment in self.segments:
+            total += segment.size
+        return total
+
+    def oldest_entries(self, Py_ssize_t at_most):
+        """As `segment_entries`, of the oldest ones."""
+        return [((<Segment>segment).base_offset, (<Segment>segment).size,
+                 (<Segment>segment).max_timestamp) for segment in self.segments[:at_most]]
+
+    @property
+    def segment_count(self):
+        """How many segments there are, the active one too."""
+        return PyList_GET_SIZE(self.segments)
+
+    @property
+    def is_in_service(self):
+        """Whether it is loaded, and neither offline nor deleted."""
+        return self.active is not None and not (self.is_offline or self.is_deleted)
 
     @property
     def segment_entries(self):
         """(base offset, bytes, largest timestamp) of the segments, oldest first; -1: no time."""
-        return [((<Segment>segment).base_offset, (<Segment>segment).size,
-                 (<Segment>segment).max_timestamp) for segment in self.segments]
+        return self.oldest_entries(PyList_GET_SIZE(self.segments))
 
     def read(self, int64_t offset, int64_t size_max, bint at_least_one=True):
         """Return whole batches from an offset on as bytes; b"" at the high watermark.
@@ -231,23 +249,26 @@ cdef class SegmentedLog(AwaitedLog):
             self.visible_position = 0
             self.visible_max_timestamp = -1
 
-    def take_off(self):
-        """Take the segments that end at or before the log start offset off the log.
+    def take_off(self, Py_ssize_t at_most):
+        """Take the segments that end at or before the log start offset off the log, some at a time.
 
         Returns their base offsets, whose files the caller removes. The active segment stays, and
         so does one that is not wholly on the disk yet.
         """
-        cdef Segment segment, following
+        cdef Segment segment
+        cdef Py_ssize_t count = 0
         cdef list taken = []
         self.step_visible()
-        while PyList_GET_SIZE(self.segments) > 1:
-            segment = <Segment>self.segments[0]
-            following = <Segment>self.segments[1]
-            if following.base_offset > self.log_start_offset or not self.may_take_off(segment):
+        at_most = min(at_most, PyList_GET_SIZE(self.segments) - 1)
+        while count < at_most:
+            segment = <Segment>PyList_GET_ITEM(self.segments, count)
+            if (self.segment_after(segment).base_offset > self.log_start_offset
+                    or not self.may_take_off(segment)):
                 break
-            del self.segments[0]
             segment.close()
             taken.append(segment.base_offset)
+            count += 1
+        del self.segments[:count]
         return taken
 
     def can_replace(self, list old not None):

@@ -52,8 +52,12 @@ cdef class TopicTable:
         """Make a topic known, or replace what was known of that name."""
         if len(topic_id) != TOPIC_ID_SIZE:
             raise ValueError(f"topic id of {len(topic_id)} bytes, expected {TOPIC_ID_SIZE}")
-        cdef TopicEntry entry = TopicEntry(name, topic_id, logs)
-        cdef bint is_new = name not in self.entries
+        cdef TopicEntry entry = self.entries.get(name)
+        cdef bint is_new = entry is None
+        if not is_new and entry.topic_id == topic_id:
+            entry.logs = logs  # fetch sessions hold the entry, and see what was added
+            return
+        entry = TopicEntry(name, topic_id, logs)
         self.entries[name] = entry
         if is_new and 2 * <uint32_t>len(self.entries) <= self.capacity:
             self.place(entry)

@@ -1,5 +1,7 @@
 """What the protocols and the server see of core: the parts, side by side, without logic."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from broker.core.groups.coordinator import GroupCoordinator
@@ -9,6 +11,7 @@ from broker.core.producer_ids import ProducerIds
 from broker.core.topics import Topics
 from broker.model.clock import Clock
 from broker.model.config import Config
+from broker.storage.log_dir import DiskSpace, disk_space
 
 
 class Broker(NamedTuple):
@@ -22,8 +25,13 @@ class Broker(NamedTuple):
     growth: Growth
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    persist_log_starts: Callable[[], Awaitable[None]]  # durable on return; StorageError
 
     @property
     def node_id(self) -> int:
         """The id under which clients know this broker."""
         return self.config.integer("node.id")
+
+    async def disk_space(self) -> DiskSpace:
+        """How large the data directory's file system is; StorageError when it does not say."""
+        return await self.io_thread.run(partial(disk_space, self.config.data_dir))

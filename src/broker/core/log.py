@@ -53,8 +53,15 @@ class Log(ReadableLog, Protocol):
         """The partition's number in its topic."""
 
     @property
+    def size(self) -> int:
+        """Bytes of records."""
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""
+
+    def move_log_start(self, offset: int) -> None:
+        """Let the log begin later, at most at the high watermark; nobody reads what is below."""
 
     def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
         """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""

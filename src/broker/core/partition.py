@@ -25,6 +25,7 @@ BATCH_HEADER_BYTES = 61
 _CRC_POSITION = 17
 _TIMESTAMPS_POSITION = 27
 _LOG_APPEND_TIME = 0x08
+_ALL = -1  # Kafka's DeleteRecordsRequest.HIGH_WATERMARK
 _CRC = Struct(">I")
 _TIMESTAMPS = Struct(">qq")
 _MAX_TIMESTAMP = Struct(">q")
@@ -99,6 +100,24 @@ def _stamp(records: bytes, now_ms: int) -> bytes:
     _MAX_TIMESTAMP.pack_into(stamped, _TIMESTAMPS_POSITION + 8, now_ms)
     _CRC.pack_into(stamped, _CRC_POSITION, crc32c(bytes(stamped[ATTRIBUTES_POSITION:])))
     return bytes(stamped)
+
+
+def delete_records(log: Log, config: TopicConfig, offset: int) -> int:
+    """Delete what stands below an offset, -1 for all that can be read; the new log start (KIP-107).
+
+    Readers are refused at once; the files go when retention next looks, and the caller makes the
+    start durable before anybody is told. RequestError for what may not be deleted.
+    """
+    policy = config.words("cleanup.policy")
+    if "compact" in policy and "delete" not in policy:
+        text = "records of a topic with cleanup.policy=compact are only deleted by compaction"
+        raise RequestError(ErrorCode.POLICY_VIOLATION, text)
+    start = log.high_watermark if offset == _ALL else offset
+    if not 0 <= start <= log.high_watermark:
+        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if start > log.log_start_offset:
+        log.move_log_start(start)
+    return log.log_start_offset
 
 
 def check_leader_epoch(log: Log, current_leader_epoch: int) -> None:

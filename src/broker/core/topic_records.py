@@ -31,14 +31,12 @@ def creations(
     name: str, topic_id: bytes, partitions: int, own_config: Mapping[str, str]
 ) -> list[metadata.Operation]:
     """What makes a topic exist."""
-    topic = {"version": 1, "id": id_to_text(topic_id), "partitions": partitions}
     operations: list[metadata.Operation] = [
-        metadata.Put(metadata.topic_key(name), _json(topic)),
+        metadata.Put(metadata.topic_key(name), _topic(topic_id, partitions)),
         metadata.Put(metadata.topic_id_key(topic_id), _json({"version": 1, "name": name})),
     ]
     if own_config:
-        own = {"version": 1, "config": dict(own_config)}
-        operations.append(metadata.Put(metadata.topic_config_key(name), _json(own)))
+        operations.append(metadata.Put(metadata.topic_config_key(name), _config(own_config)))
     return operations
 
 
@@ -49,6 +47,43 @@ def deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
         metadata.Delete(metadata.topic_id_key(topic_id)),
         metadata.Delete(metadata.topic_config_key(name)),
     ]
+
+
+def put_config(
+    store: metadata.MetaStore,
+    name: str,
+    topic_id: bytes,
+    own_config: Mapping[str, str],
+) -> bool:
+    """Replace a topic's own configuration; False when the topic is not there any more."""
+    key = metadata.topic_config_key(name)
+    operation = metadata.Put(key, _config(own_config)) if own_config else metadata.Delete(key)
+    return _change(store, name, topic_id, operation)
+
+
+def put_partitions(store: metadata.MetaStore, name: str, topic_id: bytes, partitions: int) -> bool:
+    """Replace a topic's number of partitions; False when the topic is not there any more."""
+    operation = metadata.Put(metadata.topic_key(name), _topic(topic_id, partitions))
+    return _change(store, name, topic_id, operation)
+
+
+def _change(
+    store: metadata.MetaStore, name: str, topic_id: bytes, operation: metadata.Operation
+) -> bool:
+    """Change a topic of that id, and no other that was given its name meanwhile."""
+    entry = store.get(metadata.topic_key(name))
+    if entry is None or _parse_topic(entry)[0] != topic_id:
+        return False
+    guard = metadata.Unchanged(entry.key, entry.mod_revision)
+    return store.transact([guard], [operation]) is not None
+
+
+def _topic(topic_id: bytes, partitions: int) -> bytes:
+    return _json({"version": 1, "id": id_to_text(topic_id), "partitions": partitions})
+
+
+def _config(own_config: Mapping[str, str]) -> bytes:
+    return _json({"version": 1, "config": dict(own_config)})
 
 
 def _json(value: Mapping[str, object]) -> bytes:

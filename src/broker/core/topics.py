@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from broker.core import topic_records
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
+from broker.core.new_partitions import NewPartitions, check_new_partitions
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import random_id
@@ -43,7 +44,7 @@ _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
 
 
 class Topic:
-    """A topic that exists; its configuration may be replaced, nothing else changes."""
+    """A topic that exists; its configuration may be replaced, its logs by more of them."""
 
     __slots__ = ("config", "logs", "name", "topic_id")
 
@@ -86,21 +87,26 @@ class TopicTable(Protocol):
     """The native table that the fast paths look partitions up in."""
 
     def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
-        """Make a topic's logs known, of the kind that `OpenLogs` returns."""
+        """Make a topic's logs known, of the kind that `OpenLogs` returns; or all it has by now."""
 
     def remove(self, name: str) -> None:
         """Forget a topic."""
 
 
-# All partitions of a topic (name, id, how many), or StorageError and none of a new topic's.
-OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
+# A topic's partitions (name, id, how many, the first that is not open yet), or StorageError and
+# none of those that are new.
+OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig, int], list[Any]]
 DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
+# Have a log obey its topic's configuration, from the next append on.
+ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
+# A topic's own values as they shall be, made of those in force; ConfigError refuses.
+ConfigChange: TypeAlias = Callable[[TopicConfig], Mapping[str, str]]
 
 
 class Topics:
     """Every topic of this broker."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what it changes beside its own memory)
         self,
         config: Config,
         store: metadata.MetaStore,
@@ -108,6 +114,8 @@ class Topics:
         table: TopicTable,
         open_logs: OpenLogs,
         delete_log: DeleteLog,
+        *,
+        configure_log: ConfigureLog,
     ) -> None:
         """Start empty; `load` brings what the store knows."""
         self._config = config
@@ -116,6 +124,7 @@ class Topics:
         self._table = table
         self._open_logs = open_logs
         self._delete_log = delete_log
+        self._configure_log = configure_log
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
@@ -135,6 +144,10 @@ class Topics:
     def by_id(self, topic_id: bytes) -> Topic | None:
         """The topic with that id."""
         return self._by_id.get(topic_id)
+
+    def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
+        """Every log, of the kind that `OpenLogs` returns, with its topic's configuration."""
+        return ((log, topic.config) for topic in self._by_name.values() for log in topic.logs)
 
     def when_deleted(self, callback: Callable[[str], None]) -> None:
         """Call back with the name of each topic that has been deleted."""
@@ -192,6 +205,33 @@ class Topics:
         """Delete a topic, its configuration and its records."""
         await self._to_its_end(self._delete(topic))
 
+    def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
+        """Check that a topic's configuration may change so; RequestError says why not."""
+        try:
+            config = TopicConfig(change(topic.config), self._config)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        if topic.is_internal and not config.is_group_commit:
+            text = f"polylog.durability of '{topic.name}' is group-commit, always"
+            raise RequestError(ErrorCode.INVALID_CONFIG, text)
+        return config
+
+    async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
+        """Change a topic's configuration: the next append obeys it, and so does every start."""
+        await self._to_its_end(self._alter_config(topic, change))
+
+    def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
+        """Check that a topic may have so many partitions; RequestError says why not."""
+        if topic.is_internal:  # which group lives in which partition depends on their number
+            text = f"the partitions of '{topic.name}' are as many as at its creation"
+            raise RequestError(ErrorCode.INVALID_REQUEST, text)
+        check_new_partitions(len(topic.logs), new, self._config.integer("node.id"))
+        self._check_room(new.total, len(topic.logs))
+
+    async def add_partitions(self, topic: Topic, new: NewPartitions) -> None:
+        """Make a topic larger: when this returns the new partitions can be written and read."""
+        await self._to_its_end(self._add_partitions(topic, new))
+
     async def _to_its_end(self, change: Coroutine[None, None, Topic]) -> Topic:
         """A change that has begun ends, even when the connection that asked for it is gone."""
         task = asyncio.create_task(change)
@@ -228,6 +268,49 @@ class Topics:
                 callback(topic.name)
             return topic
 
+    async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
+        async with self._changes:
+            config = self.plan_config(topic, change)
+            own = config.overrides
+            await self._put(
+                lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
+            )
+            topic.config = config
+            for log in topic.logs:
+                self._configure_log(log, config)
+            return topic
+
+    async def _add_partitions(self, topic: Topic, new: NewPartitions) -> Topic:
+        """As a create: committed first, so that a start makes what a crash left out."""
+        async with self._changes:
+            self.plan_partitions(topic, new)
+            existing = len(topic.logs)
+            await self._put_partitions(topic, new.total)
+            plan = Plan(topic.name, new.total, topic.config)
+            try:
+                logs = await self._open(plan, topic.topic_id, existing)
+            except StorageError as error:
+                await self._put_partitions(topic, existing)
+                raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            topic.logs = [*topic.logs, *logs]
+            self._partition_count += len(logs)
+            self._table.add(topic.name, topic.topic_id, topic.logs)
+            return topic
+
+    async def _put_partitions(self, topic: Topic, count: int) -> None:
+        await self._put(
+            lambda: topic_records.put_partitions(self._store, topic.name, topic.topic_id, count)
+        )
+
+    async def _put(self, change: Callable[[], bool]) -> None:
+        """Change a topic in the store, in the thread that may wait for the disk."""
+        try:
+            is_there = await self._io_thread.run(change)
+        except StorageError as error:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if not is_there:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
     def _partitions_of(self, new: NewTopic) -> int:
         if new.assignments:
             count = self._assigned_partitions(new)
@@ -240,18 +323,22 @@ class Topics:
             count = new.partitions
         if count == DEFAULT:
             count = self._config.integer("num.partitions")
+        self._check_room(count)
+        return count
+
+    def _check_room(self, count: int, existing: int = 0) -> None:
+        """Refuse more partitions than a topic and a broker may have."""
         if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
             raise RequestError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}",
             )
-        if self._partition_count + count > PARTITIONS_PER_BROKER_MAX:
+        if self._partition_count + count - existing > PARTITIONS_PER_BROKER_MAX:
             raise RequestError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"this broker holds {self._partition_count} of at most"
                 f" {PARTITIONS_PER_BROKER_MAX} partitions",
             )
-        return count
 
     def _assigned_partitions(self, new: NewTopic) -> int:
         if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
@@ -284,10 +371,10 @@ class Topics:
         """Change the store, in the thread that may wait for the disk."""
         return await self._io_thread.run(lambda: self._store.transact(guards, operations))
 
-    async def _open(self, plan: Plan, topic_id: bytes) -> list[Log]:
+    async def _open(self, plan: Plan, topic_id: bytes, first: int = 0) -> list[Log]:
         """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""
         return await self._io_thread.run(
-            lambda: list(self._open_logs(plan.name, topic_id, plan.partitions, plan.config))
+            lambda: list(self._open_logs(plan.name, topic_id, plan.partitions, plan.config, first))
         )
 
     def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:

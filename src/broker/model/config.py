@@ -283,6 +283,11 @@ def value_to_text(value: Value) -> str | None:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
+def split_words(text: str) -> tuple[str, ...]:
+    """The words of a list, as it is written."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 def _read(kind: Kind, text: str) -> Value:
     match kind:
         case Kind.BOOLEAN:
@@ -294,7 +299,7 @@ def _read(kind: Kind, text: str) -> Value:
         case Kind.DOUBLE:
             return float(text)
         case Kind.LIST:
-            return tuple(word.strip() for word in text.split(",") if word.strip())
+            return split_words(text)
         case Kind.STRING:
             return text
 

@@ -144,27 +144,25 @@ _LOGS = (
             scale=HOUR_MS,
             doc="As log.roll.ms, which goes before it."),
     Setting("log.roll.jitter.ms", Kind.LONG, None, minimum=0, unit="ms", topic="segment.jitter.ms",
-            applies=False,
             doc="Up to so much is taken off segment.ms at random, so that logs do not roll"
                 " together."),
     Setting("log.roll.jitter.hours", Kind.INT, 0, minimum=0, unit="hours",
-            topic="segment.jitter.ms", scale=HOUR_MS, applies=False,
+            topic="segment.jitter.ms", scale=HOUR_MS,
             doc="As log.roll.jitter.ms, which goes before it."),
     Setting("log.index.interval.bytes", Kind.INT, limits.INDEX_INTERVAL_BYTES, minimum=0,
             unit="bytes", topic="index.interval.bytes",
             doc="Bytes of log between two index entries."),
     Setting("log.index.size.max.bytes", Kind.INT, limits.INDEX_BYTES_MAX, minimum=4, unit="bytes",
-            topic="segment.index.bytes", applies=False,
+            topic="segment.index.bytes",
             doc="Largest index of a segment; a full index closes its segment."),
-    Setting("log.preallocate", Kind.BOOLEAN, False, topic="preallocate", applies=False,
+    Setting("log.preallocate", Kind.BOOLEAN, False, topic="preallocate",
             doc="Whether a segment's file is reserved whole; here its tail always is, in steps."),
     Setting("log.flush.interval.messages", Kind.LONG, LONG_MAX, minimum=1, topic="flush.messages",
-            doc="1 means polylog.durability=group-commit; other values leave that word in force."),
+            doc="1 means polylog.durability=group-commit; under os a sync begins after so many."),
     Setting("log.flush.interval.ms", Kind.LONG, None, minimum=0, unit="ms", topic="flush.ms",
-            applies=False,
-            doc="Time after which records are synced; the operating system does it before."),
+            doc="Under os, age at which records are synced."),
     Setting("log.flush.scheduler.interval.ms", Kind.LONG, LONG_MAX, minimum=0, unit="ms",
-            topic="flush.ms", applies=False,
+            topic="flush.ms",
             doc="As log.flush.interval.ms, which goes before it."),
     Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSION_TYPES,
             topic="compression.type", applies=False,
@@ -200,17 +198,17 @@ _RETENTION = (
             topic="cleanup.policy", applies=False,
             doc="What happens to old segments: deleted, compacted, or both."),
     Setting("log.retention.ms", Kind.LONG, None, minimum=-1, unit="ms", topic="retention.ms",
-            applies=False,
             doc="Age at which records may be deleted; -1: never."),
     Setting("log.retention.minutes", Kind.INT, None, minimum=-1, unit="minutes",
-            topic="retention.ms", scale=MINUTE_MS, applies=False,
+            topic="retention.ms", scale=MINUTE_MS,
             doc="As log.retention.ms, which goes before it."),
     Setting("log.retention.hours", Kind.INT, 168, minimum=-1, unit="hours", topic="retention.ms",
-            scale=HOUR_MS, applies=False,
+            scale=HOUR_MS,
             doc="As log.retention.ms and log.retention.minutes, which go before it."),
     Setting("log.retention.bytes", Kind.LONG, -1, minimum=-1, unit="bytes", topic="retention.bytes",
-            applies=False,
             doc="Size of a partition above which old segments are deleted; -1: no limit."),
+    Setting("log.retention.check.interval.ms", Kind.LONG, 300_000, minimum=1, unit="ms",
+            doc="How often it is looked what retention lets go of."),
     Setting("log.local.retention.ms", Kind.LONG, -2, minimum=-2, unit="ms",
             topic="local.retention.ms", applies=False,
             doc="With tiered storage, the age kept on this disk; -2: as retention.ms."),
@@ -218,19 +216,19 @@ _RETENTION = (
             topic="local.retention.bytes", applies=False,
             doc="With tiered storage, the size kept on this disk; -2: as retention.bytes."),
     Setting("log.segment.delete.delay.ms", Kind.LONG, 60_000, minimum=0, unit="ms",
-            topic="file.delete.delay.ms", applies=False,
+            topic="file.delete.delay.ms",
             doc="Time between removing a segment from its log and from the disk."),
     Setting("log.cleaner.delete.retention.ms", Kind.LONG, DAY_MS, minimum=0, unit="ms",
-            topic="delete.retention.ms", applies=False,
+            topic="delete.retention.ms",
             doc="How long a compacted log keeps a deletion for readers to see."),
     Setting("log.cleaner.min.compaction.lag.ms", Kind.LONG, 0, minimum=0, unit="ms",
-            topic="min.compaction.lag.ms", applies=False,
+            topic="min.compaction.lag.ms",
             doc="Records younger than this are not compacted."),
     Setting("log.cleaner.max.compaction.lag.ms", Kind.LONG, LONG_MAX, minimum=1, unit="ms",
-            topic="max.compaction.lag.ms", applies=False,
+            topic="max.compaction.lag.ms",
             doc="Records older than this are compacted even from a mostly clean log."),
     Setting("log.cleaner.min.cleanable.ratio", Kind.DOUBLE, 0.5, minimum=0.0, maximum=1.0,
-            topic="min.cleanable.dirty.ratio", applies=False,
+            topic="min.cleanable.dirty.ratio",
             doc="Share of a log not compacted yet at which compaction is worth it."),
 )
 
@@ -271,6 +269,19 @@ _PROCESS = (
                 " authentication."),
     Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
             doc="Least severe event that is logged."),
+)
+
+_CLEANER = (
+    Setting("log.cleaner.enable", Kind.BOOLEAN, True,
+            doc="Whether topics with cleanup.policy=compact are compacted."),
+    Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, minimum=1, unit="ms",
+            doc="How long to wait before logs are looked at again when none was due."),
+    Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, limits.COMPACTION_MAP_BYTES,
+            minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
+            unit="bytes",
+            doc="Memory for keys, 24 bytes each; a log with more is compacted in several passes."),
+    Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1,
+            doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 
 # Keys that only a topic has. Tiered storage can only be off; throttling is of replicas.
@@ -320,7 +331,7 @@ def _topic_setting(key: str, synonyms: list[Setting]) -> TopicSetting:
 
 BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS)
+    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER)
     for setting in rows
 }
 TOPIC_SETTINGS: dict[str, TopicSetting] = _topic_settings()

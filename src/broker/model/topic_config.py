@@ -5,7 +5,9 @@ A topic key is a view of one or more broker settings (model/settings.py), in Kaf
 given first in that order, else the first default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
 
 from broker.model.config import (
     GROUP_COMMIT,
@@ -16,10 +18,18 @@ from broker.model.config import (
     Values,
     find_setting,
     parse_value,
+    split_words,
     value_to_text,
 )
 from broker.model.errors import ConfigError
-from broker.model.settings import TOPIC_SETTINGS, Setting, TopicSetting, Value, in_topic_unit
+from broker.model.settings import (
+    TOPIC_SETTINGS,
+    Kind,
+    Setting,
+    TopicSetting,
+    Value,
+    in_topic_unit,
+)
 
 _SETTINGS = {name: view.setting for name, view in TOPIC_SETTINGS.items()}
 
@@ -27,6 +37,23 @@ _SETTINGS = {name: view.setting for name, view in TOPIC_SETTINGS.items()}
 def parse_topic_value(name: str, text: str) -> Value:
     """Check one key and value of a topic; ConfigError says what is wrong and what is allowed."""
     return parse_value(find_setting(name, _SETTINGS), text)
+
+
+class AlterOp(Enum):
+    """What is done to one key (KIP-339); the last two are for lists."""
+
+    SET = "SET"
+    DELETE = "DELETE"
+    APPEND = "APPEND"
+    SUBTRACT = "SUBTRACT"
+
+
+class Alteration(NamedTuple):
+    """One key, what is done to it, and with which text; DELETE has no use for one."""
+
+    name: str
+    op: AlterOp
+    text: str = ""
 
 
 class TopicConfig(Values):
@@ -86,6 +113,33 @@ class TopicConfig(Values):
             else ()
         )
         return (*own, *self._broker.synonyms(TOPIC_SETTINGS[name].synonyms))
+
+
+def altered(config: TopicConfig, alterations: Iterable[Alteration]) -> dict[str, str]:
+    """A topic's own values after alterations of them; ConfigError for what cannot be done.
+
+    As in Kafka a list is appended to and subtracted from as it is in force, inherited or own, and
+    becomes the topic's own.
+    """
+    own = dict(config.overrides)
+    for name, op, text in alterations:
+        setting = find_setting(name, _SETTINGS)
+        match op:
+            case AlterOp.SET:
+                own[name] = text
+            case AlterOp.DELETE:
+                own.pop(name, None)
+            case AlterOp.APPEND | AlterOp.SUBTRACT:
+                if setting.kind is not Kind.LIST:
+                    raise ConfigError(f"{op.value} to {name}: it is no list but {setting.allowed}")
+                own[name] = ",".join(_combined(config.words(name), op, split_words(text)))
+    return own
+
+
+def _combined(words: tuple[str, ...], op: AlterOp, given: tuple[str, ...]) -> Iterable[str]:
+    if op is AlterOp.APPEND:
+        return dict.fromkeys((*words, *given))
+    return [word for word in words if word not in given]
 
 
 def _inherited(view: TopicSetting, broker: Config) -> Value:

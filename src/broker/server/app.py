@@ -26,6 +26,7 @@ from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
+from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -36,6 +37,7 @@ from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage.log_dir import LogDir
+from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
@@ -97,6 +99,7 @@ class _Process:
             self._table,
             self._partitions.open_topic,
             self._partitions.delete,
+            configure_log=configure_log,
         )
         self._groups = self._make_groups()
         self._broker = Broker(
@@ -108,7 +111,9 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._persist_log_starts,
         )
+        self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._topics.when_deleted(self._groups.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
@@ -135,10 +140,14 @@ class _Process:
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
         housekeeping = asyncio.ensure_future(self._housekeep())
+        upkeep = asyncio.ensure_future(
+            self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
+        )
         try:
             return await self._stop
         finally:
             housekeeping.cancel()
+            upkeep.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await self._shut_down()
@@ -250,8 +259,16 @@ class _Process:
         points = self._partitions.plan_checkpoint()
         await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
-    async def _on_disk(self, work: Callable[[], None]) -> None:
-        """Do it in the I/O thread; a disk that is gone ends the broker."""
+    async def _persist_log_starts(self) -> None:
+        self._partitions.note_log_starts()
+        await self._io_thread.run(self._partitions.write_log_starts)
+
+    async def _save_log_starts(self) -> bool:
+        self._partitions.note_log_starts()
+        return await self._on_disk(self._partitions.write_log_starts)
+
+    async def _on_disk(self, work: Callable[[], None]) -> bool:
+        """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
         try:
             await self._io_thread.run(work)
         except (StorageError, FileNotFoundError) as error:
@@ -261,6 +278,8 @@ class _Process:
                 self._end(EXIT_STORAGE)
             else:
                 _log.warning("small file not written: error=%s", error)
+            return False
+        return True
 
     # ---- stop --------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Iterable
 from io import TextIOWrapper
 from pathlib import Path
+from typing import NamedTuple
 
 from broker._native.kernel import file_ops
 from broker.model.address import Address
@@ -24,6 +25,13 @@ LOCK = "broker.lock"
 PROBE = ".probe"
 _META_VERSION = "1"
 _log = logging.getLogger(__name__)
+
+
+class DiskSpace(NamedTuple):
+    """A file system's bytes: all, and those that this user may still fill."""
+
+    total_bytes: int
+    usable_bytes: int
 
 
 class LogDir:
@@ -57,6 +65,15 @@ class LogDir:
     def close(self) -> None:
         """Free the directory for the next broker."""
         self._lock.close()
+
+
+def disk_space(path: Path) -> DiskSpace:
+    """Ask the file system of a directory; StorageError when it does not say."""
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from error
+    return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
 def _make_folder(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from broker._native.log.partition_log import PartitionLog
 from broker.model.topic_config import TopicConfig
 
 _PRODUCERS_OWN = "producer"  # compression.type: batches stay as they were sent
@@ -23,6 +24,11 @@ class LogSettings(TypedDict):
     ahead_ms_max: int
     flush_messages: int
     flush_ms: int
+
+
+def configure_log(log: PartitionLog, config: TopicConfig) -> None:
+    """Have a log obey its topic's configuration, from the next append on."""
+    log.configure(**log_settings(log.topic, config))
 
 
 def log_settings(topic: str, config: TopicConfig) -> LogSettings:

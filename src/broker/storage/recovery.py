@@ -50,16 +50,18 @@ class Partitions:
         self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
         self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
         self._logs: dict[str, PartitionLog] = {}
-        self._epochs_written: dict[str, int] = {}  # folder name → how many entries
+        self._epochs_written: dict[str, list[tuple[int, int]]] = {}  # by folder name
         self.is_clean = checkpoint.take_clean_shutdown(path)
         self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
 
     # ---- open --------------------------------------------------------------------------------
 
     def open_topic(
-        self, topic: str, topic_id: bytes, count: int, config: TopicConfig
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
     ) -> list[PartitionLog]:
         """Open a topic's partitions, making the folders that are not there; in the I/O thread.
+
+        A topic of `count` partitions that grows has all below `first` open already.
 
         A partition whose files cannot be read comes back offline: the rest of the topic works.
         Raises StorageError when a new folder cannot be made; those made before are removed again.
@@ -68,7 +70,7 @@ class Partitions:
         made: list[PartitionLog] = []
         unsynced: list[PartitionLog] = []
         try:
-            for partition in range(count):
+            for partition in range(first, count):
                 folder = self._path / f"{topic}-{partition}"
                 log = self._log_for(folder, topic, topic_id, partition, config)
                 if not self._claim(folder, topic_id):
@@ -182,7 +184,7 @@ class Partitions:
             )
         ):
             return False
-        self._epochs_written[folder.name] = len(log.epoch_entries)
+        self._epochs_written[folder.name] = log.epoch_entries
         return True
 
     def _recover(
@@ -268,6 +270,15 @@ class Partitions:
             if not log.is_deleted:
                 log.sync_indexes()
         checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, recovery_points)
+        self.write_log_starts()
+
+    def note_log_starts(self) -> None:
+        """What `write_log_starts` shall write: on the loop, cheap."""
+        for log in self._logs.values():
+            self._note_start(log)
+
+    def write_log_starts(self) -> None:
+        """Write where each log begins: what was deleted stays so after any crash."""
         checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, dict(self._log_starts))
 
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
@@ -297,15 +308,18 @@ class Partitions:
     def _note(self, log: PartitionLog, durable_end: int) -> None:
         key = (log.topic, log.partition)
         self._recovery_points[key] = durable_end
+        self._note_start(log)
+
+    def _note_start(self, log: PartitionLog) -> None:
         if log.log_start_offset > 0:
-            self._log_starts[key] = log.log_start_offset
+            self._log_starts[log.topic, log.partition] = log.log_start_offset
 
     def _write_epochs(self, name: str, log: PartitionLog) -> None:
         entries = log.epoch_entries
-        is_known = len(entries) == self._epochs_written.get(name, 0)
+        is_known = entries == self._epochs_written.get(name)
         if log.log_end_offset > 0 and not is_known and not log.is_deleted:
             checkpoint.write_leader_epochs(Path(log.folder), entries)
-            self._epochs_written[name] = len(entries)
+            self._epochs_written[name] = entries
 
 
 def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:

@@ -59,6 +59,13 @@ def commit(swap: Swap) -> None:
     checkpoint.write_swap(swap.manifest, swap.new, swap.gone)
 
 
+def undo(swap: Swap) -> None:
+    """Take back what `commit` has done, as long as nothing is installed."""
+    file_ops.remove(swap.manifest)
+    file_ops.sync_folder(swap.folder)
+    drop_cleaned(swap.folder)
+
+
 def install(swap: Swap) -> None:
     """Give the new files their names: on the loop, right before the log is told to use them."""
     if swap.new is not None:

@@ -10,6 +10,8 @@ import pytest
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
+from broker.core import topic_records
+from broker.core.new_partitions import NewPartitions
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.batches import batch_of, records_of
@@ -54,8 +56,8 @@ def world(tmp_path: Path) -> Iterator[NativeWorld]:
     world.close()
 
 
-def produce(world: World, data: bytes | None) -> dict[str, Any]:
-    topics = [{"name": "a", "partition_data": [{"index": 0, "records": data}]}]
+def produce(world: World, data: bytes | None, partition: int = 0) -> dict[str, Any]:
+    topics = [{"name": "a", "partition_data": [{"index": partition, "records": data}]}]
     answer = world.ask(0, 9, acks=-1, topic_data=topics)
     return only(only(answer["responses"])["partition_responses"])
 
@@ -168,6 +170,31 @@ def test_a_deleted_topic_takes_its_folder_along(world: NativeWorld, tmp_path: Pa
 
     assert not (tmp_path / "a-0").exists()
     assert produce(world, records())["error_code"] == 3
+
+
+def test_new_partitions_have_folders_and_take_records(world: NativeWorld, tmp_path: Path) -> None:
+    produce(world, records(3))
+    topic = world.topics.get("a")
+    assert topic is not None
+
+    asyncio.run(world.topics.add_partitions(topic, NewPartitions(3)))
+
+    assert all((tmp_path / f"a-{number}").is_dir() for number in range(3))
+    assert produce(world, records(), partition=2)["error_code"] == 0
+    assert world.log("a", 0).log_end_offset == 3
+
+
+def test_a_crash_between_commit_and_folders_of_new_partitions_is_made_good(tmp_path: Path) -> None:
+    before = NativeWorld(tmp_path)
+    topic_id = before.create("a").topic_id
+    topic_records.put_partitions(before.native_store, "a", topic_id, 3)
+    before.close()
+
+    after = NativeWorld(tmp_path)
+    asyncio.run(after.topics.load())
+
+    assert produce(after, records(), partition=2)["error_code"] == 0
+    after.close()
 
 
 def test_an_offset_outside_of_the_log_is_out_of_range(world: NativeWorld) -> None:

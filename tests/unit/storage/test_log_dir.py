@@ -13,7 +13,7 @@ from broker._native.kernel import file_ops
 from broker.model.address import Address
 from broker.model.errors import DataDirError, StorageError
 from broker.model.identifiers import id_from_text
-from broker.storage.log_dir import LogDir
+from broker.storage.log_dir import LogDir, disk_space
 
 
 def test_a_new_directory_gets_an_identity_that_stays(tmp_path: Path) -> None:
@@ -135,3 +135,14 @@ def test_a_disk_that_fails_while_the_identity_is_written_leaves_the_lock_free(
         file_ops.stop_recording()
 
     LogDir(tmp_path, node_id=1).close()
+
+
+def test_the_space_of_the_disk_is_told(tmp_path: Path) -> None:
+    space = disk_space(tmp_path)
+
+    assert 0 < space.usable_bytes <= space.total_bytes
+
+
+def test_a_disk_that_does_not_say_its_space_has_failed(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="No such file"):
+        disk_space(tmp_path / "gone")

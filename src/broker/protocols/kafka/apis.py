@@ -9,14 +9,19 @@ from typing import Final
 from broker.codec import schema
 from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
+    alter_configs,
     api_versions,
+    create_partitions,
     create_topics,
+    delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_log_dirs,
     fetch,
     find_coordinator,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -24,6 +29,7 @@ from broker.protocols.kafka.handlers import (
     metadata,
     offset_commit,
     offset_fetch,
+    offset_for_leader_epoch,
     produce,
     sync_group,
 )
@@ -58,8 +64,14 @@ APIS: Final[dict[int, Api]] = {
         api_versions.build(advertised),
         create_topics.API,
         delete_topics.API,
+        delete_records.API,
         init_producer_id.API,
+        offset_for_leader_epoch.API,
         describe_configs.API,
+        alter_configs.API,
+        describe_log_dirs.API,
+        create_partitions.API,
+        incremental_alter_configs.API,
         describe_cluster.API,
     )
 }

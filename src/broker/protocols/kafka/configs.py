@@ -1,8 +1,18 @@
-"""Configuration entries as DescribeConfigs and CreateTopics show them."""
+"""What the config APIs share: their resources, and configuration entries as they are shown."""
+
+from enum import IntEnum
 
 from broker.model.config import ConfigEntry, Source
 from broker.model.settings import Kind
 from broker.protocols.kafka.api import Fields
+
+
+class Resource(IntEnum):
+    """Kafka's `ConfigResource.Type`, as far as anything here has a configuration."""
+
+    TOPIC = 2
+    BROKER = 4
+
 
 # Kafka's ConfigSource.
 _SOURCES = {Source.TOPIC: 1, Source.STATIC_BROKER: 4, Source.DEFAULT: 5}

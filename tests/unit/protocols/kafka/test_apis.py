@@ -14,8 +14,8 @@ from tests.fakes import World
 # What a Kafka 4.3.1 broker advertises (kafka.md 1.1); Produce 0-2 is advertised and refused.
 KAFKA_4_3 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9),
-    12: (0, 4), 13: (0, 5), 14: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 32: (1, 4),
-    60: (0, 2),
+    12: (0, 4), 13: (0, 5), 14: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+    23: (2, 4), 32: (1, 4), 33: (0, 2), 35: (1, 5), 37: (0, 3), 44: (0, 1), 60: (0, 2),
 }  # fmt: skip
 ALL_VERSIONS = [(key, version) for key, api in apis.APIS.items() for version in api.versions]
 # What a request made of one element everywhere needs beside the defaults.

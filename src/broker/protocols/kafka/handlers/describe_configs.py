@@ -4,20 +4,18 @@ A topic's keys are all shown, with their defaults, because tools read, change an
 broker's are read-only: they are given at its start. Nothing has loggers, metrics or group configs.
 """
 
-from enum import IntEnum
-
 from broker.core.session import Session
 from broker.model.config import ConfigEntry
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
-from broker.protocols.kafka.configs import description_fields, entry_fields, synonym_fields
+from broker.protocols.kafka.configs import (
+    Resource,
+    description_fields,
+    entry_fields,
+    synonym_fields,
+)
 from broker.protocols.kafka.lookup import topic_by_name
-
-
-class _Resource(IntEnum):
-    TOPIC = 2
-    BROKER = 4
 
 
 def handle(request: Request, session: Session) -> Fields:
@@ -43,7 +41,7 @@ def _result(request: Request, session: Session, wanted: Fields) -> Fields:
         answer["error_message"] = message(error)
         return answer
     keys = wanted["configuration_keys"]
-    is_read_only = wanted["resource_type"] == _Resource.BROKER
+    is_read_only = wanted["resource_type"] == Resource.BROKER
     answer["configs"] = [
         _config(request, entry, is_read_only=is_read_only)
         for entry in entries
@@ -54,9 +52,9 @@ def _result(request: Request, session: Session, wanted: Fields) -> Fields:
 
 def _entries(session: Session, resource_type: int, name: str) -> list[ConfigEntry]:
     broker = session.broker
-    if resource_type == _Resource.TOPIC:
+    if resource_type == Resource.TOPIC:
         return topic_by_name(broker.topics, name).config.describe()
-    if resource_type != _Resource.BROKER:
+    if resource_type != Resource.BROKER:
         text = f"resource type {resource_type} has no configuration here"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
     if not name:

@@ -1,0 +1,214 @@
+"""What a log's settings ask for while nobody does: the front of logs goes when it may.
+
+    plan (storage/retention.py)
+      →  roll, move the log start, take segments off   on the loop, in small steps
+      →  log start offsets made durable                in the I/O thread
+      →  files renamed, later removed                  in the I/O thread
+
+Readers see at once that a log begins later. A crash before the log starts are durable undoes that
+as if it had never been; after it, the next start removes what is left of the files.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from broker._native.kernel import file_ops
+from broker.model import limits
+from broker.model.clock import Clock
+from broker.model.errors import StorageError
+from broker.model.topic_config import TopicConfig
+from broker.storage import segment_files
+from broker.storage.retention import UNLIMITED, Limits, LogFacts, SegmentFacts, plan
+
+_log = logging.getLogger(__name__)
+
+
+class TrimmedLog(Protocol):
+    """What retention asks of a log; the native `PartitionLog` is one."""
+
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments there are, the active one too."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is given out."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what anybody may read."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be given out."""
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether it is loaded, and neither offline nor deleted."""
+
+    def oldest_entries(self, at_most: int) -> list[tuple[int, int, int]]:
+        """(base offset, bytes, largest timestamp) of the oldest segments."""
+
+    def roll(self) -> bool:
+        """Close the active segment and begin the next."""
+
+    def move_log_start(self, offset: int) -> None:
+        """Give out nothing before an offset from here on."""
+
+    def take_off(self, at_most: int) -> list[int]:
+        """Take segments before the log start off the log: their base offsets."""
+
+
+# Work for the I/O thread; whether it was done.
+OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
+# Every log with the configuration of its topic.
+Logs = Callable[[], Iterable[tuple[TrimmedLog, TopicConfig]]]
+
+
+class _Doomed(NamedTuple):
+    """Segments whose files were renamed and wait to be removed."""
+
+    due_ms: int  # monotonic
+    folder: Path
+    base_offsets: list[int]
+
+
+class Upkeep:
+    """Applies retention to every log, again and again."""
+
+    __slots__ = ("_clock", "_doomed", "_logs", "_on_disk", "_save_log_starts")
+
+    def __init__(
+        self,
+        logs: Logs,
+        clock: Clock,
+        on_disk: OnDisk,
+        save_log_starts: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """Take part in a broker; `save_log_starts` makes all log start offsets durable."""
+        self._logs = logs
+        self._clock = clock
+        self._on_disk = on_disk
+        self._save_log_starts = save_log_starts
+        self._doomed: deque[_Doomed] = deque()
+
+    async def run(self, interval_ms: int) -> None:
+        """Check every `interval_ms`, and remove files when they are due."""
+        next_check_ms = self._clock.monotonic_ms() + interval_ms
+        while True:
+            await asyncio.sleep(min(limits.UPKEEP_SECONDS, interval_ms / 1000))
+            await self.remove_due_files()
+            if self._clock.monotonic_ms() >= next_check_ms:
+                await self.apply_retention()
+                next_check_ms = self._clock.monotonic_ms() + interval_ms
+
+    async def apply_retention(self) -> None:
+        """Let go of what each log's settings do not keep."""
+        taken: list[tuple[TrimmedLog, TopicConfig, list[int]]] = []
+        has_moved = False
+        for place, (log, config) in enumerate(list(self._logs())):
+            if place % limits.UPKEEP_LOGS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            if not log.is_in_service:
+                continue
+            start = log.log_start_offset
+            base_offsets = await self._trim(log, config)
+            has_moved = has_moved or log.log_start_offset > start
+            if base_offsets:
+                taken.append((log, config, base_offsets))
+        if (has_moved or taken) and await self._save_log_starts():
+            for log, config, base_offsets in taken:
+                await self._set_aside(log, config, base_offsets)
+
+    async def _trim(self, log: TrimmedLog, config: TopicConfig) -> list[int]:
+        """Move the log start and take off what is before it: the base offsets of that."""
+        allowed = _limits(config)
+        taken: list[int] = []
+        while log.is_in_service:
+            decided = plan(_facts(log), allowed, self._clock.wall_ms())
+            try:
+                if decided.rolls:
+                    log.roll()
+                log.move_log_start(decided.log_start_offset)
+            except StorageError as error:
+                _log.warning("not trimmed: folder=%s error=%s", log.folder, error)
+                break
+            step = log.take_off(limits.UPKEEP_SEGMENTS_PER_STEP)
+            taken += step
+            if not step:
+                break
+            await asyncio.sleep(0)
+        return taken
+
+    async def _set_aside(
+        self, log: TrimmedLog, config: TopicConfig, base_offsets: list[int]
+    ) -> None:
+        folder = Path(log.folder)
+        delay_ms = config.integer("file.delete.delay.ms")
+        _log.info(
+            "segments leave the log: folder=%s count=%d log_start_offset=%d",
+            folder.name,
+            len(base_offsets),
+            log.log_start_offset,
+        )
+        for step in _in_steps(base_offsets):
+            if await self._on_disk(partial(segment_files.set_aside, folder, step)):
+                due_ms = self._clock.monotonic_ms() + delay_ms
+                self._doomed.append(_Doomed(due_ms, folder, step))
+
+    async def remove_due_files(self) -> None:
+        """Remove the files whose time is over."""
+        now_ms = self._clock.monotonic_ms()
+        due = [doomed for doomed in self._doomed if doomed.due_ms <= now_ms]
+        self._doomed = deque(doomed for doomed in self._doomed if doomed.due_ms > now_ms)
+        for _, folder, base_offsets in due:
+            await self._on_disk(partial(segment_files.remove_set_aside, folder, base_offsets))
+
+
+def _limits(config: TopicConfig) -> Limits:
+    """What the topic keeps; one that is only compacted keeps all that was not deleted."""
+    if "delete" not in config.words("cleanup.policy"):
+        return Limits(UNLIMITED, UNLIMITED)
+    return Limits(config.integer("retention.ms"), config.integer("retention.bytes"))
+
+
+def _facts(log: TrimmedLog) -> LogFacts:
+    folder = Path(log.folder)
+    segments = [
+        SegmentFacts(
+            base_offset, size, newest_ms if newest_ms >= 0 else _changed_ms(folder, base_offset)
+        )
+        for base_offset, size, newest_ms in log.oldest_entries(limits.UPKEEP_SEGMENTS_PER_STEP + 1)
+    ]
+    return LogFacts(
+        segments,
+        log.segment_count,
+        log.size,
+        log.log_start_offset,
+        log.high_watermark,
+        log.log_end_offset,
+    )
+
+
+def _changed_ms(folder: Path, base_offset: int) -> int:
+    return file_ops.modified_ms(
+        str(folder / segment_files.file_name(base_offset, segment_files.LOG))
+    )
+
+
+def _in_steps(base_offsets: list[int]) -> Iterable[list[int]]:
+    step = limits.UPKEEP_SEGMENTS_PER_STEP
+    return (base_offsets[place : place + step] for place in range(0, len(base_offsets), step))

@@ -1,0 +1,57 @@
+"""CreatePartitions, v0-3. v2 flexible; v3 may be throttled (KIP-599).
+
+The count is the total that a topic shall have (KIP-195). New partitions are complete before the
+answer leaves, so timeout_ms is never reached. Every topic asked for has a result: librdkafka takes
+an empty list for a failure.
+"""
+
+from collections import Counter
+
+from broker.core.new_partitions import NewPartitions
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.lookup import topic_by_name
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Enlarge each topic by itself; one that fails does not hold up the others."""
+    wanted = request.body["topics"]
+    count = Counter(each["name"] for each in wanted)
+    results = []
+    for name, each in {each["name"]: each for each in wanted}.items():
+        refusal = None
+        try:
+            await _enlarge(request, session, each, is_twice=count[name] > 1)
+        except RequestError as error:
+            refusal = error
+        results.append(_result(name, refusal))
+    return {"results": results}
+
+
+async def _enlarge(request: Request, session: Session, wanted: Fields, *, is_twice: bool) -> None:
+    if is_twice:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+    topics = session.broker.topics
+    topic = topic_by_name(topics, wanted["name"])
+    assigned = wanted["assignments"]
+    new = NewPartitions(
+        wanted["count"],
+        None if assigned is None else [each["broker_ids"] for each in assigned],
+    )
+    if request.body["validate_only"]:
+        topics.plan_partitions(topic, new)
+    else:
+        await topics.add_partitions(topic, new)
+
+
+def _result(name: str, refusal: RequestError | None) -> Fields:
+    return {
+        "name": name,
+        "error_code": errors.number(refusal.code) if refusal else 0,
+        "error_message": message(refusal) if refusal else None,
+    }
+
+
+API = Api(37, "CreatePartitions", range(4), handle)

@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs, v0-1. v1 flexible (KIP-339).
+
+Each key is set, deleted (back to the broker's value), appended to or subtracted from; the last two
+are for lists. What is not named stays as it is.
+"""
+
+from functools import partial
+
+from broker.core.session import Session
+from broker.core.topics import ConfigChange
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.topic_config import Alteration, AlterOp, altered
+from broker.protocols.kafka.alterations import alter, check_values
+from broker.protocols.kafka.api import Api, Fields, Request
+
+_OPS = (AlterOp.SET, AlterOp.DELETE, AlterOp.APPEND, AlterOp.SUBTRACT)  # by Kafka's number
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Alter the keys of each topic."""
+    return await alter(request, session, _alteration)
+
+
+def _alteration(configs: list[Fields]) -> ConfigChange:
+    ops = [_op(each["config_operation"]) for each in configs]
+    check_values([each for each, op in zip(configs, ops, strict=True) if op != AlterOp.DELETE])
+    alterations = [
+        Alteration(each["name"], op, each["value"] or "")
+        for each, op in zip(configs, ops, strict=True)
+    ]
+    return partial(altered, alterations=alterations)
+
+
+def _op(number: int) -> AlterOp:
+    if not 0 <= number < len(_OPS):
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"unknown operation {number} on a key")
+    return _OPS[number]
+
+
+API = Api(44, "IncrementalAlterConfigs", range(2), handle)

@@ -1,0 +1,50 @@
+"""OffsetForLeaderEpoch, v0-4. v1 leader epoch; v2 current leader epoch; v3 replica; v4 flexible.
+
+Where a leader epoch ended: a consumer that comes back compares it with how far it had read, and so
+finds out that what it read was cut off (KIP-320). An epoch that nobody led in answers with the
+largest one before it, none at all with -1.
+"""
+
+from broker.core.partition import check_leader_epoch
+from broker.core.session import Session
+from broker.model.errors import RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.lookup import log_of, topic_by_name
+
+_UNKNOWN = (-1, -1)
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """Look every partition up by itself."""
+    return {
+        "topics": [
+            {
+                "topic": topic["topic"],
+                "partitions": [
+                    _answer(session, topic["topic"], wanted) for wanted in topic["partitions"]
+                ],
+            }
+            for topic in request.body["topics"]
+        ]
+    }
+
+
+def _answer(session: Session, name: str, wanted: Fields) -> Fields:
+    code = 0
+    epoch, end = _UNKNOWN
+    try:
+        log = log_of(topic_by_name(session.broker.topics, name), wanted["partition"])
+        check_leader_epoch(log, wanted["current_leader_epoch"])
+        epoch, end = log.epoch_end(wanted["leader_epoch"])
+    except RequestError as error:
+        code = errors.number(error.code)
+    return {
+        "error_code": code,
+        "partition": wanted["partition"],
+        "leader_epoch": epoch,
+        "end_offset": end,
+    }
+
+
+API = Api(23, "OffsetForLeaderEpoch", range(5), handle)

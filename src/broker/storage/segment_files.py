@@ -1,0 +1,56 @@
+"""The files of a segment: their names, and how they go.
+
+    <base offset, 20 digits>.log .index .timeindex .txnindex    a segment
+    <base offset, 20 digits>.snapshot                           the producers' state before it
+    <name>.deleted                                              taken off its log, to be removed
+
+A segment's files are renamed when it is taken off its log and removed after file.delete.delay.ms,
+so that who has listed the folder can still read them. A start removes what is left of them. The log
+start offset is durable before the first is renamed: whatever a crash leaves, the log begins there.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+
+LOG = ".log"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex")
+_OFFSET_DIGITS = 20
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """The name of one of a segment's files."""
+    return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
+
+
+def is_offset_file(name: str, suffix: str) -> bool:
+    """Whether a file is named by an offset and a suffix."""
+    return (
+        len(name) == _OFFSET_DIGITS + len(suffix)
+        and name.endswith(suffix)
+        and name[:_OFFSET_DIGITS].isdigit()
+    )
+
+
+def set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
+    """Rename the files of segments that are no longer part of their log, oldest first."""
+    for name in _names(base_offsets):
+        with suppress(FileNotFoundError):  # without entries there is no index
+            file_ops.rename(str(folder / name), str(folder / (name + DELETED)))
+
+
+def remove_set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
+    """Remove the files of segments that were set aside; also of a topic that is gone by now."""
+    for name in _names(base_offsets):
+        with suppress(FileNotFoundError):
+            file_ops.remove(str(folder / (name + DELETED)))
+
+
+def _names(base_offsets: Iterable[int]) -> Iterable[str]:
+    for base_offset in base_offsets:
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+            yield file_name(base_offset, suffix)

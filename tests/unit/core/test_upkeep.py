@@ -1,0 +1,169 @@
+"""Retention over real files: what is taken off a log, made durable and removed, in this order."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from broker._native.log.partition_log import PartitionLog
+from broker.core.upkeep import Upkeep
+from broker.model import limits
+from broker.model.clock import ManualClock
+from broker.model.config import Config, load
+from broker.model.topic_config import TopicConfig
+from tests.native_log import NOW_MS, Logs, appended, bases_of, records
+
+BROKER: Config = load()
+
+
+class Disk:
+    """The I/O thread and the checkpoint, and what they were asked for."""
+
+    def __init__(self) -> None:
+        self.works = True
+        self.events: list[str] = []
+
+    async def run(self, work: Callable[[], None]) -> bool:
+        work()
+        self.events.append("files")
+        return True
+
+    async def save(self) -> bool:
+        self.events.append("log starts")
+        return self.works
+
+
+class Bench:
+    """One topic's logs under upkeep."""
+
+    def __init__(self, path: Path, segments: int, **config: str) -> None:
+        self.logs = Logs(path)
+        self.disk = Disk()
+        self.clock = ManualClock(NOW_MS)
+        self.config = TopicConfig(
+            {key.replace("_", "."): text for key, text in config.items()}, BROKER
+        )
+        self.log = self.logs.create(segment_bytes_max=1)
+        for place in range(segments):
+            appended(self.log, records(timestamp=NOW_MS + place))
+        self.logs.sync(self.log)
+        while self.log.unsealed_count:
+            self.logs.take_synced()
+        self.upkeep = Upkeep(self.all, self.clock, self.disk.run, self.disk.save)
+
+    def all(self) -> Iterable[tuple[PartitionLog, TopicConfig]]:
+        return [(self.log, self.config)]
+
+    def check(self) -> None:
+        asyncio.run(self.upkeep.apply_retention())
+
+    def remove(self) -> None:
+        asyncio.run(self.upkeep.remove_due_files())
+
+    def names(self, pattern: str) -> list[int]:
+        return sorted(int(file.name[:20]) for file in self.logs.folder().glob(pattern))
+
+
+def test_old_segments_leave_the_log_and_after_a_while_the_disk(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000", file_delete_delay_ms="50")
+    bench.clock.advance(1002)
+
+    bench.check()
+
+    assert bench.log.log_start_offset == 2
+    assert bases_of(bench.log) == [2, 3]
+    assert bench.names("*.log.deleted") == [0, 1]
+    bench.clock.advance(49)
+    bench.remove()
+    assert bench.names("*.deleted") != []
+    bench.clock.advance(1)
+    bench.remove()
+    assert bench.names("*.deleted") == []
+    assert bench.names("*.log") == [2, 3]
+
+
+def test_the_log_start_is_durable_before_a_file_is_touched(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000")
+    bench.clock.advance(1002)
+
+    bench.check()
+
+    assert bench.disk.events[:2] == ["log starts", "files"]
+
+
+def test_no_file_goes_when_the_log_start_cannot_be_written(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000")
+    bench.clock.advance(1002)
+    bench.disk.works = False
+
+    bench.check()
+
+    assert bench.names("*.log") == [0, 1, 2, 3]
+
+
+def test_a_check_that_finds_nothing_writes_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000")
+
+    bench.check()
+
+    assert bench.disk.events == []
+
+
+def test_a_topic_that_is_only_compacted_keeps_its_old_records(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000", cleanup_policy="compact")
+    bench.clock.advance(10_000)
+
+    bench.check()
+
+    assert bases_of(bench.log) == [0, 1, 2, 3]
+
+
+def test_a_topic_that_is_compacted_and_deleted_loses_them(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000", cleanup_policy="compact,delete")
+    bench.clock.advance(1002)
+
+    bench.check()
+
+    assert bases_of(bench.log) == [2, 3]
+
+
+def test_an_old_log_that_nobody_writes_to_is_emptied(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 2, retention_ms="1000")
+    bench.clock.advance(10_000)
+
+    bench.check()
+    assert bench.log.log_start_offset == 2
+    bench.logs.sync(bench.log)
+    while bench.log.unsealed_count:
+        bench.logs.take_synced()
+    bench.check()
+
+    assert bases_of(bench.log) == [2]
+
+
+def test_records_without_a_time_count_by_the_change_of_their_file(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 0, retention_ms="1000")
+    for _ in range(3):
+        appended(bench.log, records(timestamp=-1))
+    bench.logs.sync(bench.log)
+    while bench.log.unsealed_count:
+        bench.logs.take_synced()
+    bench.clock.set_wall_ms(int((tmp_path / "topic-0").stat().st_mtime * 1000))
+
+    bench.check()
+    assert bases_of(bench.log) == [0, 1, 2]
+    bench.clock.advance(1_000_000)
+    bench.check()
+
+    assert bench.log.log_start_offset == 3
+
+
+@pytest.mark.parametrize("count", [limits.UPKEEP_SEGMENTS_PER_STEP * 2 + 3])
+def test_many_segments_go_in_small_steps(tmp_path: Path, count: int) -> None:
+    bench = Bench(tmp_path, count, retention_bytes="1")
+
+    bench.check()
+
+    assert bases_of(bench.log) == [count - 1]
+    assert bench.disk.events.count("files") == 3

@@ -1,0 +1,317 @@
+"""AlterConfigs and IncrementalAlterConfigs (kafka.md 2.11, KIP-133, KIP-339)."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from broker.core.topics import OFFSETS_TOPIC
+from broker.model.config import Source
+from tests.fakes import World, only
+
+ALTER, INCREMENTAL = 33, 44
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def key(name: str, value: str | None, op: int = SET) -> dict[str, Any]:
+    return {"name": name, "value": value, "config_operation": op}
+
+
+def fields_of(api: int, *configs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The keys as an API's request has them."""
+    known = ("name", "value", "config_operation") if api == INCREMENTAL else ("name", "value")
+    return [{name: config[name] for name in known} for config in configs]
+
+
+def alter(
+    world: World,
+    api: int,
+    *configs: dict[str, Any],
+    topic: str = "a",
+    resource_type: int = TOPIC,
+    version: int = 1,
+    validate_only: bool = False,
+) -> dict[str, Any]:
+    resource = {
+        "resource_type": resource_type,
+        "resource_name": topic,
+        "configs": fields_of(api, *configs),
+    }
+    answer = world.ask(api, version, resources=[resource], validate_only=validate_only)
+    return only(answer["responses"])
+
+
+def own(world: World, topic: str = "a") -> dict[str, str]:
+    found = world.topics.get(topic)
+    assert found is not None
+    return dict(found.config.overrides)
+
+
+def stored(world: World, topic: str = "a") -> Any:
+    value = world.store.values.get(b"conf/topic/" + topic.encode())
+    return None if value is None else json.loads(value)["config"]
+
+
+@pytest.mark.parametrize(("api", "version"), [(ALTER, 0), (ALTER, 2), (INCREMENTAL, 0)])
+def test_a_set_key_is_in_force_in_the_logs_and_in_the_store(api: int, version: int) -> None:
+    world = World()
+    world.create("a", 2)
+
+    answer = alter(world, api, key("retention.ms", "5"), version=version)
+
+    assert (answer["error_code"], answer["error_message"]) == (0, None)
+    assert (answer["resource_type"], answer["resource_name"]) == (TOPIC, "a")
+    assert [world.log("a", n).config.integer("retention.ms") for n in range(2)] == [5, 5]
+    assert stored(world) == {"retention.ms": "5"}
+
+
+def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
+    world = World()
+    world.create("a", config={"segment.ms": "7"})
+    alter(world, INCREMENTAL, key("retention.ms", "5"))
+    after = World(store=world.store)
+
+    asyncio.run(after.topics.load())
+
+    assert own(after) == {"retention.ms": "5", "segment.ms": "7"}
+
+
+def test_alter_configs_replaces_the_whole_configuration() -> None:
+    world = World()
+    world.create("a", config={"segment.ms": "7"})
+
+    alter(world, ALTER, key("retention.ms", "5"))
+
+    assert own(world) == stored(world) == {"retention.ms": "5"}
+
+
+def test_alter_configs_without_keys_goes_back_to_the_brokers_values() -> None:
+    world = World({"log.retention.ms": "9"})
+    topic = world.create("a", config={"retention.ms": "7"})
+
+    assert alter(world, ALTER)["error_code"] == 0
+
+    assert stored(world) is None
+    assert topic.config.integer("retention.ms") == 9
+    assert topic.config.source("retention.ms") is Source.STATIC_BROKER
+
+
+def test_incremental_alterations_leave_other_keys_alone() -> None:
+    world = World()
+    world.create("a", config={"segment.ms": "7", "retention.ms": "5"})
+
+    alter(world, INCREMENTAL, key("segment.ms", None, DELETE), key("flush.ms", "3"))
+
+    assert own(world) == {"retention.ms": "5", "flush.ms": "3"}
+
+
+def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
+    world = World()
+    world.create("a")
+
+    assert alter(world, INCREMENTAL, key("segment.ms", "x", DELETE))["error_code"] == 0
+
+    assert own(world) == {}
+
+
+@pytest.mark.parametrize(
+    ("op", "text", "result"),
+    [
+        (APPEND, "compact", "delete,compact"),
+        (APPEND, "delete", "delete"),
+        (APPEND, "compact, delete", "delete,compact"),
+        (SUBTRACT, "delete", ""),
+        (SUBTRACT, "compact", "delete"),
+    ],
+)
+def test_a_list_is_appended_to_and_subtracted_from_as_it_is_in_force(
+    op: int, text: str, result: str
+) -> None:
+    world = World()
+    world.create("a")
+
+    assert alter(world, INCREMENTAL, key("cleanup.policy", text, op))["error_code"] == 0
+
+    assert own(world) == {"cleanup.policy": result}
+
+
+@pytest.mark.parametrize("op", [APPEND, SUBTRACT])
+def test_only_lists_are_appended_to(op: int) -> None:
+    world = World()
+    world.create("a")
+
+    answer = alter(world, INCREMENTAL, key("retention.ms", "5", op))
+
+    assert answer["error_code"] == 40
+    assert "retention.ms" in answer["error_message"]
+
+
+@pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("retention.mss", "5", ("retention.mss", "did you mean retention.ms?")),
+        ("retention.ms", "soon", ("retention.ms", "'soon'", "-1 or more ms")),
+        ("segment.bytes", "-4", ("segment.bytes", "'-4'", "1024 .. 2147483647 bytes")),
+        ("cleanup.policy", "shred", ("cleanup.policy", "delete | compact")),
+        ("min.compaction.lag.ms", str((1 << 63) - 1) + "0", ("min.compaction.lag.ms", "0")),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
+    api: int, name: str, value: str, said: tuple[str, ...]
+) -> None:
+    world = World()
+    world.create("a", config={"flush.ms": "3"})
+
+    answer = alter(world, api, key("segment.ms", "9"), key(name, value))
+
+    assert answer["error_code"] == 40
+    assert all(each in answer["error_message"] for each in said)
+    assert own(world) == stored(world) == {"flush.ms": "3"}
+
+
+def test_keys_that_contradict_each_other_are_refused() -> None:
+    world = World()
+    world.create("a", config={"max.compaction.lag.ms": "5"})
+
+    answer = alter(world, INCREMENTAL, key("min.compaction.lag.ms", "6"))
+
+    assert answer["error_code"] == 40
+    assert "is above" in answer["error_message"]
+
+
+@pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
+def test_validate_only_checks_and_changes_nothing(api: int) -> None:
+    world = World()
+    world.create("a")
+
+    good = alter(world, api, key("retention.ms", "5"), validate_only=True)
+    bad = alter(world, api, key("retention.ms", "x"), validate_only=True)
+
+    assert (good["error_code"], bad["error_code"]) == (0, 40)
+    assert own(world) == {}
+    assert stored(world) is None
+
+
+@pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
+@pytest.mark.parametrize(
+    ("topic", "resource_type", "error"),
+    [
+        ("b", TOPIC, 3),
+        ("a b", TOPIC, 17),
+        ("", TOPIC, 42),
+        ("1", BROKER, 42),
+        ("", BROKER, 42),
+        ("1", LOGGER, 42),
+        ("m", METRICS, 42),
+        ("g", GROUP, 42),
+        ("a", 77, 42),
+    ],
+)
+def test_what_cannot_be_altered_has_an_error_and_a_text(
+    api: int, topic: str, resource_type: int, error: int
+) -> None:
+    answer = alter(World(), api, topic=topic, resource_type=resource_type)
+
+    assert answer["error_code"] == error
+    assert answer["error_message"]
+
+
+@pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
+def test_a_key_without_a_value_is_an_invalid_request(api: int) -> None:
+    world = World()
+    world.create("a")
+
+    answer = alter(world, api, key("retention.ms", None))
+
+    assert answer["error_code"] == 42
+    assert "retention.ms" in answer["error_message"]
+
+
+@pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
+def test_a_key_named_twice_is_an_invalid_request(api: int) -> None:
+    world = World()
+    world.create("a")
+
+    assert alter(world, api, key("flush.ms", "1"), key("flush.ms", "2"))["error_code"] == 42
+
+
+def test_an_unknown_operation_is_an_invalid_request() -> None:
+    world = World()
+    world.create("a")
+
+    assert alter(world, INCREMENTAL, key("flush.ms", "1", 4))["error_code"] == 42
+    assert alter(world, INCREMENTAL, key("flush.ms", "1", -1))["error_code"] == 42
+
+
+@pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
+def test_a_resource_named_twice_is_refused_and_answered_once(api: int) -> None:
+    world = World()
+    world.create("a")
+    world.create("b")
+    resources = [
+        {
+            "resource_type": TOPIC,
+            "resource_name": name,
+            "configs": fields_of(api, key("flush.ms", "1")),
+        }
+        for name in ("a", "b", "a")
+    ]
+
+    answer = world.ask(api, 1, resources=resources, validate_only=False)["responses"]
+
+    codes = [(each["resource_name"], each["error_code"]) for each in answer]
+    assert codes == [("a", 42), ("b", 0)]
+    assert (own(world, "a"), own(world, "b")) == ({}, {"flush.ms": "1"})
+
+
+def test_alterations_at_once_both_stay() -> None:
+    world = World()
+    world.create("a")
+
+    async def both() -> None:
+        await asyncio.gather(
+            *(
+                world.ask_soon(
+                    INCREMENTAL,
+                    1,
+                    resources=[{"resource_type": TOPIC, "resource_name": "a", "configs": [each]}],
+                    validate_only=False,
+                )
+                for each in (key("flush.ms", "1"), key("segment.ms", "2"))
+            )
+        )
+
+    asyncio.run(both())
+
+    assert own(world) == stored(world) == {"flush.ms": "1", "segment.ms": "2"}
+
+
+def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
+    world = World()
+    topic = world.create("a")
+    world.store.values.clear()
+
+    assert alter(world, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 3
+    assert topic.config.overrides == {}
+
+
+def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
+    world = World()
+    world.create("a")
+    world.store.is_broken = True
+
+    assert alter(world, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 56
+    assert own(world) == {}
+
+
+def test_groups_stay_durable_whatever_is_asked_for() -> None:
+    world = World()
+    world.create(OFFSETS_TOPIC)
+
+    answer = alter(world, INCREMENTAL, key("polylog.durability", "os"), topic=OFFSETS_TOPIC)
+
+    assert answer["error_code"] == 40
+    assert "group-commit" in answer["error_message"]

@@ -1,0 +1,73 @@
+"""DescribeLogDirs (kafka.md 2.11, KIP-113, KIP-827)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import World, batch, only
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Topics "a" with a batch in partition 1, and "b"."""
+    world = World({"log.dirs": str(tmp_path)})
+    world.create("a", 2)
+    world.create("b")
+    world.log("a", 1).append(batch())
+    return world
+
+
+def describe(world: World, topics: Any, version: int = 4) -> dict[str, Any]:
+    answer = world.ask(35, version, topics=topics)
+    assert answer.get("error_code", 0) == 0
+    return only(answer["results"])
+
+
+def sizes(directory: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
+    return {
+        topic["name"]: [
+            (each["partition_index"], each["partition_size"]) for each in topic["partitions"]
+        ]
+        for topic in directory["topics"]
+    }
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_null_describes_every_partition(world: World, tmp_path: Path, version: int) -> None:
+    directory = describe(world, None, version)
+
+    assert (directory["error_code"], directory["log_dir"]) == (0, str(tmp_path))
+    assert sizes(directory) == {"a": [(0, 0), (1, len(batch()))], "b": [(0, 0)]}
+    partitions = [each for topic in directory["topics"] for each in topic["partitions"]]
+    assert {(each["offset_lag"], each["is_future_key"]) for each in partitions} == {(0, False)}
+
+
+def test_only_what_was_asked_for_and_exists_is_described(world: World) -> None:
+    topics = [
+        {"topic": "a", "partitions": [1, 7]},
+        {"topic": "nowhere", "partitions": [0]},
+        {"topic": "b", "partitions": []},
+        {"topic": "a", "partitions": [1, 0]},
+    ]
+
+    assert sizes(describe(world, topics)) == {"a": [(0, 0), (1, len(batch()))]}
+
+
+def test_version_4_tells_the_space_of_the_disk(world: World) -> None:
+    directory = describe(world, [])
+
+    assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
+    assert directory["topics"] == []
+
+
+def test_version_5_tells_that_the_directory_takes_partitions(world: World) -> None:
+    assert describe(world, [], 5)["is_cordoned"] is False
+
+
+def test_a_directory_that_is_gone_is_a_storage_error(tmp_path: Path) -> None:
+    world = World({"log.dirs": str(tmp_path / "gone")})
+
+    directory = describe(world, None)
+
+    assert (directory["error_code"], directory["topics"]) == (56, [])

@@ -1,0 +1,68 @@
+"""OffsetForLeaderEpoch (KIP-101, KIP-320)."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes import World, batch, only
+
+
+@pytest.fixture
+def world() -> World:
+    """Topic "a": epoch 0 ended at 2, 3 at 5, the current one is 4."""
+    world = World()
+    world.create("a")
+    log = world.log("a")
+    log.append(batch(7))
+    log.epochs = [(0, 2), (3, 5)]
+    log.leader_epoch = 4
+    return world
+
+
+def ask(
+    world: World,
+    epoch: int,
+    *,
+    version: int = 4,
+    topic: str = "a",
+    partition: int = 0,
+    **more: Any,
+) -> tuple[int, int, int]:
+    wanted = {"partition": partition, "leader_epoch": epoch, **more}
+    answer = world.ask(23, version, topics=[{"topic": topic, "partitions": [wanted]}])
+    named = only(answer["topics"])
+    found = only(named["partitions"])
+    assert (named["topic"], found["partition"]) == (topic, partition)
+    return found["error_code"], found.get("leader_epoch", -1), found["end_offset"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "found"),
+    [(0, (0, 2)), (1, (0, 2)), (2, (0, 2)), (3, (3, 5)), (4, (4, 7)), (-1, (-1, -1))],
+)
+def test_an_epoch_is_answered_with_the_largest_up_to_it_and_its_end(
+    world: World, epoch: int, found: tuple[int, int]
+) -> None:
+    assert ask(world, epoch) == (0, *found)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_tells_the_end(world: World, version: int) -> None:
+    error, epoch, end = ask(world, 3, version=version)
+
+    assert (error, end) == (0, 5)
+    assert epoch == (3 if version else -1)
+
+
+@pytest.mark.parametrize(("current", "error"), [(3, 74), (4, 0), (5, 75), (-1, 0)])
+def test_the_clients_leader_epoch_is_compared_with_ours(
+    world: World, current: int, error: int
+) -> None:
+    assert ask(world, 0, current_leader_epoch=current)[0] == error
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("b", 0), ("a", 1), ("a", -1)])
+def test_unknown_topics_and_partitions_are_error_3(
+    world: World, topic: str, partition: int
+) -> None:
+    assert ask(world, 0, topic=topic, partition=partition) == (3, -1, -1)
