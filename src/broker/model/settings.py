@@ -195,7 +195,7 @@ _LOGS = (
 
 _RETENTION = (
     Setting("log.cleanup.policy", Kind.LIST, ("delete",), choices=("delete", "compact"),
-            topic="cleanup.policy", applies=False,
+            topic="cleanup.policy",
             doc="What happens to old segments: deleted, compacted, or both."),
     Setting("log.retention.ms", Kind.LONG, None, minimum=-1, unit="ms", topic="retention.ms",
             doc="Age at which records may be deleted; -1: never."),
@@ -280,7 +280,7 @@ _CLEANER = (
             minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
             unit="bytes",
             doc="Memory for keys, 24 bytes each; a log with more is compacted in several passes."),
-    Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1,
+    Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1, applies=False,
             doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 

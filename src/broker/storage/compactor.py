@@ -14,7 +14,6 @@ It dies with its parent: by the kernel's signal, and when stdin ends. Groups com
 are swapped in that order, so that a deletion never goes before what it deletes.
 """
 
-import ctypes
 import json
 import os
 import signal
@@ -188,6 +187,8 @@ def _read_segment(
 
 def main() -> None:
     """Read a job, do it, and end with the parent whatever happens."""
+    import ctypes  # noqa: PLC0415 - a broker that only makes jobs does without
+
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(COMPACTION_NICE)
     job = Job(**json.loads(sys.stdin.buffer.readline()))
