@@ -202,7 +202,10 @@ class Cleaning:
                 self._give_up(log, str(error))
                 return None
             facts = self._facts(log, config)
-        return compaction.plan(facts, now_ms)
+        plan = compaction.plan(facts, now_ms)
+        groups = [[each.base_offset for each in group] for group in plan.groups] if plan else []
+        # A segment that was closed just now is not cut to its size yet: then the next time.
+        return plan if all(map(log.can_replace, groups)) else None
 
     def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
         facts = LogFacts(
