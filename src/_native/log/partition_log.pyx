@@ -47,6 +47,7 @@ from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport SegmentedLog
 from broker._native.log.turn cimport (
     EVENT_ROLLED,
+    LOG_LOADING,
     LOG_OFFLINE,
     LOG_OK,
     AwaitedLog,
@@ -162,6 +163,8 @@ cdef class PartitionLog(SegmentedLog):
         """Append one validated batch; its base offset and leader epoch are patched in place."""
         cdef Segment segment = self.active
         cdef int status
+        if self.is_loading:
+            return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
         status = segment.open(False)
@@ -175,6 +178,7 @@ cdef class PartitionLog(SegmentedLog):
             return LOG_OFFLINE
         base_offset[0] = self.log_end_offset
         batch_assign(batch, self.log_end_offset, self.leader_epoch)
+        segment.is_settled = False   # what is staged keeps the file open
         status = self.put(segment, batch, info.size)
         if status < 0:
             self.fail(status)
@@ -268,7 +272,7 @@ cdef class PartitionLog(SegmentedLog):
         Raises StorageError when the next cannot be made.
         """
         cdef int status
-        if self.is_offline or self.is_deleted or self.active.size == 0:
+        if not self.is_in_service or self.active.size == 0:
             return False
         status = self.active.open(False)
         if status == 0:
@@ -421,8 +425,8 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef void rest(self) noexcept:
         cdef int status
-        if (self.is_dirty or self.job_is_running or self.unsealed or self.is_resting
-                or self.is_offline or self.is_deleted or self.staged_size > 0
+        if (self.is_loading or self.is_dirty or self.job_is_running or self.unsealed
+                or self.is_resting or self.is_offline or self.is_deleted or self.staged_size > 0
                 or self.active is None or self.active.fd < 0):
             return
         status = self.trim()
@@ -436,11 +440,13 @@ cdef class PartitionLog(SegmentedLog):
             self.close_active()
 
     cdef int trim(self) noexcept:
-        # Nothing of the reservation was written to: cutting it off needs no sync.
+        # Nothing of the reservation was written to: cutting it off can wait for a sync until a
+        # clean stop says that the file ends where the log does.
         cdef int status = 0
         if self.active.reserved > self.active.written:
             status = file_truncate(self.active.fd, self.active.written)
             self.active.reserved = self.active.written
+            self.has_unsynced_cut = True
         return status
 
     cdef void close_active(self) noexcept:
@@ -523,7 +529,7 @@ cdef class PartitionLog(SegmentedLog):
                 info.last_offset_delta < 0):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
-            raise StorageError(f"{self!r} is offline")
+            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         return base_offset
 
     # ---- what storage reads and sets ----------------------------------------------------------
@@ -541,6 +547,17 @@ cdef class PartitionLog(SegmentedLog):
                 raise StorageError(f"{self.folder}: cannot sync an index: "
                                    f"{(<bytes>strerror(-status)).decode()}")
             self.unsynced_indexes.remove(segment)
+
+    @property
+    def has_unsynced_indexes(self):
+        """Whether `sync_indexes` has something to do."""
+        return len(self.unsynced_indexes) > 0
+
+    @property
+    def needs_sync(self):
+        """Whether the disk may not have all of the log yet, or more than it."""
+        return self.has_unsynced_cut or self.durable_end < self.log_end_offset or (
+            len(self.unsealed) > 0)
 
     @property
     def producer_ends(self):

@@ -23,6 +23,7 @@ from broker._native.log.segment cimport Segment
 from broker._native.log.time_lookup cimport find_time
 from broker._native.log.turn cimport (
     EVENT_OFFLINE,
+    LOG_LOADING,
     LOG_OFFLINE,
     LOG_OK,
     LOG_OUT_OF_RANGE,
@@ -85,6 +86,8 @@ cdef class SegmentedLog(AwaitedLog):
         found.size = 0
         found.next_offset = -1
         owner[0] = NULL
+        if self.is_loading:
+            return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
         if offset < self.log_start_offset or offset > self.log_end_offset:
@@ -165,7 +168,7 @@ cdef class SegmentedLog(AwaitedLog):
     @property
     def is_in_service(self):
         """Whether it is loaded, and neither offline nor deleted."""
-        return self.active is not None and not (self.is_offline or self.is_deleted)
+        return not (self.is_loading or self.is_offline or self.is_deleted)
 
     @property
     def segment_entries(self):
@@ -185,8 +188,8 @@ cdef class SegmentedLog(AwaitedLog):
         cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
         if status == LOG_OUT_OF_RANGE:
             raise IndexError(f"offset {offset} of {self!r}")
-        if status == LOG_OFFLINE:
-            raise StorageError(f"{self!r} is offline")
+        if status != LOG_OK:
+            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         if found.size == 0:
             return b""
         file = <OpenFile>owner

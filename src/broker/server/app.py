@@ -21,9 +21,11 @@ from broker.codec import compression, schema
 from broker.core.broker import Broker
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
+from broker.core.deletion import Deletions
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
+from broker.core.loading import Loading
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.session import Session
@@ -38,6 +40,7 @@ from broker.protocols.kafka import PROTOCOL
 from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
+from broker.storage.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
@@ -94,6 +97,10 @@ class _Process:
             config.integer("node.id"),
             config.integer("producer.id.expiration.ms"),
         )
+        self._loading = Loading(
+            loop, self._partitions.load, self._partitions.settle, self._log_is_ready
+        )
+        self._deletions = Deletions(self._store, self._io_thread, DeletedFolders(log_dir.path))
         self._topics = Topics(
             config,
             self._store,
@@ -102,6 +109,9 @@ class _Process:
             self._partitions.open_topic,
             self._partitions.delete,
             configure_log=configure_log,
+            announce_logs=self._partitions.announce_topic,
+            until_loaded=self._loading.until_loaded,
+            deletions=self._deletions,
         )
         self._groups = self._make_groups()
         self._broker = Broker(
@@ -139,9 +149,7 @@ class _Process:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._told_to_stop)
         listeners = self._listen()
-        await self._topics.load()
-        self._partitions.set_strays_aside()
-        self._load_groups()
+        self._load()
         self._loop.add_reader(self._poller.epoll_fd, self._poller)
         for listener in listeners:
             listener.serve(
@@ -227,12 +235,18 @@ class _Process:
         if error is not None:
             _log.error("%s cannot be created: error=%s", OFFSETS_TOPIC, error)
 
-    def _load_groups(self) -> None:
+    def _load(self) -> None:
+        """Make all topics known and begin to recover their logs, before the first connection."""
+        logs = self._topics.load()
+        self._deletions.remove(self._partitions.set_strays_aside())
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is not None:
-            self._groups.load(
-                number for number, log in enumerate(topic.logs) if log.log_end_offset > 0
-            )
+            self._groups.expect(range(len(topic.logs)))
+        self._loading.start(logs, limits.RECOVERY_THREADS)
+
+    def _log_is_ready(self, log: PartitionLog) -> None:
+        if log.topic == OFFSETS_TOPIC:
+            self._groups.recovered(log.partition, is_empty=log.log_end_offset == 0)
 
     # ---- while it runs -----------------------------------------------------------------------
 
@@ -321,6 +335,8 @@ class _Process:
             await asyncio.sleep(0.005)
         if self._group_timer is not None:
             self._group_timer.cancel()
+        self._loading.stop()
+        self._deletions.stop()
         self._groups.close()
         self._poller.close()
         await asyncio.sleep(0)  # the tasks of their requests end

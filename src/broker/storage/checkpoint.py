@@ -56,7 +56,12 @@ def read_leader_epochs(folder: Path) -> list[tuple[int, int]] | None:
 
 def write_leader_epochs(folder: Path, epochs: Iterable[tuple[int, int]]) -> None:
     """Replace a partition's epochs."""
-    _write(folder / LEADER_EPOCHS, _table(f"{epoch} {start}" for epoch, start in epochs))
+    _write(folder / LEADER_EPOCHS, leader_epochs(epochs))
+
+
+def leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
+    """The text of a leader-epoch-checkpoint file."""
+    return _table(f"{epoch} {start}" for epoch, start in epochs)
 
 
 def read_swap(file: Path) -> tuple[int | None, list[int]]:
