@@ -287,6 +287,14 @@ cdef class SegmentedLog(AwaitedLog):
         del self.segments[:count]
         return taken
 
+    def can_replace(self, list old not None):
+        """Whether these are the base offsets of neighbours, all sealed and on the disk."""
+        cdef Py_ssize_t first = self.place_of(old[0])
+        cdef list there = self.segments[first:first + len(old)]
+        self.step_visible()
+        return [(<Segment>one).base_offset for one in there] == old and all(
+            self.may_replace(<Segment>one) for one in there)
+
     def replace(self, list old, new):
         """Put one segment, whose files are in place under their names, where others were.
 
@@ -298,9 +306,7 @@ cdef class SegmentedLog(AwaitedLog):
         cdef Segment segment
         cdef int status
         cdef list there = self.segments[first:first + len(old)]
-        self.step_visible()
-        if [(<Segment>one).base_offset for one in there] != old or not all(
-                self.may_replace(<Segment>one) for one in there):
+        if not self.can_replace(old):
             raise ValueError(f"{self!r} has no sealed segments {old} side by side")
         if new is not None and new != old[0]:
             raise ValueError(f"a segment {new} cannot stand for {old}")

@@ -178,6 +178,22 @@ LOGS_SYNCED_ONE_BY_ONE_MAX = 16
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 
+# --- compaction -----------------------------------------------------------------------------------
+
+# Read at once of a segment by the process that compacts, doubled for a batch that is larger.
+COMPACTION_READ_BYTES = 4 * MIB
+# Kafka's log.cleaner.dedupe.buffer.size: 24 bytes a place, three quarters of them taken.
+COMPACTION_MAP_BYTES = 128 * MIB
+COMPACTION_MAP_BYTES_MIN = 1 * MIB
+COMPACTION_MAP_BYTES_MAX = 16 * 1024 * MIB
+# A child that says nothing for so long is ended: it reports each piece, which takes milliseconds.
+COMPACTION_STALLED_SECONDS = 120
+COMPACTION_NICE = 10
+# What a batch may unfold to in that process: it was stored as it came, and nobody else unfolds it.
+COMPACTION_UNFOLDED_BYTES_MAX = 128 * MIB
+# One line of a child's report: base offsets of the segments of a group, 20 digits each.
+COMPACTION_LINE_BYTES_MAX = 16 * MIB
+
 # --- upkeep of logs -------------------------------------------------------------------------------
 
 # How often files that wait to be removed are looked at; retention itself has its own interval.

@@ -256,7 +256,7 @@ def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     assert [fetch(before, offset)["error_code"] for offset in (2, 3)] == [1, 0]
     crash(before)
     after = NativeWorld(tmp_path)
-    asyncio.run(after.topics.load())
+    after.topics.load()
     assert (after.log("a").log_start_offset, after.log("a").log_end_offset) == (3, 5)
     after.close()
 
