@@ -258,8 +258,9 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
             segment.reserved = segment.size
             log.has_unsynced_cut = True
-        segment.finish_index()
-        log.unsynced_indexes.append(segment)
+        if i + 1 < len(base_offsets):   # the active one's is in memory, and written when it rests
+            segment.finish_index()
+            log.unsynced_indexes.append(segment)
         if is_whole and scan.next_offset <= recovery_point:
             segment.is_settled = True   # as it was found it has been synced
             segment.close()
@@ -285,19 +286,17 @@ def cut(PartitionLog log):
     cdef int status
     if log.is_offline:
         return -1
-    if log.active.fd < 0:
-        return log.log_end_offset   # all of it is written
     status = log.write_staged()
     if status < 0:
         log.fail(status)
         return -1
     for segment in (*log.unsealed, log.active):
-        if segment.reserved > segment.written:
+        if segment.fd >= 0 and segment.reserved > segment.written:
             must(file_truncate(segment.fd, segment.written), log, "cannot cut a segment")
             segment.reserved = segment.written
             log.has_unsynced_cut = True
         must(segment.finish_index(), log, "cannot write an index")
-    if log.needs_sync:
+    if log.active.is_index_dirty and log.active not in log.unsynced_indexes:
         log.unsynced_indexes.append(log.active)
     return log.log_end_offset
 
