@@ -86,6 +86,9 @@ RECORD_ERRORS_MAX = 100
 # Batches unfolded and folded anew at the same time, each whole in memory: one leaves the loop its
 # processor on a machine of two.
 RECOMPRESSION_THREADS = 1
+# Bytes of batches that wait for that, of all connections; a producer beyond it is told to try
+# again. A second's work or more, and what a hundred producers send at once.
+RECOMPRESSION_WAITING_BYTES_MAX = 128 * MIB
 # Largest batch that can be, whoever makes it: sums of a few sizes stay within 32 bits.
 BATCH_BYTES_MAX = 1 << 30
 # What the codec unfolds in one call when the caller names no limit of its own.
@@ -219,5 +222,6 @@ assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_KEPT <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
+assert RECOMPRESSION_WAITING_BYTES_MAX >= FRAME_BYTES_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
 assert GROUP_METADATA_BYTES_MAX <= MESSAGE_BYTES_MAX
