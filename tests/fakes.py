@@ -2,12 +2,15 @@
 
 import asyncio
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from broker._native.kernel.crc32c import crc32c
 from broker.codec import schema
 from broker.core.broker import Broker
+from broker.core.deletion import Deletions
 from broker.core.groups import commands
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
@@ -58,6 +61,7 @@ class FakeLog:
         self.epochs: list[tuple[int, int]] = []  # older epochs and their ends
         self.is_offline = False
         self.is_deleted = False
+        self.is_loading = False
         self.is_held = False
         self.timestamps: list[int] = []  # of every offset
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
@@ -264,6 +268,34 @@ class FakeProducerIds:
         return self.last
 
 
+class FakeFolders:
+    """Folders of deleted topics that nobody has."""
+
+    def __init__(self) -> None:
+        self.put_aside: list[tuple[str, list[int]]] = []  # topic, partitions
+
+    def put_away(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partitions: Iterable[int],
+        *,
+        is_name_taken: bool,
+    ) -> None:
+        assert topic_id
+        assert not is_name_taken
+        self.put_aside.append((topic, list(partitions)))
+
+    def sync(self) -> None:
+        pass
+
+    def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
+        return [Path(f"{topic}-{partition}.{topic_id.hex()}") for partition in partitions]
+
+    def remove_some(self, folders: deque[Path]) -> None:
+        folders.popleft()
+
+
 class World:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
@@ -276,6 +308,8 @@ class World:
         self.io_thread = IoThread()
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
+        self.folders = FakeFolders()
+        self.deletions = Deletions(self.store, self.io_thread, self.folders)
         self.durable_starts: dict[tuple[str, int], int] = {}
         self.topics = Topics(
             self.config,
@@ -284,6 +318,9 @@ class World:
             self.table,
             self.open_logs,
             self.delete_log,
+            announce_logs=self.announce_logs,
+            until_loaded=self.until_loaded,
+            deletions=self.deletions,
             configure_log=self.configure_log,
         )
         self.broker = Broker(
@@ -317,6 +354,15 @@ class World:
         for topic in self.topics:
             for log in topic.logs:
                 self.durable_starts[topic.name, log.partition] = log.log_start_offset
+
+    def announce_logs(
+        self, name: str, topic_id: bytes, count: int, config: TopicConfig
+    ) -> list[FakeLog]:
+        """What a start finds is ready at once."""
+        return self.open_logs(name, topic_id, count, config, 0)
+
+    async def until_loaded(self, logs: Sequence[FakeLog]) -> None:
+        assert not any(log.is_loading for log in logs)
 
     def delete_log(self, log: FakeLog) -> None:
         self.deleted_logs.append(log)

@@ -86,6 +86,8 @@ class Logs:
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
+        if log.is_group_commit:
+            recovery.settle(log, is_synced=False)
         return log, behind
 
     def base_offsets(self, partition: int = 0) -> list[int]:

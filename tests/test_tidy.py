@@ -30,7 +30,6 @@ MAY_USE_FILES = {
     "segments/index.py": {"open"},  # the same
     "storage/log_dir.py": {"open"},  # the lock between processes
     "storage/metadata_sqlite.py": {"unlink"},  # SQLite's own files
-    "storage/recovery.py": {"write_text"},  # an id that is written again when it is missing
 }
 
 SOURCES = sorted(

@@ -1,5 +1,6 @@
 """Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
 
+import select
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,20 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint
+from broker.storage import checkpoint, syncing
 from broker.storage.recovery import Partitions
 from tests.fakes import FakeStore
-from tests.native_log import NOW_MS, TOPIC_ID, Logs, appended, bases_of, batches, placed, records
+from tests.native_log import (
+    NOW_MS,
+    TOPIC_ID,
+    WAIT_MS,
+    Logs,
+    appended,
+    bases_of,
+    batches,
+    placed,
+    records,
+)
 
 COMMIT = CommitThread(1)  # one for all tests: what they make durable, they wait for
 RECORDS_PER_BATCH = 2
@@ -144,8 +155,8 @@ def test_a_close_writes_and_syncs_what_was_staged(logs: Logs, recording: None) -
     assert log.durable_end == log.high_watermark == 2
     assert (logs.folder() / f"{0:020}.log").read_bytes() == placed(BATCH, 0)
     syncs = [(op, Path(path)) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
-    names = [f"{0:020}{suffix}" for suffix in (".log", ".index", ".timeindex")]
-    assert syncs == [("sync_data", logs.folder() / name) for name in names]
+    assert syncs == [("sync_data", logs.folder() / f"{0:020}.log")]
+    assert log.has_unsynced_indexes
 
 
 def test_a_close_whose_write_fails_is_not_clean(logs: Logs, recording: None) -> None:
@@ -357,7 +368,7 @@ def test_a_cut_is_synced_before_anything_else_happens(logs: Logs, recording: Non
         if op in {"truncate", "sync_data"}
     ]
     name = f"{6:020}.log"
-    assert operations[-2:] == [("truncate", name), ("sync_data", name)]
+    assert operations.index(("truncate", name)) < operations.index(("sync_data", name))
 
 
 # ---- a crash: what is known besides -----------------------------------------------------------
@@ -483,6 +494,26 @@ def partitions(path: Path, store: FakeStore) -> tuple[Partitions, Turn]:
     return Partitions(path, store, turn, 1, 1_000_000), turn
 
 
+def loaded(home: Partitions, config: TopicConfig) -> list[PartitionLog]:
+    """Open a topic as a start does."""
+    logs = home.announce_topic("t", TOPIC_ID, 1, config)
+    for log in logs:
+        assert home.load(log) is None
+        assert home.settle([log]) == {}
+        log.end_loading()
+    return logs
+
+
+def end_synced(turn: Turn, log: PartitionLog) -> None:
+    """End a turn, and wait until all that was appended is durable."""
+    turn.end()
+    poll = select.poll()
+    poll.register(COMMIT.event_fd, select.POLLIN)
+    while log.durable_end < log.log_end_offset:
+        assert poll.poll(WAIT_MS)
+        turn.poll_synced()
+
+
 def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path) -> None:
     """An epoch below that of the last batch would make the next recovery cut there."""
     store = FakeStore()
@@ -491,11 +522,11 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     folder = tmp_path / "t-0"
     for _ in range(2):  # the second start is an unclean one: epoch 1
         home, turn = partitions(tmp_path, store)
-        (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+        (log,) = loaded(home, config)
         appended(log, BATCH)
         turn.end()
     home, turn = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
     epoch = log.leader_epoch
     assert epoch > 0
     appended(log, BATCH)
@@ -504,7 +535,7 @@ def test_a_log_that_lost_its_epochs_is_read_before_it_is_written(tmp_path: Path)
     (folder / checkpoint.LEADER_EPOCHS).unlink()
 
     home, _ = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
 
     assert home.is_clean
     assert log.leader_epoch == epoch
@@ -516,13 +547,13 @@ def test_segments_behind_the_end_are_set_aside(tmp_path: Path) -> None:
     store.values[b"topic/t"] = b"{}"
     config = TopicConfig({}, load())
     home, turn = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
     appended(log, BATCH)
     turn.end()
     (tmp_path / "t-0" / f"{50:020}.log").write_bytes(placed(BATCH, 50))
 
     home, _ = partitions(tmp_path, store)
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
 
     assert bases_of(log) == [0]
     assert (tmp_path / "t-0" / f"{50:020}.log-stray").exists()
@@ -563,10 +594,10 @@ def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
     """After a crash, segments below the recovery point are taken over with the index they have."""
     home, turn = partitions(tmp_path, FakeStore())
     config = TopicConfig({"segment.bytes": "1024"}, load())
-    (log,) = home.open_topic("t", TOPIC_ID, 1, config)
+    (log,) = loaded(home, config)
     for _ in range(3):
         appended(log, records(size=900))
-        turn.end()
+        end_synced(turn, log)
     before = len(file_ops.recorded())
 
     for _ in range(2):
@@ -583,10 +614,126 @@ def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(
     assert min(points) > last_sync
 
 
-def test_a_stop_makes_the_indexes_durable_too(logs: Logs, recording: None) -> None:
-    closed(logs)
+@pytest.mark.parametrize("one_by_one_max", [0, 1])
+def test_a_stop_makes_the_indexes_durable_too(
+    tmp_path: Path, recording: None, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
+) -> None:
+    monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", one_by_one_max)
+    home, turn = partitions(tmp_path, FakeStore())
+    (log,) = loaded(home, TopicConfig({"segment.bytes": "1024"}, load()))
+    for _ in range(2):
+        appended(log, records(size=900))
+        end_synced(turn, log)
 
-    last_life = {Path(path).name for op, path, *_ in file_ops.recorded() if op == "sync_data"}
-    assert {f"{base:020}{suffix}" for base in (0, 6) for suffix in (".index", ".timeindex")} <= (
-        last_life
+    home.close()
+
+    operations = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    marked = operations.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
+    if one_by_one_max == 0:
+        syncs = [at for at, (op, _) in enumerate(operations) if op == "sync_filesystem"]
+        last_write = max(
+            at
+            for at, (op, name) in enumerate(operations[:marked])
+            if op == "write" and name.endswith(("index", "snapshot.tmp", "epoch-checkpoint.tmp"))
+        )
+        renames = [
+            at
+            for at, (op, name) in enumerate(operations)
+            if op == "rename" and name.startswith(("leader", "0"))
+        ]
+        assert last_write < syncs[0] < min(renames) < max(renames) < syncs[1] < marked
+    else:
+        synced = {name for op, name in operations[:marked] if op.startswith("sync")}
+        assert {f"{base:020}{suffix}" for base in (0, 1) for suffix in (".index", ".timeindex")} | {
+            f"{2:020}.snapshot.tmp",
+            "leader-epoch-checkpoint.tmp",
+            "t-0",
+        } <= synced
+
+
+# ---- a log that compaction has thinned out ----------------------------------------------------
+
+
+def compacted(logs: Logs, kept: list[int]) -> list[bytes]:
+    """Leave nine batches in three sealed files and an empty active one; of the sealed these."""
+    log = written(logs, 9)
+    log.append(BATCH)
+    logs.sync(log)
+    recovery.close(log)
+    for base in (0, 6, 12):
+        file = logs.folder() / f"{base:020}.log"
+        file.write_bytes(b"".join(placed(BATCH, at) for at in kept if base <= at < base + 6))
+        for suffix in (".index", ".timeindex"):
+            file.with_suffix(suffix).unlink()
+    return [placed(BATCH, at) for at in (*kept, 18)]
+
+
+KEPT = [[0, 2, 4, 6, 8, 10, 12, 14, 16], [2, 8, 14], [0, 4, 6, 10, 12], [4, 16], [2, 12], []]
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_gaps_below_the_recovery_point_are_part_of_the_log(logs: Logs, kept: list[int]) -> None:
+    stored = compacted(logs, kept)
+
+    log, behind = logs.recover(recovery_point=18)
+
+    assert behind == []
+    assert (content(log), log.log_end_offset) == (stored, 20)
+
+
+@pytest.mark.parametrize("lost", ["epochs", "snapshot", "nothing"])
+def test_gaps_are_part_of_the_log_whatever_made_it_be_read_again(logs: Logs, lost: str) -> None:
+    stored = compacted(logs, [2, 8, 10])
+
+    log, behind = logs.recover(
+        recovery_point=20,
+        epochs=[] if lost == "epochs" else [(0, 0)],
+        snapshot=b"" if lost == "snapshot" else logs.unopened().producer_snapshot()[1],
+        snapshot_offset=0 if lost == "snapshot" else 20,
     )
+
+    assert behind == []
+    assert (content(log), log.log_end_offset) == (stored, 20)
+    assert log.epoch_entries[0] == (0, 0)
+
+
+def test_a_clean_start_makes_the_index_of_a_thinned_out_segment_again(logs: Logs) -> None:
+    stored = compacted(logs, [2, 8, 10])
+
+    log = logs.attach(20)
+
+    assert content(log) == stored
+    assert log.find_timestamp(NOW_MS) == (2, NOW_MS)
+
+
+@pytest.mark.parametrize("recovery_point", [0, 3, 5])
+def test_a_gap_that_reaches_past_the_recovery_point_ends_the_log(
+    logs: Logs, recovery_point: int
+) -> None:
+    compacted(logs, [0, 6, 8, 10])
+
+    log, behind = logs.recover(recovery_point=recovery_point)
+
+    assert (log.log_end_offset, behind) == (2, [6, 12, 18])
+
+
+def test_a_segment_cut_short_below_the_recovery_point_is_not_taken_for_thinned_out(
+    logs: Logs,
+) -> None:
+    compacted(logs, [0, 6, 8, 10])
+    file = logs.folder() / f"{0:020}.log"
+    file.write_bytes(file.read_bytes() + b"\xff" * 30)
+
+    log, behind = logs.recover(recovery_point=18)
+
+    assert (log.log_end_offset, behind) == (2, [6, 12, 18])
+
+
+def test_an_empty_active_segment_behind_a_gap_gives_out_its_base_offset(logs: Logs) -> None:
+    compacted(logs, [0, 6, 12])
+    last_file(logs).write_bytes(b"")
+
+    log, behind = logs.recover(recovery_point=18)
+
+    assert (log.log_end_offset, behind) == (18, [])
+    assert appended(log, BATCH) == 18

@@ -34,6 +34,7 @@ cdef extern from "kernel/file_ops_table.h" nogil:
         int (*sync_data)(int fd) noexcept nogil
         int (*sync)(int fd) noexcept nogil
         int (*sync_folder)(const char* path) noexcept nogil
+        int (*sync_filesystem)(const char* path) noexcept nogil
         int (*rename)(const char* source, const char* target) noexcept nogil
         int (*remove)(const char* path) noexcept nogil
         int (*make_folder)(const char* path, int mode) noexcept nogil
@@ -176,6 +177,23 @@ def read_file(path):
         file_close(fd)
 
 
+def read_range(path, int64_t position, int64_t size):
+    """Return the bytes of a file from a position on, fewer than `size` where it ends."""
+    cdef int fd = open_file(path, O_RDONLY)
+    cdef bytes content
+    cdef char* into
+    cdef int64_t count
+    try:
+        content = PyBytes_FromStringAndSize(NULL, size)
+        into = PyBytes_AS_STRING(content)
+        with nogil:
+            count = file_pread(fd, into, <size_t>size, position)
+        done(count, "read", path)
+        return content if count == size else content[:count]
+    finally:
+        file_close(fd)
+
+
 def write_file_atomic(path, data):
     """Replace a file so that a crash leaves the old or the new content; durable on return.
 
@@ -184,7 +202,7 @@ def write_file_atomic(path, data):
     target = os.fspath(path)
     temporary = target + ".tmp"
     try:
-        write_synced(temporary, data)
+        write_whole(temporary, data, True)
         rename(temporary, target)
     except (OSError, StorageError):
         name = os.fsencode(temporary)
@@ -193,7 +211,12 @@ def write_file_atomic(path, data):
     sync_folder(os.path.dirname(target) or ".")
 
 
-cdef int write_synced(path, data) except -1:
+def write_file(path, data):
+    """Replace the content of a file; a crash may leave any part of it, or an empty file."""
+    write_whole(path, data, False)
+
+
+cdef int write_whole(path, data, bint is_synced) except -1:
     cdef Py_buffer view
     cdef int fd
     cdef int64_t written
@@ -203,7 +226,7 @@ cdef int write_synced(path, data) except -1:
         fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC)
         with nogil:
             written = file_pwrite(fd, view.buf, <size_t>view.len, 0)
-            synced = file_sync(fd) if written >= 0 else 0
+            synced = file_sync(fd) if written >= 0 and is_synced else 0
             closed = file_close(fd)
     finally:
         PyBuffer_Release(&view)
@@ -250,6 +273,28 @@ def sync_folder(path):
     with nogil:
         result = file_sync_folder(c_name)
     done(result, "sync_folder", path)
+
+
+def sync_file(path):
+    """Make all durable that was written to a file, also by descriptors that are closed again."""
+    cdef int fd = open_file(path, O_RDONLY)
+    cdef int result
+    with nogil:
+        result = file_sync(fd)
+        file_close(fd)
+    done(result, "sync", path)
+
+
+def sync_filesystem(path):
+    """Make all durable that was written to the file system that holds a folder: one call costs
+    less than many of the others. Kernels before 5.8 do not report every failure here.
+    """
+    cdef bytes name = os.fsencode(path)
+    cdef const char* c_name = name
+    cdef int result
+    with nogil:
+        result = file_table().sync_filesystem(c_name)
+    done(result, "sync_filesystem", path)
 
 
 def list_folder(path):

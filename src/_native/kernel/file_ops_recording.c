@@ -23,6 +23,7 @@ enum {
     KIND_SYNC_DATA,
     KIND_SYNC,
     KIND_SYNC_FOLDER,
+    KIND_SYNC_FILESYSTEM,
     KIND_RENAME,
     KIND_REMOVE,
     KIND_MAKE_FOLDER,
@@ -45,6 +46,7 @@ static const char *const kind_names[KINDS] = {
     [KIND_SYNC_DATA] = "sync_data",
     [KIND_SYNC] = "sync",
     [KIND_SYNC_FOLDER] = "sync_folder",
+    [KIND_SYNC_FILESYSTEM] = "sync_filesystem",
     [KIND_RENAME] = "rename",
     [KIND_REMOVE] = "remove",
     [KIND_MAKE_FOLDER] = "make_folder",
@@ -341,6 +343,13 @@ static int recorded_sync_folder(const char *path) {
     return (int)finish(&call, failure ? failure : file_table_real.sync_folder(path));
 }
 
+static int recorded_sync_filesystem(const char *path) {
+    Call call;
+    begin_on_path(&call, KIND_SYNC_FILESYSTEM, path, 0, 0);
+    int failure = planned_failure(&call);
+    return (int)finish(&call, failure ? failure : file_table_real.sync_filesystem(path));
+}
+
 static int recorded_rename(const char *source, const char *target) {
     Call call;
     begin_on_path(&call, KIND_RENAME, source, 0, 0);
@@ -412,6 +421,7 @@ const FileTable file_table_recording = {
     .sync_data = recorded_sync_data,
     .sync = recorded_sync,
     .sync_folder = recorded_sync_folder,
+    .sync_filesystem = recorded_sync_filesystem,
     .rename = recorded_rename,
     .remove = recorded_remove,
     .make_folder = recorded_make_folder,

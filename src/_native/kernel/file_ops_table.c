@@ -124,6 +124,16 @@ static int real_sync_folder(const char *path) {
     return synced < 0 ? synced : closed;
 }
 
+static int real_sync_filesystem(const char *path) {
+    int fd = real_open(path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) {
+        return fd;
+    }
+    int synced = status(syncfs(fd));
+    int closed = real_close(fd);
+    return synced < 0 ? synced : closed;
+}
+
 static int real_rename(const char *source, const char *target) {
     return status(rename(source, target));
 }
@@ -171,6 +181,7 @@ const FileTable file_table_real = {
     .sync_data = real_sync_data,
     .sync = real_sync,
     .sync_folder = real_sync_folder,
+    .sync_filesystem = real_sync_filesystem,
     .rename = real_rename,
     .remove = real_remove,
     .make_folder = real_make_folder,

@@ -28,6 +28,8 @@ typedef struct FileTable {
     int (*sync_data)(int fd);
     int (*sync)(int fd);
     int (*sync_folder)(const char *path);
+    /* syncfs(2): all that was written to any file of the file system that holds a folder. */
+    int (*sync_filesystem)(const char *path);
     int (*rename)(const char *source, const char *target);
     int (*remove)(const char *path); /* a file, or an empty folder */
     int (*make_folder)(const char *path, int mode);

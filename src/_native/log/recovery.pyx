@@ -8,9 +8,12 @@ first that
     does not begin at the offset where the one before ended, or
     has a leader epoch below the one before: it survived behind a torn write of an older life.
 
+Below the recovery point all has been synced once, and compaction has thinned it out: there batches
+may be missing between two others, at the beginning of a segment and at its end.
+
 What stands behind is cut off. Under group-commit the cut and everything recovered are synced before
-anything is appended; under `os` the next sync of the log sees to it, and until then the recovery
-point stays where it was: should the cut be lost, what stood behind it has an older epoch.
+the log is used (`settle`); under `os` the next sync of the log sees to it, and until then the
+recovery point stays where it was: should the cut be lost, what stood behind has an older epoch.
 """
 
 from libc.errno cimport ENOMEM
@@ -26,7 +29,6 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.producer_state cimport producers_free, producers_restore
 from broker._native.records.record_batch cimport (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
@@ -45,6 +47,7 @@ cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
 
 cdef struct Scan:
     int64_t next_offset        # where the next batch must begin
+    int64_t gaps_end           # up to here it may begin later
     int32_t epoch              # of the last batch
     int64_t position           # end of the last good batch
 
@@ -77,7 +80,8 @@ cdef class _Chunk:
                 return -ENOMEM
             self.bytes = <uint8_t*>grown
             self.capacity = size
-        count = file_pread(fd, self.bytes, self.capacity, position)
+        with nogil:   # the loop serves others meanwhile
+            count = file_pread(fd, self.bytes, self.capacity, position)
         if count < 0:
             return <int>count
         self.start = position
@@ -112,7 +116,10 @@ cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
     cursor.left = <size_t>(chunk.start + <int64_t>chunk.size - scan.position)
     if batch_header(&cursor, info) != BATCH_OK:
         return False
-    if info.base_offset != scan.next_offset or info.leader_epoch < scan.epoch:
+    if info.base_offset != scan.next_offset and not (
+            scan.next_offset < info.base_offset <= scan.gaps_end):
+        return False
+    if info.leader_epoch < scan.epoch:
         return False
     return info.last_offset_delta >= 0 and batch_check_crc(
         chunk.bytes + (scan.position - chunk.start), info) == BATCH_OK
@@ -125,7 +132,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     cdef int status = 0
     segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
-    segment.drop_index()
+    segment.drop_index(producers_from)
     segment.size = 0
     segment.max_timestamp = -1
     scan.position = 0
@@ -133,7 +140,8 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     while next_batch(chunk, segment, scan, &info, &status):
         segment.note(&info, info.base_offset, log.index_interval_bytes)
         if info.base_offset >= producers_from:
-            log.remember_producer(&info, info.base_offset)
+            log.remember_producer(segment, chunk.bytes + (scan.position - chunk.start), &info,
+                                  info.base_offset)
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
                 log.epochs.append((info.leader_epoch, info.base_offset))
@@ -153,6 +161,7 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     if segment.size == 0 or segment.has_times():
         return 0
     scan.next_offset = segment.base_offset
+    scan.gaps_end = INT64_MAX
     scan.epoch = -1
     scan_segment(log, segment, &scan, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
@@ -180,7 +189,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
     """
     cdef Segment segment
-    if snapshot and producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    if snapshot and not log.restore_producers(snapshot):
         return False
     log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
@@ -195,6 +204,7 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
     log.visible_max_timestamp = log.active.max_timestamp
     log.log_start_offset = log_start_offset
     log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
+    log.transactions.reached(log_end_offset)
     log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
 
@@ -203,91 +213,136 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset):
     """Find where the log ends after an unclean stop, and cut off what stands behind.
 
-    `snapshot` (b"" for none) is the producers' state at `snapshot_offset`; later batches are
-    counted in from the log. Returns the base offsets of whole segments behind the end: the caller
-    sets their files aside. Raises StorageError when a file cannot be read or cut.
+    Without `epochs` the whole log is read for them: an epoch below that of an older batch would
+    make the next recovery cut there. `snapshot` (b"" for none) is the producers' state at
+    `snapshot_offset`; later batches are counted in from the log. Returns the base offsets of whole
+    segments behind the end: the caller sets their files aside. Raises StorageError when a file
+    cannot be read or cut.
     """
     cdef _Chunk chunk = _Chunk()
     cdef Segment segment
     cdef Scan scan
     cdef Py_ssize_t first, i
+    cdef int64_t read_from = recovery_point if epochs else 0
+    cdef bint is_whole
     cdef list behind = []
-    cdef list read = []
-    if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    cdef list unsynced = []
+    if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
-    log.epochs = list(epochs)
+    log.epochs = list(epochs) or [(0, 0)]
     log.segments = [log.new_segment(base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
     first = 0
     for i in range(len(base_offsets)):
-        if base_offsets[i] <= min(recovery_point, snapshot_offset):
+        if base_offsets[i] <= min(read_from, snapshot_offset):
             first = i
     for segment in log.segments[:first]:
         take_over(log, segment)
     scan.next_offset = base_offsets[first]
+    scan.gaps_end = recovery_point
     scan.epoch = -1
+    is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
-        if segment.base_offset != scan.next_offset:
+        if segment.base_offset != scan.next_offset and not (
+                is_whole and scan.next_offset < segment.base_offset <= recovery_point):
             # The one before was cut short of here. (A segment that was full when the broker died
             # still has its reserved tail, and the next one follows it without a gap.)
             behind = base_offsets[i:]
             break
+        scan.next_offset = segment.base_offset
         scan_segment(log, segment, &scan, snapshot_offset, chunk)
-        if segment.size < segment.reserved:
+        # Before a gap that compaction made there is nothing to cut: the file ends with a batch.
+        is_whole = segment.size == segment.reserved
+        if not is_whole:
             must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
             segment.reserved = segment.size
-        if log.is_group_commit:
-            # What the page cache shows after a kill may not be on the disk, and what can be read
-            # here counts as durable. (Under `os` it need not be: the next sync sees to it.)
-            must(file_sync_data(segment.fd), log, "cannot sync a segment")
+            log.has_unsynced_cut = True
         segment.finish_index()
         log.unsynced_indexes.append(segment)
-        read.append(segment)
+        if is_whole and scan.next_offset <= recovery_point:
+            segment.is_settled = True   # as it was found it has been synced
+            segment.close()
+        else:
+            unsynced.append(segment)
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
     if scan.next_offset < snapshot_offset:
-        producers_free(&log.producers)   # it tells of batches that are gone
+        log.forget_producers()   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
-    if log.is_group_commit:
-        for segment in read:
-            segment.is_settled = True
-            segment.close()
-    else:
-        log.durable_end = min(recovery_point, log.log_end_offset)
-        log.unsealed = read[:-1]
+    log.durable_end = min(recovery_point, log.log_end_offset)
+    log.unsealed = [segment for segment in unsynced if segment is not log.active]
     return behind
 
 
-def close(PartitionLog log):
-    """Write and sync everything, cut the reservation off, and let go of the files.
+def cut(PartitionLog log):
+    """Write what is staged and cut the reservations off; nothing of it is synced.
 
     Returns the log end offset, or -1 when the log is offline: its tail is not known to be good.
-    The caller has let the commit thread finish.
+    The commit threads have finished, or do not know of this log.
     """
     cdef Segment segment
     cdef int status
     if log.is_offline:
         return -1
-    if log.active.fd < 0 and log.durable_end == log.log_end_offset and not log.unsealed:
-        log.sync_indexes()
-        return log.log_end_offset   # not touched in this life
-    must(log.active.open(False), log, "cannot open a segment")
+    if log.active.fd < 0:
+        return log.log_end_offset   # all of it is written
     status = log.write_staged()
     if status < 0:
         log.fail(status)
         return -1
     for segment in (*log.unsealed, log.active):
-        must(segment.cut(segment.written), log, "cannot sync a segment")
+        if segment.reserved > segment.written:
+            must(file_truncate(segment.fd, segment.written), log, "cannot cut a segment")
+            segment.reserved = segment.written
+            log.has_unsynced_cut = True
         must(segment.finish_index(), log, "cannot write an index")
-    log.unsynced_indexes.append(log.active)
-    log.sync_indexes()
-    if log.unsealed:
-        must(file_sync_folder(log.folder_path), log, "cannot sync the folder")
+    if log.needs_sync:
+        log.unsynced_indexes.append(log.active)
+    return log.log_end_offset
+
+
+def settle(PartitionLog log, *, bint is_synced):
+    """Sync what was written and cut, unless the caller has, and let go of the files.
+
+    What the page cache shows after a kill may not be on the disk, and what can be read counts as
+    durable: so a recovered log is settled before it is used, under group-commit. (Under `os` it
+    need not be: its next sync sees to it.) In any thread.
+    """
+    cdef Segment segment
+    for segment in (*log.unsealed, log.active):
+        if not is_synced:
+            must(sync_segment(segment), log, "cannot sync a segment")
+        segment.is_settled = True
+    if log.unsealed and not is_synced:
+        must(sync_folder(log), log, "cannot sync the folder")
     log.unsealed = []
+    log.has_unsynced_cut = False
     log.durable_end = log.log_end_offset
     log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
-    return log.log_end_offset
+
+
+cdef int sync_segment(Segment segment):
+    cdef int status = segment.open(False)
+    cdef int fd = segment.fd
+    if status < 0:
+        return status
+    with nogil:
+        return file_sync_data(fd)
+
+
+cdef int sync_folder(PartitionLog log):
+    cdef const char* folder = log.folder_path
+    with nogil:
+        return file_sync_folder(folder)
+
+
+def close(PartitionLog log):
+    """Write and sync everything and let go of the files; as `cut`, then `settle`."""
+    end_offset = cut(log)
+    if end_offset >= 0:
+        settle(log, is_synced=False)
+    return end_offset

@@ -23,6 +23,7 @@ from broker._native.log.segment cimport Segment
 from broker._native.log.time_lookup cimport find_time
 from broker._native.log.turn cimport (
     EVENT_OFFLINE,
+    LOG_LOADING,
     LOG_OFFLINE,
     LOG_OK,
     LOG_OUT_OF_RANGE,
@@ -85,6 +86,8 @@ cdef class SegmentedLog(AwaitedLog):
         found.size = 0
         found.next_offset = -1
         owner[0] = NULL
+        if self.is_loading:
+            return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
         if offset < self.log_start_offset or offset > self.log_end_offset:
@@ -165,7 +168,7 @@ cdef class SegmentedLog(AwaitedLog):
     @property
     def is_in_service(self):
         """Whether it is loaded, and neither offline nor deleted."""
-        return self.active is not None and not (self.is_offline or self.is_deleted)
+        return not (self.is_loading or self.is_offline or self.is_deleted)
 
     @property
     def segment_entries(self):
@@ -185,8 +188,8 @@ cdef class SegmentedLog(AwaitedLog):
         cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
         if status == LOG_OUT_OF_RANGE:
             raise IndexError(f"offset {offset} of {self!r}")
-        if status == LOG_OFFLINE:
-            raise StorageError(f"{self!r} is offline")
+        if status != LOG_OK:
+            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         if found.size == 0:
             return b""
         file = <OpenFile>owner
@@ -213,6 +216,19 @@ cdef class SegmentedLog(AwaitedLog):
                 break
             newest = max(newest, segment.max_timestamp)
         return self.find_timestamp(newest) if newest >= 0 else None
+
+    def aborted_transactions(self, int64_t start, int64_t end):
+        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+        cdef Py_ssize_t place
+        cdef Segment segment
+        cdef bint is_complete = False
+        found = []
+        for place in range(self.place_of(start), PyList_GET_SIZE(self.segments)):
+            segment = <Segment>self.segments[place]
+            found += segment.aborted_in(start, end, &is_complete)
+            if is_complete:
+                break
+        return found
 
     # ---- in front and in the middle: retention and compaction ---------------------------------
 
@@ -271,6 +287,14 @@ cdef class SegmentedLog(AwaitedLog):
         del self.segments[:count]
         return taken
 
+    def can_replace(self, list old not None):
+        """Whether these are the base offsets of neighbours, all sealed and on the disk."""
+        cdef Py_ssize_t first = self.place_of(old[0])
+        cdef list there = self.segments[first:first + len(old)]
+        self.step_visible()
+        return [(<Segment>one).base_offset for one in there] == old and all(
+            self.may_replace(<Segment>one) for one in there)
+
     def replace(self, list old, new):
         """Put one segment, whose files are in place under their names, where others were.
 
@@ -282,9 +306,7 @@ cdef class SegmentedLog(AwaitedLog):
         cdef Segment segment
         cdef int status
         cdef list there = self.segments[first:first + len(old)]
-        self.step_visible()
-        if [(<Segment>one).base_offset for one in there] != old or not all(
-                self.may_replace(<Segment>one) for one in there):
+        if not self.can_replace(old):
             raise ValueError(f"{self!r} has no sealed segments {old} side by side")
         if new is not None and new != old[0]:
             raise ValueError(f"a segment {new} cannot stand for {old}")

@@ -8,6 +8,7 @@ cdef enum LogStatus:
     LOG_OK = 0
     LOG_OFFLINE            # the disk failed, or the partition is gone
     LOG_OUT_OF_RANGE       # an offset below the log start or above the log end
+    LOG_LOADING            # its files are not recovered yet
 
 cdef enum:    # kinds of Turn.events
     EVENT_ROLLED = 1           # the log has a new active segment
@@ -74,6 +75,7 @@ cdef class AwaitedLog:
     cdef readonly int64_t high_watermark
     cdef readonly bint is_offline
     cdef readonly bint is_deleted
+    cdef readonly bint is_loading         # a thread recovers it: nothing else is to be looked at
     cdef AckWaiter* acks_head             # by offset
     cdef AckWaiter* acks_tail
     cdef Watch* watches

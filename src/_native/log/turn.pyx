@@ -213,6 +213,17 @@ cdef class AwaitedLog:
                 self.turn.woken_tail = owner
             watch = watch.next
 
+    def begin_loading(self):
+        """Refuse everything until `end_loading`: a thread has the log to itself."""
+        self.is_loading = True
+
+    def end_loading(self):
+        """Serve what the thread has made of the log; who was refused is woken."""
+        self.is_loading = False
+        if self.watches != NULL:
+            self.wake()
+            self.turn.request_end()
+
     def when_durable(self, int64_t offset, callback):
         """Call back with True once the high watermark is at an offset, with False if it cannot."""
         if self.is_offline or self.is_deleted:

@@ -37,7 +37,14 @@ from broker._native.log.open_files cimport OpenFile
 from broker._native.log.segment cimport uses_codec
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.turn cimport LOG_OK, LOG_OUT_OF_RANGE, LogStatus, Turn, Watch
+from broker._native.log.turn cimport (
+    LOG_LOADING,
+    LOG_OK,
+    LOG_OUT_OF_RANGE,
+    LogStatus,
+    Turn,
+    Watch,
+)
 from broker._native.wire.envelope cimport RequestHead, read_count, read_string, read_tags
 from broker._native.wire.output_queue cimport (
     OutputQueue,
@@ -64,6 +71,7 @@ cdef enum:
 
     ERROR_OFFSET_OUT_OF_RANGE = 1
     ERROR_UNKNOWN_TOPIC = 3
+    ERROR_NOT_LEADER = 6
     ERROR_KAFKA_STORAGE = 56
     ERROR_SESSION_NOT_FOUND = 70
     ERROR_SESSION_EPOCH = 71
@@ -572,6 +580,8 @@ cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
     if log.is_deleted:
         return ERROR_UNKNOWN_TOPIC_ID if session.version >= VERSION_TOPIC_ID else (
             ERROR_UNKNOWN_TOPIC)
+    if log.is_loading:
+        return ERROR_NOT_LEADER
     if log.is_offline:
         return ERROR_KAFKA_STORAGE
     if node.leader_epoch >= 0 and node.leader_epoch < log.leader_epoch:
@@ -586,6 +596,8 @@ cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
 cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
     if status == LOG_OUT_OF_RANGE:
         return ERROR_OFFSET_OUT_OF_RANGE
+    if status == LOG_LOADING:
+        return ERROR_NOT_LEADER
     return 0 if status == LOG_OK else ERROR_KAFKA_STORAGE
 
 

@@ -79,7 +79,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int
                      Part* part) noexcept:
     # Whether the fast path can append this: nothing odd about the log or the batch.
     cdef SequenceStatus sequence
-    if log is None or log.is_offline or log.is_deleted or not log.is_plain:
+    if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
     if log.request_mark == request_mark:
         return False  # the same partition twice

@@ -49,6 +49,10 @@ class Log(ReadableLog, Protocol):
     """A log that clients write."""
 
     @property
+    def is_loading(self) -> bool:
+        """Whether its files are still being recovered: nothing else can be asked of it."""
+
+    @property
     def partition(self) -> int:
         """The partition's number in its topic."""
 

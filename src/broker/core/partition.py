@@ -55,6 +55,7 @@ _REFUSALS = {
     ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
     ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # no room for one more producer
     ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
+    ("log", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,  # still being recovered
 }
 
 

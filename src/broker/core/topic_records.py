@@ -3,12 +3,14 @@
     topic/<name>       its id and its number of partitions
     topicid/<id>       its name
     conf/topic/<name>  its own configuration, if it has any
+    deleted/<id>       name and number of partitions of a deleted one that still has folders
 
 Every partition is led by this broker, its only replica, so nothing is stored about leaders.
 """
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_from_text, id_to_text
@@ -47,6 +49,30 @@ def deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
         metadata.Delete(metadata.topic_id_key(topic_id)),
         metadata.Delete(metadata.topic_config_key(name)),
     ]
+
+
+class DeletedTopic(NamedTuple):
+    """A topic that does not exist any more; its folders may."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+
+
+def remembered(deleted: DeletedTopic) -> metadata.Operation:
+    """What makes a start finish the removal of a deleted topic's folders."""
+    value = {"version": 1, "name": deleted.name, "partitions": deleted.partitions}
+    return metadata.Put(metadata.deleted_topic_key(deleted.topic_id), _json(value))
+
+
+def forgotten(deleted: DeletedTopic) -> metadata.Operation:
+    """What follows once the folders are gone."""
+    return metadata.Delete(metadata.deleted_topic_key(deleted.topic_id))
+
+
+def read_deleted(store: metadata.MetaStore) -> list[DeletedTopic]:
+    """The deleted topics whose folders may still be there."""
+    return [_parse_deleted(entry) for entry in store.scan(metadata.DELETED_TOPICS)[0]]
 
 
 def put_config(
@@ -95,6 +121,17 @@ def _parse_topic(entry: metadata.KeyValue) -> tuple[bytes, int]:
         match json.loads(entry.value):
             case {"version": 1, "id": str(shown_id), "partitions": int(partitions)}:
                 return id_from_text(shown_id), partitions
+    except ValueError:
+        pass  # the same message as for a wrong shape
+    raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")
+
+
+def _parse_deleted(entry: metadata.KeyValue) -> DeletedTopic:
+    topic_id = id_from_text(entry.key.removeprefix(metadata.DELETED_TOPICS).decode())
+    try:
+        match json.loads(entry.value):
+            case {"version": 1, "name": str(name), "partitions": int(partitions)}:
+                return DeletedTopic(name, topic_id, partitions)
     except ValueError:
         pass  # the same message as for a wrong shape
     raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")

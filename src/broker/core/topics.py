@@ -2,16 +2,18 @@
 
 The commit in the metadata store decides whether a topic exists. A create commits first and then
 makes the folders: what a crash left out is made when the topic is loaded. A delete commits first
-and then removes the folders: what a crash left over belongs to no topic and is set aside. A topic
-can be looked up only while all its logs are open, so clients never see one without a leader.
+and then removes the folders (`deletion.py`): what a crash left over is recorded in the store. A new
+topic can be looked up once all its logs are open, so clients never see one without a leader; after
+a start each log says for itself whether it is loading.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from broker.core import topic_records
+from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
 from broker.core.new_partitions import NewPartitions, check_new_partitions
@@ -97,6 +99,9 @@ class TopicTable(Protocol):
 # A topic's partitions (name, id, how many, the first that is not open yet), or StorageError and
 # none of those that are new.
 OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig, int], list[Any]]
+# All of a topic that exists already, still loading: somebody else sees to that.
+AnnounceLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
+UntilLoaded: TypeAlias = Callable[[Sequence[Any]], Awaitable[None]]
 DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
 # Have a log obey its topic's configuration, from the next append on.
 ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
@@ -116,6 +121,9 @@ class Topics:
         open_logs: OpenLogs,
         delete_log: DeleteLog,
         *,
+        announce_logs: AnnounceLogs,
+        until_loaded: UntilLoaded,
+        deletions: Deletions,
         configure_log: ConfigureLog,
     ) -> None:
         """Start empty; `load` brings what the store knows."""
@@ -125,6 +133,10 @@ class Topics:
         self._table = table
         self._open_logs = open_logs
         self._delete_log = delete_log
+        self._announce_logs = announce_logs
+        self._until_loaded = until_loaded
+        self._deletions = deletions
+        self._plain_config = TopicConfig({}, config)  # of all topics without a value of their own
         self._configure_log = configure_log
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -154,11 +166,23 @@ class Topics:
         """Call back with the name of each topic that has been deleted."""
         self._on_delete.append(callback)
 
-    async def load(self) -> None:
-        """Open the logs of every topic that the store knows."""
+    def load(self) -> list[Any]:
+        """Make every topic known that the store knows; their logs, which are still to be loaded.
+
+        Deletes that the last life did not finish are finished: their folders are out of the way.
+        """
+        loading: list[Any] = []
         for name, topic_id, partitions, own_config in topic_records.read_all(self._store):
-            plan = Plan(name, partitions, TopicConfig(own_config, self._config))
-            self._publish(plan, topic_id, await self._open(plan, topic_id))
+            plan = Plan(name, partitions, self._config_of(own_config))
+            logs = self._announce_logs(name, topic_id, partitions, plan.config)
+            self._publish(plan, topic_id, logs)
+            # Internal ones first: groups wait for them.
+            loading = [*logs, *loading] if name in INTERNAL_TOPICS else [*loading, *logs]
+        self._deletions.resume(lambda name: name in self._by_name)
+        return loading
+
+    def _config_of(self, own: Mapping[str, str]) -> TopicConfig:
+        return TopicConfig(own, self._config) if own else self._plain_config
 
     def plan(self, new: NewTopic) -> Plan:
         """Check that a topic may be created; RequestError says why not."""
@@ -173,7 +197,7 @@ class Topics:
             )
         partitions = self._partitions_of(new)
         try:
-            config = TopicConfig(_without_null(new.config), self._config)
+            config = self._config_of(_without_null(new.config))
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
         return Plan(new.name, partitions, config)
@@ -246,15 +270,21 @@ class Topics:
             return self._publish(plan, topic_id, logs)
 
     async def _delete(self, topic: Topic) -> Topic:
+        await self._until_loaded(topic.logs)
         async with self._changes:
             if self._by_id.get(topic.topic_id) is not topic:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            await self._transact([], topic_records.deletions(topic.name, topic.topic_id))
+            deleted = topic_records.DeletedTopic(topic.name, topic.topic_id, len(topic.logs))
+            operations = topic_records.deletions(topic.name, topic.topic_id)
+            await self._transact([], [*operations, topic_records.remembered(deleted)])
             self._withdraw(topic)
             for log in topic.logs:
                 self._delete_log(log)
             for callback in self._on_delete:
                 callback(topic.name)
+            # Before a topic of that name can be created again.
+            delay_ms = topic.config.integer("file.delete.delay.ms")
+            await self._deletions.put_away(deleted, delay_ms)
             return topic
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:

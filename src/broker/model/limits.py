@@ -169,9 +169,34 @@ READ_HINTS_PER_SEGMENT = 8
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32
 # fdatasync in flight, each of another file: 8 gave 1.4x the syncs per second of 4 (measured).
 SYNC_THREADS = 8
+# Logs that a start recovers at once: so that a long tail does not hold up the others. More threads
+# only take Python's lock from each other.
+RECOVERY_THREADS = 2
+# Recovered logs wait for a sync that they share, so long or until so many wait.
+RECOVERED_WAIT_MS = 50
+# Each has files open until it is synced.
+RECOVERED_LOGS_MAX = 512
+# So many logs are synced one by one, more by one call for the whole file system.
+LOGS_SYNCED_ONE_BY_ONE_MAX = 16
 # Recovery reads segments in pieces; a piece must hold the largest batch.
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
+
+# --- compaction -----------------------------------------------------------------------------------
+
+# Read at once of a segment by the process that compacts, doubled for a batch that is larger.
+COMPACTION_READ_BYTES = 4 * MIB
+# Kafka's log.cleaner.dedupe.buffer.size: 24 bytes a place, three quarters of them taken.
+COMPACTION_MAP_BYTES = 128 * MIB
+COMPACTION_MAP_BYTES_MIN = 1 * MIB
+COMPACTION_MAP_BYTES_MAX = 16 * 1024 * MIB
+# A child that says nothing for so long is ended: it reports each piece, which takes milliseconds.
+COMPACTION_STALLED_SECONDS = 120
+COMPACTION_NICE = 10
+# What a batch may unfold to in that process: it was stored as it came, and nobody else unfolds it.
+COMPACTION_UNFOLDED_BYTES_MAX = 128 * MIB
+# One line of a child's report: base offsets of the segments of a group, 20 digits each.
+COMPACTION_LINE_BYTES_MAX = 16 * MIB
 
 # --- upkeep of logs -------------------------------------------------------------------------------
 
@@ -181,6 +206,12 @@ UPKEEP_SECONDS = 1
 # the I/O thread: about 1 ms each.
 UPKEEP_SEGMENTS_PER_STEP = 256
 UPKEEP_LOGS_PER_STEP = 32
+# Files of deleted topics that are removed before the I/O thread does something else; and deleted
+# topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
+FILES_REMOVED_PER_STEP = 64
+FOLDERS_RENAMED_PER_STEP = 256
+DELETED_TOPICS_WAITING_MAX = 1_000
+FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 

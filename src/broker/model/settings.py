@@ -199,7 +199,7 @@ _LOGS = (
 
 _RETENTION = (
     Setting("log.cleanup.policy", Kind.LIST, ("delete",), choices=("delete", "compact"),
-            topic="cleanup.policy", applies=False,
+            topic="cleanup.policy",
             doc="What happens to old segments: deleted, compacted, both, or nothing (empty)."),
     Setting("log.retention.ms", Kind.LONG, None, minimum=-1, unit="ms", topic="retention.ms",
             doc="Age at which records may be deleted; -1: never."),
@@ -223,16 +223,16 @@ _RETENTION = (
             topic="file.delete.delay.ms",
             doc="Time between removing a segment from its log and from the disk."),
     Setting("log.cleaner.delete.retention.ms", Kind.LONG, DAY_MS, minimum=0, unit="ms",
-            topic="delete.retention.ms", applies=False,
+            topic="delete.retention.ms",
             doc="How long a compacted log keeps a deletion for readers to see."),
     Setting("log.cleaner.min.compaction.lag.ms", Kind.LONG, 0, minimum=0, unit="ms",
-            topic="min.compaction.lag.ms", applies=False,
+            topic="min.compaction.lag.ms",
             doc="Records younger than this are not compacted."),
     Setting("log.cleaner.max.compaction.lag.ms", Kind.LONG, LONG_MAX, minimum=1, unit="ms",
-            topic="max.compaction.lag.ms", applies=False,
+            topic="max.compaction.lag.ms",
             doc="Records older than this are compacted even from a mostly clean log."),
     Setting("log.cleaner.min.cleanable.ratio", Kind.DOUBLE, 0.5, minimum=0.0, maximum=1.0,
-            topic="min.cleanable.dirty.ratio", applies=False,
+            topic="min.cleanable.dirty.ratio",
             doc="Share of a log not compacted yet at which compaction is worth it."),
 )
 
@@ -273,6 +273,19 @@ _PROCESS = (
                 " authentication."),
     Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
             doc="Least severe event that is logged."),
+)
+
+_CLEANER = (
+    Setting("log.cleaner.enable", Kind.BOOLEAN, True,
+            doc="Whether topics with cleanup.policy=compact are compacted."),
+    Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, minimum=1, unit="ms",
+            doc="How long to wait before logs are looked at again when none was due."),
+    Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, limits.COMPACTION_MAP_BYTES,
+            minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
+            unit="bytes",
+            doc="Memory for keys, 24 bytes each; a log with more is compacted in several passes."),
+    Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1, applies=False,
+            doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 
 _REPLICA = r"[0-9]+:[0-9]+|\*"
@@ -326,7 +339,7 @@ def _topic_setting(key: str, synonyms: list[Setting]) -> TopicSetting:
 
 BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS)
+    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER)
     for setting in rows
 }
 TOPIC_SETTINGS: dict[str, TopicSetting] = _topic_settings()

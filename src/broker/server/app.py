@@ -19,9 +19,13 @@ from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression, schema
 from broker.core.broker import Broker
+from broker.core.cleaning import Cleaning
+from broker.core.cleaning import Settings as CleaningSettings
+from broker.core.deletion import Deletions
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
+from broker.core.loading import Loading
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
@@ -37,6 +41,7 @@ from broker.protocols.kafka import PROTOCOL
 from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
+from broker.storage.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
@@ -93,6 +98,10 @@ class _Process:
             config.integer("node.id"),
             config.integer("producer.id.expiration.ms"),
         )
+        self._loading = Loading(
+            loop, self._partitions.load, self._partitions.settle, self._log_is_ready
+        )
+        self._deletions = Deletions(self._store, self._io_thread, DeletedFolders(log_dir.path))
         self._topics = Topics(
             config,
             self._store,
@@ -101,6 +110,9 @@ class _Process:
             self._partitions.open_topic,
             self._partitions.delete,
             configure_log=configure_log,
+            announce_logs=self._partitions.announce_topic,
+            until_loaded=self._loading.until_loaded,
+            deletions=self._deletions,
         )
         self._groups = self._make_groups()
         self._recompression = Recompression()
@@ -117,7 +129,19 @@ class _Process:
             self._persist_log_starts,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
+        self._cleaning = Cleaning(
+            self._topics.logs,
+            self._clock,
+            self._on_disk,
+            self._write_checkpoint,
+            log_dir.path,
+            CleaningSettings(
+                config.integer("log.cleaner.backoff.ms"),
+                config.integer("log.cleaner.dedupe.buffer.size"),
+            ),
+        )
         self._topics.when_deleted(self._groups.topic_deleted)
+        self._topics.when_deleted(self._cleaning.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
         self._offsets_topic: asyncio.Future[Topic] | None = None  # being made
@@ -128,9 +152,7 @@ class _Process:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._told_to_stop)
         listeners = self._listen()
-        await self._topics.load()
-        self._partitions.set_strays_aside()
-        self._load_groups()
+        self._load()
         self._loop.add_reader(self._poller.epoll_fd, self._poller)
         for listener in listeners:
             listener.serve(
@@ -146,11 +168,15 @@ class _Process:
         upkeep = asyncio.ensure_future(
             self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
         )
+        cleaning: asyncio.Future[None] = self._loop.create_future()
+        if self._config.flag("log.cleaner.enable"):
+            cleaning = asyncio.ensure_future(self._cleaning.run())
         try:
             return await self._stop
         finally:
             housekeeping.cancel()
             upkeep.cancel()
+            cleaning.cancel()
             for listener in listeners:
                 listener.close(self._loop)
             await self._shut_down()
@@ -212,12 +238,18 @@ class _Process:
         if error is not None:
             _log.error("%s cannot be created: error=%s", OFFSETS_TOPIC, error)
 
-    def _load_groups(self) -> None:
+    def _load(self) -> None:
+        """Make all topics known and begin to recover their logs, before the first connection."""
+        logs = self._topics.load()
+        self._deletions.remove(self._partitions.set_strays_aside())
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is not None:
-            self._groups.load(
-                number for number, log in enumerate(topic.logs) if log.log_end_offset > 0
-            )
+            self._groups.expect(range(len(topic.logs)))
+        self._loading.start(logs, limits.RECOVERY_THREADS)
+
+    def _log_is_ready(self, log: PartitionLog) -> None:
+        if log.topic == OFFSETS_TOPIC:
+            self._groups.recovered(log.partition, is_empty=log.log_end_offset == 0)
 
     # ---- while it runs -----------------------------------------------------------------------
 
@@ -258,9 +290,9 @@ class _Process:
                 self._tick_groups()  # who waits in a group of this log is told now
                 await self._on_disk(self._log_dir.probe)
 
-    async def _write_checkpoint(self) -> None:
+    async def _write_checkpoint(self) -> bool:
         points = self._partitions.plan_checkpoint()
-        await self._on_disk(partial(self._partitions.write_checkpoint, points))
+        return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
     async def _persist_log_starts(self) -> None:
         self._partitions.note_log_starts()
@@ -306,6 +338,8 @@ class _Process:
             await asyncio.sleep(0.005)
         if self._group_timer is not None:
             self._group_timer.cancel()
+        self._loading.stop()
+        self._deletions.stop()
         self._groups.close()
         self._poller.close()
         await asyncio.sleep(0)  # the tasks of their requests end

@@ -83,6 +83,14 @@ TOPICS = b"topic/"
 TOPIC_CONFIGS = b"conf/topic/"
 
 
+DELETED_TOPICS = b"deleted/"
+
+
+def deleted_topic_key(topic_id: bytes) -> bytes:
+    """Where a deleted topic stands until its folders are gone."""
+    return DELETED_TOPICS + id_to_text(topic_id).encode()
+
+
 def topic_key(name: str) -> bytes:
     """Where a topic stands: its id, partitions, replication factor, time of creation."""
     return TOPICS + name.encode()

@@ -7,13 +7,17 @@ life has used, so that what survived behind a cut is never taken for new. That e
 of unclean starts of this directory, made durable in the metadata store with one write for all
 partitions before the first log is opened.
 
+All partitions of a start are announced first and then loaded, one by one and in several threads,
+while the broker already serves those that are ready. A thread has the log it loads to itself:
+`is_loading` keeps everybody else off until the loop says that it is ready.
+
 A folder belongs to a topic by the id in its `partition.metadata`. One that belongs to another, or
 to none that the metadata store knows, is set aside under a name with `-stray`, never deleted.
 """
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -21,18 +25,24 @@ from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.model.errors import StorageError
-from broker.model.identifiers import id_to_text
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint
+from broker.storage.closing import close_logs
+from broker.storage.deletion import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    doomed_folder,
+    remove_folder,
+    renamed_folder,
+)
+from broker.storage.folder_plan import FolderPlan, plan_folder
 from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
-
-_LOG_SUFFIX = ".log"
-_SNAPSHOT_SUFFIX = ".snapshot"
-_DELETE_SUFFIX = "-delete"
-_STRAY_SUFFIX = "-stray"
-_OFFSET_DIGITS = 20
+from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
+from broker.storage.segment_files import LOG, SNAPSHOT, file_name
+from broker.storage.side_files import SideFiles
+from broker.storage.syncing import is_one_sync_cheaper
 
 _log = logging.getLogger(__name__)
 
@@ -47,41 +57,97 @@ class Partitions:
         self._path = path
         self._turn = turn
         self._producer_expiration_ms = producer_expiration_ms
-        self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
-        self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
-        self._logs: dict[str, PartitionLog] = {}
-        self._epochs_written: dict[str, list[tuple[int, int]]] = {}  # by folder name
+        self._offsets = OffsetCheckpoints(path)
+        self._side_files = SideFiles()
+        self._logs: dict[str, PartitionLog] = {}  # folder name → log
+        self._unsynced_names: set[PartitionLog] = set()  # loaded, and not settled yet
         self.is_clean = checkpoint.take_clean_shutdown(path)
         self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
+        if not self.is_clean:
+            file_ops.sync_folder(str(path))  # the last life may have made folders
 
     # ---- open --------------------------------------------------------------------------------
+
+    def announce_topic(
+        self, topic: str, topic_id: bytes, count: int, config: TopicConfig
+    ) -> list[PartitionLog]:
+        """The partitions of a topic that exists, each to be loaded; no file is looked at."""
+        logs = [self._log_for(topic, topic_id, number, config) for number in range(count)]
+        for log in logs:
+            log.begin_loading()
+            self._logs[Path(log.folder).name] = log
+        return logs
+
+    def load(self, log: PartitionLog) -> str | None:
+        """Open an announced partition, in any thread; why its files cannot be used, or None.
+
+        `settle` comes next; then the loop ends the log's loading, or takes it offline first.
+        """
+        try:
+            names = self._claim(log)
+            if names is None:
+                self._make(log)
+                self._forget_older([log])
+                self._sync_names([log])
+            elif not self._open(log, names):
+                self._unsynced_names.add(log)
+        except (StorageError, FileNotFoundError) as error:
+            return str(error)
+        return None
+
+    def settle(self, logs: Iterable[PartitionLog]) -> dict[PartitionLog, str]:
+        """Make durable what loaded logs show, with one sync for all if there are many; in a thread.
+
+        Returns why that failed, for those where it did.
+        """
+        unsettled = [
+            log
+            for log in logs
+            if log in self._unsynced_names or (log.is_group_commit and log.needs_sync)
+        ]
+        is_synced = is_one_sync_cheaper(len(unsettled))
+        try:
+            if is_synced:
+                file_ops.sync_filesystem(str(self._path))
+        except StorageError as error:
+            return dict.fromkeys(unsettled, str(error))
+        failed: dict[PartitionLog, str] = {}
+        for log in unsettled:
+            try:
+                self._settle(log, is_synced=is_synced)
+            except StorageError as error:
+                failed[log] = str(error)
+        return failed
+
+    def _settle(self, log: PartitionLog, *, is_synced: bool) -> None:
+        if log.is_group_commit and log.needs_sync:
+            recovery.settle(log, is_synced=is_synced)
+        if log in self._unsynced_names:
+            self._unsynced_names.discard(log)
+            if not is_synced:
+                file_ops.sync_folder(log.folder)
 
     def open_topic(
         self, topic: str, topic_id: bytes, count: int, config: TopicConfig, first: int = 0
     ) -> list[PartitionLog]:
-        """Open a topic's partitions, making the folders that are not there; in the I/O thread.
+        """Make a topic's partitions from `first` on, ready to be used; in the I/O thread.
 
-        A topic of `count` partitions that grows has all below `first` open already.
-
-        A partition whose files cannot be read comes back offline: the rest of the topic works.
-        Raises StorageError when a new folder cannot be made; those made before are removed again.
+        Raises StorageError when that fails; what was made before is removed again.
         """
-        logs: list[PartitionLog] = []
+        logs = [self._log_for(topic, topic_id, number, config) for number in range(first, count)]
         made: list[PartitionLog] = []
-        unsynced: list[PartitionLog] = []
         try:
-            for partition in range(first, count):
-                folder = self._path / f"{topic}-{partition}"
-                log = self._log_for(folder, topic, topic_id, partition, config)
-                if not self._claim(folder, topic_id):
-                    file_ops.make_folder(str(folder))
+            for log in logs:
+                names = self._claim(log)
+                if names is None:
                     made.append(log)
-                    self._make(log, folder)
-                    unsynced.append(log)
-                elif not self._try_to_load(log, folder, (topic, partition)):
-                    unsynced.append(log)
-                logs.append(log)
-            self._sync_names(unsynced)
+                    self._make(log)
+                else:
+                    self._open(log, names)
+            for log in logs:
+                self._settle(log, is_synced=False)
+            self._forget_older(made)
+            self._sync_names(logs)
         except StorageError:
             for log in made:
                 self._remove(log)
@@ -90,82 +156,85 @@ class Partitions:
             self._logs[Path(log.folder).name] = log
         return logs
 
-    def _make(self, log: PartitionLog, folder: Path) -> None:
+    def _make(self, log: PartitionLog) -> None:
+        file_ops.make_folder(log.folder)
         recovery.create(log)
         # Not worth a sync of its own: a start that finds none writes it again.
-        (folder / checkpoint.PARTITION_METADATA).write_text(
-            checkpoint.partition_metadata(log.topic_id), encoding="ascii"
+        file_ops.write_file(
+            str(Path(log.folder) / checkpoint.PARTITION_METADATA),
+            checkpoint.partition_metadata(log.topic_id).encode(),
         )
+
+    def _forget_older(self, logs: Iterable[PartitionLog]) -> None:
+        """What the checkpoints tell of older logs under these names is not true of new ones."""
+        stale = [log for log in logs if self._offsets.forget((log.topic, log.partition))]
+        if stale:
+            self._offsets.write(self._offsets.take())
 
     def _sync_names(self, logs: list[PartitionLog]) -> None:
         """Before the first ack a file's name must be on the disk, and its folder's."""
         for log in logs:
             file_ops.sync_folder(log.folder)
-        if logs:
-            file_ops.sync_folder(str(self._path))
+        file_ops.sync_folder(str(self._path))
 
     def _log_for(
-        self, folder: Path, topic: str, topic_id: bytes, partition: int, config: TopicConfig
+        self, topic: str, topic_id: bytes, partition: int, config: TopicConfig
     ) -> PartitionLog:
         return PartitionLog(
             self._turn,
             topic,
             topic_id,
             partition,
-            str(folder),
+            str(self._path / f"{topic}-{partition}"),
             producer_ids_max=PRODUCER_IDS_PER_PARTITION_MAX,
             producer_expiration_ms=self._producer_expiration_ms,
             **log_settings(topic, config),
         )
 
-    def _claim(self, folder: Path, topic_id: bytes) -> bool:
-        """Whether the folder is there and this topic's; another topic's is set aside."""
+    def _claim(self, log: PartitionLog) -> list[str] | None:
+        """The names in a partition's folder; None: this topic has none."""
+        folder = Path(log.folder)
         try:
-            file_ops.list_folder(str(folder))
+            names: list[str] = file_ops.list_folder(log.folder)
         except FileNotFoundError:
-            return False
+            return None
         owner = checkpoint.read_partition_metadata(folder)
         if owner is None:  # a crash came between the folder and its metadata
-            checkpoint.write_partition_metadata(folder, topic_id)
-        elif owner != topic_id:
+            checkpoint.write_partition_metadata(folder, log.topic_id)
+        elif owner != log.topic_id:
             self._set_aside(folder)
-            return False
-        return True
+            return None
+        return names
 
     def _set_aside(self, folder: Path) -> None:
-        aside = folder.with_name(f"{folder.name}.{self._epoch}{_STRAY_SUFFIX}")
+        aside = renamed_folder(folder, f"{self._epoch}{STRAY_SUFFIX}")
         number = 0
         while aside.exists():
             number += 1
-            aside = folder.with_name(f"{folder.name}.{self._epoch}.{number}{_STRAY_SUFFIX}")
+            aside = renamed_folder(folder, f"{self._epoch}.{number}{STRAY_SUFFIX}")
         _log.warning("folder of no known topic set aside: folder=%s as=%s", folder, aside.name)
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
 
-    def _try_to_load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
-        try:
-            return self._load(log, folder, key)
-        except StorageError as error:
-            log.take_offline(str(error))
-            return True
-
-    def _load(self, log: PartitionLog, folder: Path, key: tuple[str, int]) -> bool:
+    def _open(self, log: PartitionLog, names: list[str]) -> bool:
         """Open a log that has a folder. False: which names of its files are synced is not known."""
-        names = file_ops.list_folder(str(folder))
-        bases = sorted(int(name[:-4]) for name in names if _is_offset_file(name, _LOG_SUFFIX))
-        if not bases:
+        key = (log.topic, log.partition)
+        plan = plan_folder(names, self._offsets.log_start(key))
+        for name in plan.removed:
+            file_ops.remove(str(Path(log.folder) / name))
+        if not plan.base_offsets:
             recovery.create(log)
             return False
-        if self._attach(log, folder, bases, key):
+        if self._attach(log, plan):
             return True
-        self._recover(log, folder, bases, key)
-        return False
+        self._recover(log, plan)
+        # Where a segment has synced records its name is synced, too.
+        return plan.base_offsets[-1] < self._offsets.recovery_point(key)
 
-    def _attach(
-        self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
-    ) -> bool:
+    def _attach(self, log: PartitionLog, plan: FolderPlan) -> bool:
         """Believe what a clean stop has written, if all of it is there."""
-        log_end = self._recovery_points.get(key, 0)
+        folder, bases = Path(log.folder), plan.base_offsets
+        log_end = self._offsets.recovery_point((log.topic, log.partition))
         if not self.is_clean or log_end < bases[-1]:
             return False
         # A log that was never written to has no epochs and no producers, and no files that say so.
@@ -177,39 +246,38 @@ class Partitions:
             or not recovery.attach(
                 log,
                 bases,
-                log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
+                log_start_offset=self._log_start(log, plan),
                 log_end_offset=log_end,
                 epochs=epochs,
                 snapshot=snapshot,
             )
         ):
             return False
-        self._epochs_written[folder.name] = log.epoch_entries
+        if log_end:
+            self._side_files.found(log, log_end)
         return True
 
-    def _recover(
-        self, log: PartitionLog, folder: Path, bases: list[int], key: tuple[str, int]
-    ) -> None:
+    def _log_start(self, log: PartitionLog, plan: FolderPlan) -> int:
+        return max(self._offsets.log_start((log.topic, log.partition)), plan.base_offsets[0])
+
+    def _recover(self, log: PartitionLog, plan: FolderPlan) -> None:
         """Read the log from its recovery point on and cut it where it ends."""
-        recovery_point = self._recovery_points.get(key, 0)
-        epochs = checkpoint.read_leader_epochs(folder)
-        # Without its epochs a log is read from its beginning: an epoch below that of an older batch
-        # would make the next recovery cut there.
-        read_from = recovery_point if epochs else 0
-        snapshot_offset, snapshot = _newest_snapshot(folder, read_from)
+        folder = Path(log.folder)
+        recovery_point = self._offsets.recovery_point((log.topic, log.partition))
+        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
         behind = recovery.recover(
             log,
-            bases,
-            log_start_offset=max(self._log_starts.get(key, 0), bases[0]),
-            recovery_point=read_from,
-            epochs=epochs or [(0, 0)],
+            plan.base_offsets,
+            log_start_offset=self._log_start(log, plan),
+            recovery_point=recovery_point,
+            epochs=checkpoint.read_leader_epochs(folder) or [],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
         for base in behind:
-            name = f"{base:0{_OFFSET_DIGITS}d}{_LOG_SUFFIX}"
+            name = file_name(base, LOG)
             _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
-            file_ops.rename(str(folder / name), str(folder / (name + _STRAY_SUFFIX)))
+            file_ops.rename(str(folder / name), str(folder / (name + STRAY_SUFFIX)))
         if log.log_end_offset < recovery_point:
             _log.error(
                 "synced records are gone: folder=%s recovery_point=%d log_end_offset=%d:"
@@ -220,23 +288,25 @@ class Partitions:
             )
         if log.log_end_offset > log.log_start_offset and self._epoch > log.leader_epoch:
             log.start_epoch(self._epoch)
-        _log.info(
+        _log.debug(
             "log recovered: folder=%s log_end_offset=%d leader_epoch=%d",
             folder.name,
             log.log_end_offset,
             log.leader_epoch,
         )
 
-    def set_strays_aside(self) -> None:
-        """Move away the folders that no topic has opened; finish deletes that a crash cut short."""
+    def set_strays_aside(self) -> list[Path]:
+        """Move away the folders that no topic has; those of deletes that were cut short."""
+        doomed = []
         for name in file_ops.list_folder(str(self._path)):
             folder = self._path / name
-            if not folder.is_dir() or name in self._logs or name.endswith(_STRAY_SUFFIX):
+            if name in self._logs or name.endswith(STRAY_SUFFIX) or not folder.is_dir():
                 continue
-            if name.endswith(_DELETE_SUFFIX):
-                _remove_folder(folder)
+            if name.endswith(DELETE_SUFFIX):
+                doomed.append(folder)
             elif name.rpartition("-")[2].isdigit():
                 self._set_aside(folder)
+        return doomed
 
     # ---- delete ------------------------------------------------------------------------------
 
@@ -244,82 +314,69 @@ class Partitions:
         """Let go of a deleted topic's partition. Readers that still hold a file read on."""
         log.retire()
         self._logs.pop(Path(log.folder).name, None)
-        self._recovery_points.pop((log.topic, log.partition), None)
-        self._log_starts.pop((log.topic, log.partition), None)
-        self._epochs_written.pop(Path(log.folder).name, None)
-        self._remove(log)
+        self._side_files.forget(log)
+        self._offsets.forget((log.topic, log.partition))
 
     def _remove(self, log: PartitionLog) -> None:
         folder = Path(log.folder)
-        doomed = folder.with_name(f"{folder.name}.{id_to_text(log.topic_id)}{_DELETE_SUFFIX}")
-        file_ops.rename(str(folder), str(doomed))
-        _remove_folder(doomed)
+        doomed = doomed_folder(folder, log.topic_id)
+        try:
+            file_ops.rename(str(folder), str(doomed))
+        except FileNotFoundError:
+            return  # it could not even be made
+        remove_folder(doomed)
 
     # ---- checkpoint and close ----------------------------------------------------------------
 
-    def plan_checkpoint(self) -> Mapping[tuple[str, int], int]:
+    def recovery_point(self, log: PartitionLog) -> int:
+        """Up to where a start after a crash takes a log for synced; gaps may only be below it."""
+        return self._offsets.written_recovery_point((log.topic, log.partition))
+
+    def plan_checkpoint(self) -> Offsets:
         """What `write_checkpoint` shall write: taken on the loop, cheap."""
         for log in list(self._logs.values()):
-            self._note(log, log.durable_end)
-        return dict(self._recovery_points)
+            if not log.is_loading:
+                self._offsets.note(log, log.durable_end)
+        return self._offsets.take()
 
-    def write_checkpoint(self, recovery_points: Mapping[tuple[str, int], int]) -> None:
+    def write_checkpoint(self, offsets: Offsets) -> None:
         """Write how far recovery need not look, once epochs and indexes up to there are durable."""
-        for name, log in list(self._logs.items()):
-            self._write_epochs(name, log)
-            if not log.is_deleted:
+        for log in list(self._logs.values()):
+            if not log.is_loading and not log.is_deleted:
+                self._side_files.write_epochs(log)
                 log.sync_indexes()
-        checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, recovery_points)
-        self.write_log_starts()
+        self._offsets.write(offsets)
 
     def note_log_starts(self) -> None:
         """What `write_log_starts` shall write: on the loop, cheap."""
         for log in self._logs.values():
-            self._note_start(log)
+            if not log.is_loading:
+                self._offsets.note_start(log)
 
     def write_log_starts(self) -> None:
         """Write where each log begins: what was deleted stays so after any crash."""
-        checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, dict(self._log_starts))
+        self._offsets.write_log_starts()
 
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
         """Write a producers' snapshot; of older ones the newest two stay."""
-        folder = Path(log.folder)
-        if log.is_deleted:
-            return
-        file_ops.write_file_atomic(str(_snapshot_path(folder, offset)), content)
-        for old in _snapshot_offsets(folder)[:-3]:
-            file_ops.remove(str(_snapshot_path(folder, old)))
+        if not log.is_deleted:
+            self._side_files.write_snapshot(log, offset, content)
 
     def close(self) -> None:
-        """Close every log and say that the stop was clean; a log that is offline prevents that."""
-        is_clean = True
-        for log in self._logs.values():
-            end_offset = recovery.close(log)
+        """Close every log and say that the stop was clean; a log that is offline prevents that.
+
+        So does one that was not recovered yet, unless it stands as a clean stop has left it.
+        """
+        logs = [log for log in self._logs.values() if not log.is_loading]
+        is_clean = self.is_clean or len(logs) == len(self._logs)
+        for log, end_offset in close_logs(self._path, logs, self._side_files):
             if end_offset < 0:
                 is_clean = False
-                continue
-            self._note(log, end_offset)
-            if end_offset > 0:
-                self.write_snapshot(log, *log.producer_snapshot())
-        self.write_checkpoint(self._recovery_points)
+            else:
+                self._offsets.note(log, end_offset)
+        self._offsets.write(self._offsets.take())
         if is_clean:
             checkpoint.write_clean_shutdown(self._path)
-
-    def _note(self, log: PartitionLog, durable_end: int) -> None:
-        key = (log.topic, log.partition)
-        self._recovery_points[key] = durable_end
-        self._note_start(log)
-
-    def _note_start(self, log: PartitionLog) -> None:
-        if log.log_start_offset > 0:
-            self._log_starts[log.topic, log.partition] = log.log_start_offset
-
-    def _write_epochs(self, name: str, log: PartitionLog) -> None:
-        entries = log.epoch_entries
-        is_known = entries == self._epochs_written.get(name)
-        if log.log_end_offset > 0 and not is_known and not log.is_deleted:
-            checkpoint.write_leader_epochs(Path(log.folder), entries)
-            self._epochs_written[name] = entries
 
 
 def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:
@@ -333,42 +390,17 @@ def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> i
     return int(unclean_starts) + 1
 
 
-def _is_offset_file(name: str, suffix: str) -> bool:
-    return (
-        len(name) == _OFFSET_DIGITS + len(suffix)
-        and name.endswith(suffix)
-        and (name[:_OFFSET_DIGITS].isdigit())
-    )
-
-
-def _snapshot_path(folder: Path, offset: int) -> Path:
-    return folder / f"{offset:0{_OFFSET_DIGITS}d}{_SNAPSHOT_SUFFIX}"
-
-
-def _snapshot_offsets(folder: Path) -> list[int]:
-    names = file_ops.list_folder(str(folder))
-    return sorted(
-        int(name[:_OFFSET_DIGITS]) for name in names if _is_offset_file(name, _SNAPSHOT_SUFFIX)
-    )
-
-
 def _read_snapshot(folder: Path, offset: int) -> bytes | None:
     try:
-        return file_ops.read_file(str(_snapshot_path(folder, offset)))
+        return file_ops.read_file(str(folder / file_name(offset, SNAPSHOT)))
     except FileNotFoundError:
         return None
 
 
-def _newest_snapshot(folder: Path, offset_max: int) -> tuple[int, bytes]:
+def _newest_snapshot(folder: Path, plan: FolderPlan, offset_max: int) -> tuple[int, bytes]:
     """The newest producers' state that the log surely reaches; (0, b"") when there is none."""
-    for offset in reversed(_snapshot_offsets(folder)):
+    for offset in reversed(plan.snapshot_offsets):
         content = _read_snapshot(folder, offset) if offset <= offset_max else None
         if content is not None:
             return offset, content
     return 0, b""
-
-
-def _remove_folder(folder: Path) -> None:
-    for name in file_ops.list_folder(str(folder)):
-        file_ops.remove(str(folder / name))
-    file_ops.remove(str(folder))

@@ -13,6 +13,7 @@ from broker._native.log.turn import Turn
 from broker.core import topic_records
 from broker.core.new_partitions import NewPartitions
 from broker.model.topic_config import TopicConfig
+from broker.storage.deletion import DeletedFolders
 from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
@@ -35,10 +36,19 @@ class NativeWorld(World):
         self.native_store = SqliteMetaStore(path / "metadata.db")
         self.partitions = Partitions(path, self.native_store, self.turn, 1, 86_400_000)
         super().__init__({"polylog.durability": "os"}, store=self.native_store)
+        self.deletions._folders = DeletedFolders(path)
         self.turn.schedule = lambda: asyncio.get_running_loop().call_soon(self.turn.end)
 
     def open_logs(self, *args: Any) -> Any:
         return self.partitions.open_topic(*args)
+
+    def announce_logs(self, *args: Any) -> Any:
+        logs = self.partitions.announce_topic(*args)
+        for log in logs:
+            assert self.partitions.load(log) is None
+            assert self.partitions.settle([log]) == {}
+            log.end_loading()
+        return logs
 
     def configure_log(self, log: Any, config: TopicConfig) -> None:
         configure_log(log, config)
@@ -164,7 +174,7 @@ def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
     before.close()
 
     after = NativeWorld(tmp_path)
-    asyncio.run(after.topics.load())
+    after.topics.load()
 
     topic = after.topics.get("a")
     assert topic is not None
@@ -200,7 +210,7 @@ def test_a_crash_between_commit_and_folders_of_new_partitions_is_made_good(tmp_p
     before.close()
 
     after = NativeWorld(tmp_path)
-    asyncio.run(after.topics.load())
+    after.topics.load()
 
     assert produce(after, records(), partition=2)["error_code"] == 0
     after.close()
@@ -246,7 +256,7 @@ def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     assert [fetch(before, offset)["error_code"] for offset in (2, 3)] == [1, 0]
     crash(before)
     after = NativeWorld(tmp_path)
-    asyncio.run(after.topics.load())
+    after.topics.load()
     assert (after.log("a").log_start_offset, after.log("a").log_end_offset) == (3, 5)
     after.close()
 

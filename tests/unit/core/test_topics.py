@@ -61,7 +61,7 @@ def test_topics_come_back_from_the_store_with_id_partitions_and_config() -> None
     before = World(store=store).create("a", 2, {"retention.ms": "5"})
     after = World(store=store)
 
-    asyncio.run(after.topics.load())
+    after.topics.load()
 
     topic = after.topics.get("a")
     assert topic is not None
@@ -76,7 +76,7 @@ def test_a_damaged_topic_stops_the_start(value: bytes) -> None:
     store.values[b"topic/a"] = value
 
     with pytest.raises(StorageError, match="damaged"):
-        asyncio.run(World(store=store).topics.load())
+        World(store=store).topics.load()
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 1, "config": 5}'])
@@ -86,7 +86,7 @@ def test_a_damaged_configuration_stops_the_start(value: bytes) -> None:
     store.values[b"conf/topic/a"] = value
 
     with pytest.raises(StorageError, match="damaged"):
-        asyncio.run(World(store=store).topics.load())
+        World(store=store).topics.load()
 
 
 def test_a_failing_disk_leaves_nothing_behind() -> None:
@@ -139,7 +139,11 @@ def test_deleting_forgets_the_topic_everywhere() -> None:
     assert world.topics.get("a.b") is None
     assert world.topics.by_id(topic.topic_id) is None
     assert world.table.topics == {}
-    assert world.store.values == {}
+    deleted = {"version": 1, "name": "a.b", "partitions": 2}
+    assert {key: json.loads(value) for key, value in world.store.values.items()} == {
+        b"deleted/" + id_to_text(topic.topic_id).encode(): deleted
+    }
+    assert world.folders.put_aside == [("a.b", [0, 1])]
     assert world.deleted_logs == topic.logs
     assert world.groups.deleted_topics == ["a.b"]
     world.create("a_b")  # no collision any more

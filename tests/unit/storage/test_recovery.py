@@ -37,6 +37,19 @@ class Life:
         self.partitions = Partitions(path, self.store, self.turn, 1, 86_400_000)
 
     def open(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
+        """Load a topic that exists, as a start does."""
+        logs = self.partitions.announce_topic("topic", topic_id, count, CONFIG)
+        for log in logs:
+            error = self.partitions.load(log)
+            if error is not None:
+                log.take_offline(error)
+        assert self.partitions.settle(logs) == {}
+        for log in logs:
+            log.end_loading()
+        return logs
+
+    def make(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
+        """Make a topic that is new."""
         return self.partitions.open_topic("topic", topic_id, count, CONFIG)
 
     def stop(self) -> None:
@@ -61,7 +74,7 @@ def life(tmp_path: Path) -> Iterator[Life]:
 def test_a_new_topics_names_are_durable_before_it_is_there(life: Life) -> None:
     file_ops.start_recording()
 
-    life.open(count=2)
+    life.make(count=2)
 
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
     file_ops.stop_recording()
@@ -73,7 +86,7 @@ def test_a_topic_that_cannot_be_made_leaves_no_folder(life: Life) -> None:
     file_ops.fail("make_folder", "topic-1", errno.ENOSPC)
 
     with pytest.raises(StorageError):
-        life.open(count=2)
+        life.make(count=2)
 
     file_ops.stop_recording()
     assert [entry.name for entry in life.path.iterdir() if entry.is_dir()] == []
@@ -111,13 +124,13 @@ def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: 
     life.open()[0].append(BATCH)
     life.kill()
 
-    again = Life(life.path)
     file_ops.start_recording()
+    again = Life(life.path)
     again.open()
 
     synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_folder"]
     file_ops.stop_recording()
-    assert synced == [str(life.path / "topic-0"), str(life.path)]
+    assert synced == [str(life.path), str(life.path / "topic-0")]
     again.kill()
 
 
@@ -145,9 +158,7 @@ def test_a_folder_that_no_topic_knows_is_set_aside_and_kept(life: Life) -> None:
 def test_a_delete_that_a_crash_cut_short_is_finished(life: Life) -> None:
     (life.path / "gone-0.xyz-delete").mkdir()
 
-    life.partitions.set_strays_aside()
-
-    assert not list(life.path.glob("*-delete"))
+    assert life.partitions.set_strays_aside() == [life.path / "gone-0.xyz-delete"]
 
 
 def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(life: Life) -> None:
@@ -166,17 +177,29 @@ def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(li
     again.kill()
 
 
-def test_a_deleted_partition_leaves_nothing(life: Life) -> None:
-    (log,) = life.open()
-
-    life.partitions.delete(log)
-
-    assert log.is_deleted
-    assert not list(life.path.glob("topic-0*"))
-
-
 def test_a_log_that_is_offline_at_the_stop_makes_it_unclean(life: Life) -> None:
     life.open()[0].take_offline("for this test")
     life.stop()
 
     assert not checkpoint.take_clean_shutdown(life.path)
+
+
+@pytest.mark.parametrize("way", ["clean", "crash"])
+def test_a_start_removes_what_an_earlier_life_took_off_the_log(life: Life, way: str) -> None:
+    folder = Path(life.open()[0].folder)
+    for name in ("5.log.deleted", "5.index.deleted", "5.log.cleaned"):
+        (folder / f"{0:019}{name}").write_bytes(b"x")
+    if way == "clean":
+        life.stop()
+    else:
+        life.kill()
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert not log.is_offline
+    assert sorted(file.name for file in folder.iterdir()) == [
+        f"{0:020}.log",
+        checkpoint.PARTITION_METADATA,
+    ]
+    again.kill()

@@ -109,6 +109,7 @@ class GroupCoordinator:
         self._partition_count = partition_count
         self._fresh_id = fresh_id
         self._partitions: dict[int, _Partition] = {}
+        self._expected: dict[int, list[str]] = {}  # not recovered yet → topics deleted meanwhile
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
         self._awake_at_ms: int | None = None  # what wake_at was told last
         self._expiry_check_ms = clock.monotonic_ms() + limits.OFFSETS_EXPIRY_INTERVAL_MS
@@ -121,10 +122,17 @@ class GroupCoordinator:
         hash_code = _java_hash(group_id)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % self._partition_count
 
-    def load(self, partitions: Iterable[int]) -> None:
-        """Begin to load partitions that exist, so that they are ready when their groups come."""
-        for number in partitions:
-            self._partition(number)
+    def expect(self, partitions: Iterable[int]) -> None:
+        """These partitions exist, and their logs are still being recovered."""
+        self._expected.update((number, []) for number in partitions)
+
+    def recovered(self, number: int, *, is_empty: bool) -> None:
+        """Begin to load a partition that was expected, to be ready when its groups come."""
+        deleted_topics = self._expected.pop(number, [])
+        partition = None if is_empty or self._is_closed else self._partition(number)
+        if partition is not None:
+            for topic in deleted_topics:
+                self._forget_topic(partition, topic)
 
     # ---- membership ------------------------------------------------------------------------------
 
@@ -198,14 +206,18 @@ class GroupCoordinator:
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
+        for deleted_topics in self._expected.values():
+            deleted_topics.append(topic)
         for number in list(self._partitions):
             partition = self._partition(number)
-            if partition is None:
-                continue
-            if partition.driver.state is PartitionState.LOADING:
-                partition.deleted_topics.append(topic)
-            else:
-                self._apply_all(partition, partition.shard.topic_deleted(topic))
+            if partition is not None:
+                self._forget_topic(partition, topic)
+
+    def _forget_topic(self, partition: _Partition, topic: str) -> None:
+        if partition.driver.state is PartitionState.LOADING:
+            partition.deleted_topics.append(topic)
+        else:
+            self._apply_all(partition, partition.shard.topic_deleted(topic))
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -252,7 +264,11 @@ class GroupCoordinator:
         if self._is_closed:
             waiter.refuse(ErrorCode.NOT_COORDINATOR)
             return future
-        partition = self._partition(self.partition_for(group_id))
+        number = self.partition_for(group_id)
+        if number in self._expected:
+            waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return future
+        partition = self._partition(number)
         if partition is None:
             waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif partition.driver.state is PartitionState.LOADING:

@@ -28,6 +28,8 @@ def log_of(topic: Topic, partition: int) -> Log:
     log = topic.log(partition)
     if log is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if log.is_loading:
+        raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if log.is_offline:
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     return log

@@ -312,7 +312,7 @@ def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     world.commit(6)
     world.coordinator = world.start()
 
-    world.coordinator.load([world.coordinator.partition_for("g")])
+    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
 
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert world.heartbeat("c-1", 1) is ErrorCode.NONE
@@ -353,7 +353,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
     world.commit(5)
     world.commit(6)
     world.coordinator = world.start()
-    world.coordinator.load([world.coordinator.partition_for("g")])
+    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
 
     world.coordinator.topic_deleted("t")
     world.coordinator.tick()

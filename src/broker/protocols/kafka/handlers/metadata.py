@@ -132,7 +132,8 @@ def _partition(node_id: int, log: Log) -> Fields:
         "error_code": errors.number(code),
         "partition_index": log.partition,
         "leader_id": -1 if log.is_offline else node_id,
-        "leader_epoch": log.leader_epoch,
+        # While its log is recovered nobody knows; clients keep the epoch that they have.
+        "leader_epoch": -1 if log.is_loading else log.leader_epoch,
         "replica_nodes": [node_id],
         "isr_nodes": [] if log.is_offline else [node_id],
         "offline_replicas": [node_id] if log.is_offline else [],

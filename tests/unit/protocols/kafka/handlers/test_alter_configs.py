@@ -73,7 +73,7 @@ def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
     alter(world, INCREMENTAL, key("retention.ms", "5"))
     after = World(store=world.store)
 
-    asyncio.run(after.topics.load())
+    after.topics.load()
 
     assert own(after) == {"retention.ms": "5", "segment.ms": "7"}
 

@@ -1,6 +1,5 @@
 """CreatePartitions (kafka.md 2.2, KIP-195)."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -72,7 +71,7 @@ def test_a_grown_topic_comes_back_grown_after_a_restart() -> None:
     grow(world, 3)
     after = World(store=world.store)
 
-    asyncio.run(after.topics.load())
+    after.topics.load()
 
     topic = after.topics.get("a")
     assert topic is not None

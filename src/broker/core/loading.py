@@ -1,0 +1,154 @@
+"""Recovers logs in threads while the loop serves those that are ready.
+
+    start(logs) ── waiting ──> threads: load(log) ── recovered ──> one of them: settle(logs)
+        ── settled ──> loop: the log is published
+
+What is recovered waits for a moment, so that many logs share one sync. A log belongs to a thread
+from `start` until it is published, and nobody else looks at more of it than that it is loading.
+Internal topics are loaded first, because groups wait for them; the others as the store has them:
+their sizes are not known without a look at each, and a long tail holds up one thread only.
+"""
+
+import logging
+from asyncio import AbstractEventLoop, Future
+from collections import deque
+from collections.abc import Callable, Iterable
+from threading import Lock, Thread
+from typing import Generic, Protocol, TypeVar
+
+from broker.model.limits import RECOVERED_LOGS_MAX, RECOVERED_WAIT_MS
+
+_log = logging.getLogger(__name__)
+
+
+class LoadingLog(Protocol):
+    """What is loaded."""
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it belongs to a thread."""
+
+    def end_loading(self) -> None:
+        """Let everybody have it."""
+
+    def take_offline(self, reason: str) -> None:
+        """Say that its files cannot be used."""
+
+
+LogT = TypeVar("LogT", bound=LoadingLog)
+
+
+class Loading(Generic[LogT]):
+    """The logs of one start, until all of them are ready."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        load: Callable[[LogT], str | None],
+        settle: Callable[[list[LogT]], dict[LogT, str]],
+        when_ready: Callable[[LogT], None],
+    ) -> None:
+        """Load and settle in threads, which say what is wrong, if anything; publish on the loop."""
+        self._loop = loop
+        self._load = load
+        self._settle = settle
+        self._when_ready = when_ready
+        self._waiting: deque[LogT] = deque()
+        self._recovered: deque[tuple[LogT, str | None]] = deque()
+        self._settling = Lock()
+        self._settled_at = 0.0
+        self._settled: deque[tuple[LogT, str | None]] = deque()
+        self._is_told = False  # the loop will look into `_settled`
+        self._left = 0
+        self._offline = 0
+        self._started = 0.0
+        self._threads: list[Thread] = []
+        self._askers: list[Future[None]] = []
+
+    def start(self, logs: Iterable[LogT], threads_max: int) -> None:
+        """Begin to load."""
+        self._waiting.extend(logs)
+        self._left = len(self._waiting)
+        self._started = self._settled_at = self._loop.time()
+        count = min(threads_max, self._left)
+        if count == 0:
+            return
+        _log.info("loading partitions: count=%d threads=%d", self._left, count)
+        self._threads = [
+            Thread(target=self._work, name=f"broker-load-{number}") for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def until_loaded(self, logs: Iterable[LogT]) -> None:
+        """Return when none of these logs is loading any more."""
+        for log in logs:
+            while log.is_loading:
+                asker: Future[None] = self._loop.create_future()
+                self._askers.append(asker)
+                await asker
+
+    def stop(self) -> None:
+        """Begin no more; wait for those that are being loaded, and publish them."""
+        self._waiting.clear()
+        for thread in self._threads:
+            thread.join()
+        self._publish()
+        for asker in self._askers:
+            asker.cancel()
+
+    def _work(self) -> None:
+        while self._waiting:
+            try:
+                log = self._waiting.popleft()
+            except IndexError:  # another thread was faster
+                break
+            try:
+                error = self._load(log)
+            except Exception as unexpected:  # noqa: BLE001 (it must not end the thread)
+                _log.exception("log cannot be loaded: log=%r", log)
+                error = str(unexpected)
+            self._recovered.append((log, error))
+            self._settle_some()
+        with self._settling:  # what the last call left, because another thread was settling
+            self._settle_all()
+
+    def _settle_some(self) -> None:
+        waited = self._loop.time() - self._settled_at
+        if waited * 1000 < RECOVERED_WAIT_MS and len(self._recovered) < RECOVERED_LOGS_MAX:
+            return
+        if self._settling.acquire(blocking=len(self._recovered) >= 2 * RECOVERED_LOGS_MAX):
+            try:
+                self._settle_all()
+            finally:
+                self._settling.release()
+
+    def _settle_all(self) -> None:
+        recovered = [self._recovered.popleft() for _ in range(len(self._recovered))]
+        failed = self._settle([log for log, error in recovered if error is None])
+        self._settled.extend((log, error or failed.get(log)) for log, error in recovered)
+        self._settled_at = self._loop.time()
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon_threadsafe(self._publish)
+
+    def _publish(self) -> None:
+        self._is_told = False  # what is settled from here on is told again
+        if not self._settled:
+            return
+        while self._settled:
+            log, error = self._settled.popleft()
+            if error is not None:
+                self._offline += 1
+                log.take_offline(error)
+            log.end_loading()
+            self._left -= 1
+            self._when_ready(log)
+        askers, self._askers = self._askers, []
+        for asker in askers:
+            if not asker.done():
+                asker.set_result(None)
+        if self._left == 0:
+            self._threads.clear()
+            seconds = self._loop.time() - self._started
+            _log.info("all partitions loaded: offline=%d seconds=%.3f", self._offline, seconds)

@@ -1,0 +1,50 @@
+"""What a partition's folder has, and what of it a start removes: names in, a plan out.
+
+<offset>.log .index .timeindex .txnindex    a segment
+<offset>.snapshot                           the producers at that offset
+*.deleted       taken off the log; they waited for file.delete.delay.ms, nobody reads them now
+*.cleaned       a compaction's work that did not reach its end
+*.swap          one that did: `storage.swap` completes it before this plan is made
+*.tmp           a small file that was not renamed any more
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+from broker.storage.segment_files import (
+    DELETED,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    file_name,
+    is_offset_file,
+)
+
+_LEFT_OVER_SUFFIXES = (DELETED, ".cleaned", ".tmp")
+
+
+class FolderPlan(NamedTuple):
+    """What a start does with the files of a partition's folder."""
+
+    base_offsets: list[int]  # of the segments that are the log, rising
+    snapshot_offsets: list[int]  # rising
+    removed: list[str]  # names, before the log is opened
+
+
+def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
+    """Sort out a folder: segments wholly below the log start offset are no part of the log."""
+    names = list(names)
+    removed = [name for name in names if name.endswith(_LEFT_OVER_SUFFIXES)]
+    base_offsets = offsets_of(names, LOG)
+    gone = {base for base, end in pairwise(base_offsets) if end <= log_start_offset}
+    if gone:
+        files = {file_name(base, suffix) for base in gone for suffix in SEGMENT_SUFFIXES}
+        removed += [name for name in names if name in files]
+    kept = [base for base in base_offsets if base not in gone]
+    return FolderPlan(kept, offsets_of(names, SNAPSHOT), removed)
+
+
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets, rising, that the files with a suffix belong to."""
+    return sorted(int(name.removesuffix(suffix)) for name in names if is_offset_file(name, suffix))

@@ -1,0 +1,92 @@
+"""How far each log is synced and where it starts: Kafka's two checkpoints of a data directory.
+
+They tell logs apart by topic and partition alone, so an entry must not outlive its topic: one that
+is made again under the same name would lose its first records to the log start of the old one, and
+be read with the gaps that only compacted logs have. So an entry goes from the file before a new log
+of that name takes its first record.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple, TypeAlias
+
+from broker._native.log.partition_log import PartitionLog
+from broker.storage import checkpoint
+
+Key: TypeAlias = tuple[str, int]  # topic and partition
+
+
+class Offsets(NamedTuple):
+    """What is to be written, as it was at one moment."""
+
+    recovery_points: Mapping[Key, int]
+    log_starts: Mapping[Key, int]
+
+
+class OffsetCheckpoints:
+    """The offsets of all logs in memory, and what of them the files have."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the files; what is not there or damaged counts as 0."""
+        self._path = path
+        self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
+        self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
+        self._written = Offsets(dict(self._recovery_points), dict(self._log_starts))
+        self._writing = Lock()
+
+    def recovery_point(self, key: Key) -> int:
+        """Up to where all of a log is known to be synced."""
+        return self._recovery_points.get(key, 0)
+
+    def written_recovery_point(self, key: Key) -> int:
+        """The same as a start after a crash would see it."""
+        return self._written.recovery_points.get(key, 0)
+
+    def log_start(self, key: Key) -> int:
+        """The first readable offset of a log."""
+        return self._log_starts.get(key, 0)
+
+    def note(self, log: PartitionLog, durable_end: int) -> None:
+        """Take over how far a log is synced and where it starts."""
+        key = (log.topic, log.partition)
+        if durable_end > 0:
+            self._recovery_points[key] = durable_end
+        else:
+            self._recovery_points.pop(key, None)
+        self.note_start(log)
+
+    def note_start(self, log: PartitionLog) -> None:
+        """Take over where a log starts."""
+        if log.log_start_offset > 0:
+            self._log_starts[log.topic, log.partition] = log.log_start_offset
+
+    def forget(self, key: Key) -> bool:
+        """There is no such log any more. Whether the files still tell of it."""
+        self._recovery_points.pop(key, None)
+        self._log_starts.pop(key, None)
+        written = self._written
+        return key in written.recovery_points or key in written.log_starts
+
+    def take(self) -> Offsets:
+        """What `write` shall write."""
+        return Offsets(dict(self._recovery_points), dict(self._log_starts))
+
+    def write(self, offsets: Offsets) -> None:
+        """Replace the files that have something else; in any thread."""
+        with self._writing:
+            self._write_starts(offsets.log_starts)
+            points = offsets.recovery_points
+            if points != self._written.recovery_points:
+                checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, points)
+                self._written = self._written._replace(recovery_points=points)
+
+    def write_log_starts(self) -> None:
+        """Replace the file of log start offsets, if it has others."""
+        with self._writing:
+            self._write_starts(dict(self._log_starts))
+
+    def _write_starts(self, starts: Mapping[Key, int]) -> None:
+        if starts != self._written.log_starts:
+            checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, starts)
+            self._written = self._written._replace(log_starts=starts)

@@ -1,0 +1,51 @@
+"""What a start makes of the names in a partition's folder."""
+
+import pytest
+
+from broker.storage.folder_plan import offsets_of, plan_folder
+from broker.storage.segment_files import file_name
+
+SEGMENTS = [
+    file_name(base, suffix) for base in (0, 10, 20) for suffix in (".log", ".index", ".timeindex")
+]
+
+
+def test_segments_and_snapshots_are_told_by_their_names() -> None:
+    plan = plan_folder([*SEGMENTS, file_name(20, ".snapshot"), "partition.metadata"], 0)
+
+    assert plan == ([0, 10, 20], [20], [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        file_name(0, ".log.deleted"),
+        file_name(0, ".timeindex.deleted"),
+        file_name(10, ".log.cleaned"),
+        file_name(20, ".snapshot.tmp"),
+        "leader-epoch-checkpoint.tmp",
+    ],
+)
+def test_what_an_earlier_life_did_not_finish_is_removed(name: str) -> None:
+    assert plan_folder([*SEGMENTS, name], 0) == ([0, 10, 20], [], [name])
+
+
+@pytest.mark.parametrize(
+    ("log_start", "kept"), [(0, [0, 10, 20]), (9, [0, 10, 20]), (10, [10, 20]), (19, [10, 20])]
+)
+def test_segments_wholly_below_the_log_start_are_removed(log_start: int, kept: list[int]) -> None:
+    plan = plan_folder(SEGMENTS, log_start)
+
+    assert plan.base_offsets == kept
+    assert offsets_of(plan.removed, ".log") == [base for base in (0, 10, 20) if base not in kept]
+    assert len(plan.removed) == 3 * (3 - len(kept))
+
+
+def test_the_active_segment_stays_whatever_the_log_start_is() -> None:
+    assert plan_folder(SEGMENTS, 1_000).base_offsets == [20]
+
+
+def test_a_segment_set_aside_is_no_part_of_the_log() -> None:
+    plan = plan_folder([*SEGMENTS, file_name(30, ".log-stray")], 0)
+
+    assert plan == ([0, 10, 20], [], [])
