@@ -1,6 +1,7 @@
 """Topic settings and administration against the real process, and after kill -9 (issue 5)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,6 +76,7 @@ def test_what_was_administered_is_still_so_after_kill_dash_nine(
         broker.kill()
 
     broker.start()
+    wait_until_loaded(broker)
 
     with WireClient(broker.address) as client:
         assert described(client, "retention.ms") == "-1"
@@ -97,6 +99,7 @@ def test_everything_deleted_and_killed_the_log_goes_on_where_it_ended(
         broker.kill()
 
     broker.start()
+    wait_until_loaded(broker)
 
     with WireClient(broker.address) as client:
         assert wire_requests.list_offset(client, TOPIC, 0, -2)["offset"] == 2
@@ -112,6 +115,7 @@ def test_an_epoch_ends_where_the_life_of_the_broker_did(start_broker: StartBroke
         broker.kill()
 
     broker.start()
+    wait_until_loaded(broker)
 
     with WireClient(broker.address) as client:
         wire_requests.produce(client, TOPIC, Batch([b"c"]).encode())
@@ -210,6 +214,14 @@ def test_a_producer_without_acks_that_leaves_has_its_batch_stored(
                 body = wire_requests.produce_body(TOPIC, [(0, batch)], acks=0)
                 leaving.send("Produce", 9, body)
             wait_until_end(client, number)
+
+
+def wait_until_loaded(broker: BrokerProcess) -> None:
+    """Wait until every partition of the topic is led again."""
+    with WireClient(broker.address) as client:
+        [topic] = client.request("Metadata", 9, {"topics": [{"name": TOPIC}]})["topics"]
+        count = len(topic["partitions"])
+        wait_until(partial(wire_requests.is_led, client, TOPIC, count), f"{TOPIC} is loaded")
 
 
 def wait_until_end(client: WireClient, offset: int) -> None:

@@ -6,8 +6,8 @@ codec, as Kafka does: a batch that has it already stays as it is, whatever its l
 their bytes; length, attributes and CRC of the batch follow.
 
 Unfolding and folding a megabyte takes milliseconds, so it happens in a thread of its own, which
-holds no lock of the interpreter while a library works. One batch at a time is unfolded: the others
-wait as they came, one at most for each connection.
+holds no lock of the interpreter while a library works. One batch at a time is unfolded; the others
+wait as they came, of each connection the batches of one request, and of all only so many bytes.
 """
 
 from asyncio import Semaphore, get_running_loop
@@ -24,7 +24,12 @@ from broker.core.partition import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES
 from broker.core.tasks import Tasks
 from broker.model.compressions import BY_NAME, COMPRESSIONS, GZIP, LZ4, NONE, ZSTD, Compression
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
-from broker.model.limits import RECOMPRESSION_THREADS, RECORD_ERRORS_MAX, decompressed_bytes_max
+from broker.model.limits import (
+    RECOMPRESSION_THREADS,
+    RECOMPRESSION_WAITING_BYTES_MAX,
+    RECORD_ERRORS_MAX,
+    decompressed_bytes_max,
+)
 from broker.model.topic_config import TopicConfig
 
 _T = TypeVar("_T")
@@ -116,7 +121,7 @@ def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
 class Recompression:
     """Runs slow preparations, one after the other, beside the loop."""
 
-    __slots__ = ("_executor", "_tasks", "_turns")
+    __slots__ = ("_executor", "_tasks", "_turns", "_waiting_bytes")
 
     def __init__(self) -> None:
         """The thread itself starts with its first batch."""
@@ -125,18 +130,28 @@ class Recompression:
         )
         self._turns = Semaphore(RECOMPRESSION_THREADS)
         self._tasks = Tasks()
+        self._waiting_bytes = 0
 
     async def append(self, preparation: Preparation, append: Callable[[bytes], _T]) -> _T:
         """Append a batch once it is prepared, even if its producer has gone by then.
 
-        RequestError as of `Preparation.run` and of `append`, which is called on the loop.
+        RequestError as of `Preparation.run` and of `append`, which is called on the loop, and when
+        too much is waiting already.
         """
+        waiting_bytes = self._waiting_bytes + len(preparation.records)
+        if waiting_bytes > RECOMPRESSION_WAITING_BYTES_MAX:
+            text = "more batches wait to be compressed than there is room for"
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
+        self._waiting_bytes = waiting_bytes
         return await self._tasks.to_its_end(self._append(preparation, append))
 
     async def _append(self, preparation: Preparation, append: Callable[[bytes], _T]) -> _T:
-        async with self._turns:
-            loop = get_running_loop()
-            return append(await loop.run_in_executor(self._executor, preparation.run))
+        try:
+            async with self._turns:
+                loop = get_running_loop()
+                return append(await loop.run_in_executor(self._executor, preparation.run))
+        finally:
+            self._waiting_bytes -= len(preparation.records)
 
     def stop(self) -> None:
         """Finish the batch at hand and end the thread."""

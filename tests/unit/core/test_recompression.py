@@ -216,6 +216,39 @@ def test_batches_are_appended_in_the_order_they_came() -> None:
     recompression.stop()
 
 
+def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(slow_one().records)
+    monkeypatch.setattr("broker.core.recompression.RECOMPRESSION_WAITING_BYTES_MAX", 3 * size + 1)
+    recompression = Recompression()
+
+    async def five() -> list[int | BaseException]:
+        appends = [recompression.append(slow_one(), len) for _ in range(5)]
+        return await asyncio.gather(*appends, return_exceptions=True)
+
+    async def twice() -> list[list[int | BaseException]]:
+        return [await five(), await five()]  # the second time there is room again
+
+    for answers in asyncio.run(twice()):
+        refused = [each.code for each in answers if isinstance(each, RequestError)]
+        assert refused == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        assert all(isinstance(each, int) for each in answers[:3])
+    recompression.stop()
+
+
+def test_a_batch_that_is_refused_makes_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = forged(records(b"k"), 1, b"nothing that unfolds")
+    preparation = prepare(topic(compression_type="zstd"), bad)
+    assert preparation is not None
+    monkeypatch.setattr("broker.core.recompression.RECOMPRESSION_WAITING_BYTES_MAX", len(bad) + 1)
+    recompression = Recompression()
+
+    for _ in range(2):
+        with pytest.raises(RequestError) as caught:
+            asyncio.run(recompression.append(preparation, len))
+        assert caught.value.code is ErrorCode.INVALID_RECORD
+    recompression.stop()
+
+
 def test_a_batch_is_appended_even_if_its_producer_has_gone() -> None:
     recompression = Recompression()
     appended: list[bytes] = []
