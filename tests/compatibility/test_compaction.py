@@ -223,6 +223,22 @@ def test_a_compactor_has_no_lock_of_the_broker_and_dies_with_it(
     broker.restart()
 
 
+def test_a_stop_ends_a_compaction(start_broker: StartBroker, topic: str) -> None:
+    broker = start_broker(*CLEANER)
+    create(broker, topic, segment_bytes="1048576")
+    producer = producing(broker)
+    stop_writing = time.monotonic() + 20
+    while not (children := compactors(broker)) and time.monotonic() < stop_writing:
+        write(producer, topic, random.Random(1), {})
+        producer.flush(60)
+    assert children
+
+    assert broker.stop() == 0
+
+    assert not any(map(is_alive, children))
+    broker.restart()
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process runs that compacts."""
     with suppress(FileNotFoundError, ProcessLookupError):
