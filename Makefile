@@ -19,7 +19,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-guard sanitize fuzz clean
+.PHONY: run build test check bench bench-codec bench-compaction bench-guard sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -85,6 +85,10 @@ bench-codec: $(VENV)/.bench $(VENV)/.built
 		--benchmark-timer=time.process_time --benchmark-min-time=0.001 --benchmark-group-by=group --benchmark-sort=min \
 		--benchmark-columns=min,median,rounds --benchmark-json=build/bench-codec.json $(BENCH)
 	$(BIN)/python -m benchmarks.codec.ratios build/bench-codec.json
+
+# Compaction of a log: its kernel beside memcpy + CRC, and the whole process; BENCH='--help'.
+bench-compaction: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m benchmarks.storage.compaction $(BENCH)
 
 # Instructions of ten kernels against the checked-in table, by callgrind; GUARD=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built

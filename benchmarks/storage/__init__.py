@@ -1,0 +1,1 @@
+"""What the upkeep of logs costs; each module is a program of its own."""
