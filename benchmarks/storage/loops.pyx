@@ -1,5 +1,6 @@
 """The loops of the storage benchmarks, so that no Python is measured, and the floors."""
 
+from cpython cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -24,6 +25,7 @@ from broker._native.records.record_batch cimport (
     batch_validate,
 )
 
+import array
 import os
 
 
@@ -165,6 +167,25 @@ def floor(str name, int fd, bytearray batches, Py_ssize_t size, Py_ssize_t count
     if result < 0:
         raise OSError(-result, os.strerror(-result))
     return cost.thread_ns, cost.process_ns
+
+
+def read_at_random(Py_ssize_t places, Py_ssize_t count):
+    """Read so many 8-byte places, each named by the one before; returns CPU ns of this thread."""
+    cdef array.array order = array.array("q", bytes(8 * places))
+    cdef long long* next_place = order.data.as_longlongs
+    cdef int64_t place = 0, i, _i, other, seed = 1
+    cdef int64_t thread_ns
+    for i in range(places):
+        next_place[i] = i
+    for i in range(places - 1, 0, -1):   # Sattolo: one cycle through all of them
+        seed = (seed * 1103515245 + 12345) & 0x7fffffff
+        other = seed % i
+        next_place[i], next_place[other] = next_place[other], next_place[i]
+    thread_ns = -clock_ns(CLOCK_THREAD_CPUTIME_ID)
+    for _i in range(count):
+        place = next_place[place]
+    thread_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID)
+    return thread_ns if place >= 0 else 0
 
 
 cdef class Index:
