@@ -299,8 +299,8 @@ class _Process:
         self._partitions.note_log_starts()
         await self._io_thread.run(self._partitions.write_log_starts)
 
-    async def _save_log_starts(self) -> bool:
-        self._partitions.note_log_starts()
+    async def _save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:
+        self._partitions.note_log_starts(planned)
         return await self._on_disk(self._partitions.write_log_starts)
 
     async def _on_disk(self, work: Callable[[], None]) -> bool:

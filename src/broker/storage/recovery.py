@@ -351,11 +351,14 @@ class Partitions:
                 log.sync_indexes()
         self._offsets.write(offsets)
 
-    def note_log_starts(self) -> None:
-        """What `write_log_starts` shall write: on the loop, cheap."""
+    def note_log_starts(self, planned: Iterable[tuple[PartitionLog, int]] = ()) -> None:
+        """What `write_log_starts` shall write, with what is planned: on the loop, cheap."""
         for log in self._logs.values():
             if not log.is_loading:
-                self._offsets.note_start(log)
+                self._offsets.note_start((log.topic, log.partition), log.log_start_offset)
+        for log, offset in planned:
+            if not log.is_deleted:
+                self._offsets.note_start((log.topic, log.partition), offset)
 
     def write_log_starts(self) -> None:
         """Write where each log begins: what was deleted stays so after any crash."""

@@ -39,15 +39,15 @@ def is_offset_file(name: str, suffix: str) -> bool:
     )
 
 
-def set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
+def mark_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
     """Rename the files of segments that are no longer part of their log, oldest first."""
     for name in _names(base_offsets):
         with suppress(FileNotFoundError):  # without entries there is no index
             file_ops.rename(str(folder / name), str(folder / (name + DELETED)))
 
 
-def remove_set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
-    """Remove the files of segments that were set aside; also of a topic that is gone by now."""
+def remove_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
+    """Remove the files of segments that were renamed; also of a topic that is gone by now."""
     for name in _names(base_offsets):
         with suppress(FileNotFoundError):
             file_ops.remove(str(folder / (name + DELETED)))
