@@ -256,11 +256,11 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         # Before a gap that compaction made there is nothing to cut: the file ends with a batch.
         is_whole = segment.size == segment.reserved
         if not is_whole:
-            must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
-            segment.reserved = segment.size
+            must(truncate_segment(segment), log, "cannot cut a segment")
             log.has_unsynced_cut = True
-        segment.finish_index()
-        log.unsynced_indexes.append(segment)
+        if i + 1 < len(base_offsets):   # the active one's is in memory, and written when it rests
+            segment.finish_index()
+            log.unsynced_indexes.append(segment)
         if is_whole and scan.next_offset <= recovery_point:
             segment.is_settled = True   # as it was found it has been synced
             segment.close()
@@ -286,19 +286,16 @@ def cut(PartitionLog log):
     cdef int status
     if log.is_offline:
         return -1
-    if log.active.fd < 0:
-        return log.log_end_offset   # all of it is written
     status = log.write_staged()
     if status < 0:
         log.fail(status)
         return -1
     for segment in (*log.unsealed, log.active):
-        if segment.reserved > segment.written:
-            must(file_truncate(segment.fd, segment.written), log, "cannot cut a segment")
-            segment.reserved = segment.written
+        if segment.fd >= 0 and segment.reserved > segment.written:
+            must(truncate_segment(segment), log, "cannot cut a segment")
             log.has_unsynced_cut = True
         must(segment.finish_index(), log, "cannot write an index")
-    if log.needs_sync:
+    if log.active.is_index_dirty and log.active not in log.unsynced_indexes:
         log.unsynced_indexes.append(log.active)
     return log.log_end_offset
 
@@ -323,6 +320,18 @@ def settle(PartitionLog log, *, bint is_synced):
     log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
+
+
+cdef int truncate_segment(Segment segment):
+    # Some file systems give the blocks back to the disk at once, and wait for that.
+    cdef int fd = segment.fd
+    cdef int64_t size = segment.written
+    cdef int status
+    with nogil:
+        status = file_truncate(fd, size)
+    if status == 0:
+        segment.reserved = size
+    return status
 
 
 cdef int sync_segment(Segment segment):

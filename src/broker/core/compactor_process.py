@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,10 +37,12 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
     )
     assert process.stdin is not None
     assert process.stdout is not None
+    messages = _messages(process, process.stdout)
     try:
         process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
-        yield _messages(process, process.stdout)
+        yield messages
     finally:
+        await messages.aclose()
         if process.returncode is None:
             process.kill()
         process.stdin.close()  # until now it tells the process that its parent lives
@@ -57,7 +59,7 @@ def _environment() -> dict[str, str]:
 
 async def _messages(
     process: asyncio.subprocess.Process, output: asyncio.StreamReader
-) -> AsyncIterator[Message]:
+) -> AsyncGenerator[Message, None]:
     while True:
         try:
             async with asyncio.timeout(limits.COMPACTION_STALLED_SECONDS):

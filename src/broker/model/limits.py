@@ -193,6 +193,8 @@ COMPACTION_MAP_BYTES_MAX = 16 * 1024 * MIB
 # A child that says nothing for so long is ended: it reports each piece, which takes milliseconds.
 COMPACTION_STALLED_SECONDS = 120
 COMPACTION_NICE = 10
+# Segments that become one, however small they are: their files are removed in one go.
+COMPACTION_GROUP_SEGMENTS_MAX = 256
 # What a batch may unfold to in that process: it was stored as it came, and nobody else unfolds it.
 COMPACTION_UNFOLDED_BYTES_MAX = 128 * MIB
 # One line of a child's report: base offsets of the segments of a group, 20 digits each.

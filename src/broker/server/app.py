@@ -179,6 +179,7 @@ class _Process:
             cleaning.cancel()
             for listener in listeners:
                 listener.close(self._loop)
+            await asyncio.wait([cleaning], timeout=limits.STOP_SECONDS)  # its process has ended
             await self._shut_down()
 
     def _make_poller(self) -> Poller:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from broker.model.limits import SEGMENT_BYTES_MAX
+from broker.model.limits import COMPACTION_GROUP_SEGMENTS_MAX, SEGMENT_BYTES_MAX
 
 NEVER_MS = (1 << 63) - 1  # max.compaction.lag.ms: no record is ever too old
 _OFFSET_SPAN_MAX = (1 << 31) - 1  # from a segment's base offset: indexes hold 32 bits
@@ -124,6 +124,7 @@ def _groups(
     for segment, segment_end in zip(segments, ends, strict=True):
         fits = (
             groups
+            and len(groups[-1]) < COMPACTION_GROUP_SEGMENTS_MAX
             and size + segment.size <= bytes_max
             and segment_end - 1 - groups[-1][0].base_offset <= _OFFSET_SPAN_MAX
         )

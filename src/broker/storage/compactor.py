@@ -34,6 +34,7 @@ from broker.model.limits import (
     COMPACTION_NICE,
     COMPACTION_READ_BYTES,
 )
+from broker.storage.segment_files import LOG, file_name
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_ORPHANED = 1
@@ -162,7 +163,7 @@ def _read_segment(
 
     `take` returns where the last whole batch of one ends, or None when it wants no more.
     """
-    path = Path(folder) / f"{base:020d}.log"
+    path = Path(folder) / file_name(base, LOG)
     position, piece_bytes = 0, COMPACTION_READ_BYTES
     while position < size:
         piece = file_ops.read_range(path, position, min(piece_bytes, size - position))

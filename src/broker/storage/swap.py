@@ -12,18 +12,22 @@ snapshots of the segments that go stay: recovery begins at one of them.
 """
 
 import logging
-import re
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from broker._native.kernel import file_ops
 from broker.storage import checkpoint
+from broker.storage.segment_files import (
+    CLEANED,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    file_name,
+    is_offset_file,
+)
 
-_CLEANED = ".cleaned"
-_SWAP = ".swap"
-_WRITTEN = (".log", ".index", ".timeindex")
-_SEGMENT_FILES = (*_WRITTEN, ".txnindex")
-_MANIFEST = re.compile(r"\d{20}\.swap")
+_WRITTEN = (LOG, ".index", ".timeindex")
 _log = logging.getLogger(__name__)
 
 
@@ -42,7 +46,7 @@ class Swap(NamedTuple):
     @property
     def manifest(self) -> Path:
         """The file that says that this has happened."""
-        return _file(self.folder, self.old[0], _SWAP)
+        return self.folder / file_name(self.old[0], SWAP)
 
 
 def commit(swap: Swap) -> None:
@@ -53,8 +57,8 @@ def commit(swap: Swap) -> None:
     """
     if swap.new is not None:
         for suffix in _WRITTEN:
-            file = _file(swap.folder, swap.new, suffix)
-            file_ops.rename(f"{file}{_CLEANED}", f"{file}{_SWAP}")
+            file = swap.folder / file_name(swap.new, suffix)
+            file_ops.rename(f"{file}{CLEANED}", f"{file}{SWAP}")
         file_ops.sync_folder(swap.folder)
     checkpoint.write_swap(swap.manifest, swap.new, swap.gone)
 
@@ -70,16 +74,16 @@ def install(swap: Swap) -> None:
     """Give the new files their names: on the loop, right before the log is told to use them."""
     if swap.new is not None:
         for suffix in _WRITTEN:
-            file = _file(swap.folder, swap.new, suffix)
-            file_ops.rename(f"{file}{_SWAP}", file)
+            file = swap.folder / file_name(swap.new, suffix)
+            file_ops.rename(f"{file}{SWAP}", file)
 
 
 def finish(swap: Swap) -> None:
     """Remove what the swap has replaced, in a thread that may wait for the disk."""
     file_ops.sync_folder(swap.folder)
     for base in swap.gone:
-        for suffix in _SEGMENT_FILES:
-            _remove(_file(swap.folder, base, suffix))
+        for suffix in SEGMENT_SUFFIXES:
+            _remove(swap.folder / file_name(base, suffix))
     file_ops.sync_folder(swap.folder)
     file_ops.remove(swap.manifest)
     file_ops.sync_folder(swap.folder)
@@ -88,10 +92,10 @@ def finish(swap: Swap) -> None:
 def drop_cleaned(folder: Path) -> None:
     """Remove what a compaction that did not come to its end has written."""
     names = file_ops.list_folder(folder)
-    committed = {name for name in names if _MANIFEST.fullmatch(name)}
+    committed = {name for name in names if is_offset_file(name, SWAP)}
     for name in names:
-        is_uncommitted = name.endswith(_SWAP) and _manifest_of(name) not in committed
-        if name.endswith(_CLEANED) or is_uncommitted:
+        is_uncommitted = name.endswith(SWAP) and _manifest_of(name) not in committed
+        if name.endswith(CLEANED) or is_uncommitted:
             _remove(folder / name)
 
 
@@ -102,10 +106,10 @@ def finish_swaps(folder: Path) -> None:
     """
     drop_cleaned(folder)
     names = file_ops.list_folder(folder)
-    for name in filter(_MANIFEST.fullmatch, names):
+    for name in (each for each in names if is_offset_file(each, SWAP)):
         kept, gone = checkpoint.read_swap(folder / name)
         for file in (folder / other for other in names):
-            if file.name.endswith(_SWAP) and file.name != name and _manifest_of(file.name) == name:
+            if file.name.endswith(SWAP) and file.name != name and _manifest_of(file.name) == name:
                 file_ops.rename(file, file.with_suffix(""))
         old = sorted([*gone] if kept is None else [kept, *gone])
         _log.info("compaction completed: folder=%s kept=%s gone=%s", folder.name, kept, gone)
@@ -114,15 +118,9 @@ def finish_swaps(folder: Path) -> None:
 
 def _manifest_of(name: str) -> str:
     """The manifest that a .swap file belongs to."""
-    return name.partition(".")[0] + _SWAP
-
-
-def _file(folder: Path, base: int, suffix: str) -> Path:
-    return folder / f"{base:020d}{suffix}"
+    return name.partition(".")[0] + SWAP
 
 
 def _remove(file: Path) -> None:
-    try:
+    with suppress(FileNotFoundError):
         file_ops.remove(file)
-    except FileNotFoundError:
-        return

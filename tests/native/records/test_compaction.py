@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from broker._native.records.compaction import KeyCollector, RecordFilter
 from broker._native.records.key_map import PLACE_BYTES, KeyMap
@@ -295,6 +297,21 @@ def test_records_of_an_aborted_transaction_go_and_hide_no_older_value() -> None:
     kept, _ = clean(older + aborted + marker, plan_of(aborted=[(7, 1, 2)]))
 
     assert kept == older + marker
+
+
+@pytest.mark.parametrize("reader", [KafkaPythonRecords, AiokafkaRecords])
+@given(logs())
+def test_other_readers_find_the_same_records(reader: Any, given_log: Any) -> None:
+    log, plan = given_log
+    kept, _ = clean(b"".join(map(encoded, log)), plan)
+
+    found = []
+    read = reader(kept)
+    while (each := read.next_batch()) is not None:
+        if not each.is_control_batch:
+            found += [(row.offset, row.timestamp, row.key, row.value) for row in each]
+
+    assert found == [(row.offset, row.timestamp, row.key, row.value) for row in records(kept)]
 
 
 # ---- bytes that are not what they say ------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.model.limits import COMPACTION_GROUP_SEGMENTS_MAX
 from broker.storage import compaction
 from broker.storage.compaction import NEVER_MS, LogFacts, Plan, Segment
 
@@ -22,7 +23,7 @@ def facts(**fields: Any) -> LogFacts:
         log_start_offset=0,
         last_stable_offset=40,
         recovery_point=40,
-        segment_bytes=1_000,
+        segment_bytes=10_000,
         min_cleanable_ratio=0.5,
         min_lag_ms=0,
         max_lag_ms=NEVER_MS,
@@ -177,6 +178,15 @@ def test_a_checkpoint_that_does_not_fit_the_log_is_not_believed(
 def test_groups_are_as_large_as_a_segment_may_be() -> None:
     assert bases(compaction.plan(facts(segment_bytes=200), NOW)) == [[0, 10], [20]]
     assert bases(compaction.plan(facts(segment_bytes=199), NOW)) == [[0], [10], [20]]
+
+
+def test_a_group_has_no_more_segments_than_are_removed_in_one_go() -> None:
+    segments = [Segment(base, 1, NOW) for base in range(2 * COMPACTION_GROUP_SEGMENTS_MAX + 2)]
+    log = facts(segments=segments, last_stable_offset=len(segments), recovery_point=len(segments))
+
+    groups = bases(compaction.plan(log, NOW)) or []
+
+    assert list(map(len, groups)) == [*[COMPACTION_GROUP_SEGMENTS_MAX] * 2, 1]
 
 
 def test_segments_below_the_log_start_are_left_to_retention() -> None:
