@@ -351,10 +351,10 @@ class Partitions:
                 log.sync_indexes()
         self._offsets.write(offsets)
 
-    def note_log_starts(self) -> None:
-        """What `write_log_starts` shall write: on the loop, cheap."""
-        for log in self._logs.values():
-            if not log.is_loading:
+    def note_log_starts(self, logs: Iterable[PartitionLog] | None = None) -> None:
+        """What `write_log_starts` shall write, of all logs or of some: on the loop, cheap."""
+        for log in self._logs.values() if logs is None else logs:
+            if not (log.is_loading or log.is_deleted):
                 self._offsets.note_start(log)
 
     def write_log_starts(self) -> None:
