@@ -140,7 +140,8 @@ cdef class PartitionLog(SegmentedLog):
         self.ahead_ms_max = ahead_ms_max
         self.flush_messages = flush_messages
         self.flush_ms = flush_ms
-        if self.active is not None and is_group_commit != was_group_commit:
+        if is_group_commit != was_group_commit and self.active is not None and (
+                not self.is_loading):
             # What was acknowledged under the other word is synced, or shown, at the turn's end.
             self.mark_dirty()
 
