@@ -22,6 +22,7 @@ from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import random_id
 from broker.model.limits import (
+    LOGS_CONFIGURED_PER_STEP,
     PARTITIONS_PER_BROKER_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     TOPIC_NAME_BYTES_MAX,
@@ -295,8 +296,10 @@ class Topics:
                 lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
             )
             topic.config = config
-            for log in topic.logs:
+            for place, log in enumerate(topic.logs, 1):
                 self._configure_log(log, config)
+                if place % LOGS_CONFIGURED_PER_STEP == 0:
+                    await asyncio.sleep(0)  # others have their turn
             return topic
 
     async def _add_partitions(self, topic: Topic, new: NewPartitions) -> Topic:

@@ -58,7 +58,7 @@ class Setting(NamedTuple):
     @property
     def allowed(self) -> str:
         """The allowed values in words."""
-        if self.kind is Kind.BOOLEAN:
+        if self.kind is Kind.BOOLEAN and not self.choices:
             return "true or false"
         if self.choices:
             return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)

@@ -6,8 +6,9 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import uvloop
 
@@ -295,8 +296,8 @@ class _Process:
         points = self._partitions.plan_checkpoint()
         return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
-    async def _persist_log_starts(self) -> None:
-        self._partitions.note_log_starts()
+    async def _persist_log_starts(self, logs: Iterable[Any]) -> None:
+        self._partitions.note_log_starts((log, log.log_start_offset) for log in logs)
         await self._io_thread.run(self._partitions.write_log_starts)
 
     async def _save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:

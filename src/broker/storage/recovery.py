@@ -351,13 +351,10 @@ class Partitions:
                 log.sync_indexes()
         self._offsets.write(offsets)
 
-    def note_log_starts(self, planned: Iterable[tuple[PartitionLog, int]] = ()) -> None:
-        """What `write_log_starts` shall write, with what is planned: on the loop, cheap."""
-        for log in self._logs.values():
-            if not log.is_loading:
-                self._offsets.note_start((log.topic, log.partition), log.log_start_offset)
-        for log, offset in planned:
-            if not log.is_deleted:
+    def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
+        """What `write_log_starts` shall write of some logs: on the loop, cheap."""
+        for log, offset in starts:
+            if not (log.is_loading or log.is_deleted):
                 self._offsets.note_start((log.topic, log.partition), offset)
 
     def write_log_starts(self) -> None:

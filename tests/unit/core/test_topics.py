@@ -159,6 +159,30 @@ def test_deleting_twice_is_an_unknown_topic() -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_the_logs_of_a_large_topic_are_configured_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 2)
+    world = World()
+    topic = world.create("a", 5)
+    turns: list[int] = []
+
+    async def count_turns() -> None:
+        while True:
+            turns.append(sum(log.config is topic.config for log in topic.logs))
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        counting = asyncio.create_task(count_turns())
+        await world.topics.alter_config(topic, lambda _: {"retention.ms": "5"})
+        counting.cancel()
+
+    asyncio.run(scenario())
+
+    assert [log.config.integer("retention.ms") for log in topic.logs] == [5] * 5
+    assert {2, 4} <= set(turns)
+
+
 def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.core.topics.PARTITIONS_PER_BROKER_MAX", 5)
     world = World()
