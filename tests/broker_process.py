@@ -70,6 +70,7 @@ class BrokerProcess:
         self._stdout = folder / "stdout.txt"
         self._stderr = folder / "stderr.txt"
         self._lines_checked = 0
+        self._stderr_start = 0  # of the last start
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
@@ -82,6 +83,7 @@ class BrokerProcess:
     def launch(self) -> None:
         """Start the process without waiting for anything."""
         self._stdout.write_bytes(b"")
+        self._stderr_start = len(self.stderr())
         with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
                 self.command(),
@@ -92,7 +94,12 @@ class BrokerProcess:
             )
 
     def start(self) -> None:
-        """Start the process and wait for the address it prints."""
+        """Start the process and wait until all its partitions are ready."""
+        self.start_loading()
+        wait_until(self._has_loaded, "broker has loaded its partitions", START_TIMEOUT_S)
+
+    def start_loading(self) -> None:
+        """Start the process and wait for the address it prints; partitions may not be ready yet."""
         self.launch()
         try:
             wait_until(self._has_started, "broker prints its address", START_TIMEOUT_S)
@@ -101,6 +108,17 @@ class BrokerProcess:
             raise
         # A restart listens where clients already know it.
         self.address = self.listen = printed_address(self.stdout()) or ""
+
+    def _has_loaded(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"broker exited with {self.process.returncode}: {self.stderr()}")
+        log = self.stderr()
+        last = max(log.rfind("loading partitions:"), log.rfind("all partitions loaded:"))
+        return last < 0 or log.startswith("all", last) or not self.has_begun_to_load()
+
+    def has_begun_to_load(self) -> bool:
+        """Whether this start found partitions: it says so before it prints its address."""
+        return self.stderr().find("loading partitions:", self._stderr_start) >= 0
 
     def _has_started(self) -> bool:
         if self.process.poll() is not None:

@@ -154,6 +154,12 @@ class ProducerWorker(Worker):
     def work(self, client: WireClient) -> None:
         if self._is_idempotent and self._identity is None:
             self._identity = wire_requests.init_producer_id(client)
+        # One alone until the partition is served: it may become ready between two of the batches on
+        # the wire, and refuse the first of them only.
+        if not self._unacknowledged:
+            self._unacknowledged.append(self._next_batch())
+        self._send(client, self._unacknowledged[0])
+        self._receive(client)
         for sent in self._unacknowledged:
             self._send(client, sent)
         while self._unacknowledged or not self.is_stopping:

@@ -29,7 +29,6 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.producer_state cimport producers_free, producers_restore
 from broker._native.records.record_batch cimport (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
@@ -133,7 +132,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     cdef int status = 0
     segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
-    segment.drop_index()
+    segment.drop_index(producers_from)
     segment.size = 0
     segment.max_timestamp = -1
     scan.position = 0
@@ -141,7 +140,8 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     while next_batch(chunk, segment, scan, &info, &status):
         segment.note(&info, info.base_offset, log.index_interval_bytes)
         if info.base_offset >= producers_from:
-            log.remember_producer(&info, info.base_offset)
+            log.remember_producer(segment, chunk.bytes + (scan.position - chunk.start), &info,
+                                  info.base_offset)
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
                 log.epochs.append((info.leader_epoch, info.base_offset))
@@ -189,7 +189,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
     """
     cdef Segment segment
-    if snapshot and producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    if snapshot and not log.restore_producers(snapshot):
         return False
     log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
@@ -204,6 +204,7 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
     log.visible_max_timestamp = log.active.max_timestamp
     log.log_start_offset = log_start_offset
     log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
+    log.transactions.reached(log_end_offset)
     log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
 
@@ -226,7 +227,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef bint is_whole
     cdef list behind = []
     cdef list unsynced = []
-    if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
     log.epochs = list(epochs) or [(0, 0)]
     log.segments = [log.new_segment(base) for base in base_offsets]
@@ -255,11 +256,11 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         # Before a gap that compaction made there is nothing to cut: the file ends with a batch.
         is_whole = segment.size == segment.reserved
         if not is_whole:
-            must(file_truncate(segment.fd, segment.size), log, "cannot cut a segment")
-            segment.reserved = segment.size
+            must(truncate_segment(segment), log, "cannot cut a segment")
             log.has_unsynced_cut = True
-        segment.finish_index()
-        log.unsynced_indexes.append(segment)
+        if i + 1 < len(base_offsets):   # the active one's is in memory, and written when it rests
+            segment.finish_index()
+            log.unsynced_indexes.append(segment)
         if is_whole and scan.next_offset <= recovery_point:
             segment.is_settled = True   # as it was found it has been synced
             segment.close()
@@ -268,7 +269,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
     if scan.next_offset < snapshot_offset:
-        producers_free(&log.producers)   # it tells of batches that are gone
+        log.forget_producers()   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]
@@ -285,19 +286,16 @@ def cut(PartitionLog log):
     cdef int status
     if log.is_offline:
         return -1
-    if log.active.fd < 0:
-        return log.log_end_offset   # all of it is written
     status = log.write_staged()
     if status < 0:
         log.fail(status)
         return -1
     for segment in (*log.unsealed, log.active):
-        if segment.reserved > segment.written:
-            must(file_truncate(segment.fd, segment.written), log, "cannot cut a segment")
-            segment.reserved = segment.written
+        if segment.fd >= 0 and segment.reserved > segment.written:
+            must(truncate_segment(segment), log, "cannot cut a segment")
             log.has_unsynced_cut = True
         must(segment.finish_index(), log, "cannot write an index")
-    if log.needs_sync:
+    if log.active.is_index_dirty and log.active not in log.unsynced_indexes:
         log.unsynced_indexes.append(log.active)
     return log.log_end_offset
 
@@ -322,6 +320,18 @@ def settle(PartitionLog log, *, bint is_synced):
     log.advance(log.log_end_offset, log.active, log.active.written, log.active.max_timestamp)
     for segment in log.segments:
         segment.close()
+
+
+cdef int truncate_segment(Segment segment):
+    # Some file systems give the blocks back to the disk at once, and wait for that.
+    cdef int fd = segment.fd
+    cdef int64_t size = segment.written
+    cdef int status
+    with nogil:
+        status = file_truncate(fd, size)
+    if status == 0:
+        segment.reserved = size
+    return status
 
 
 cdef int sync_segment(Segment segment):

@@ -217,6 +217,19 @@ cdef class SegmentedLog(AwaitedLog):
             newest = max(newest, segment.max_timestamp)
         return self.find_timestamp(newest) if newest >= 0 else None
 
+    def aborted_transactions(self, int64_t start, int64_t end):
+        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+        cdef Py_ssize_t place
+        cdef Segment segment
+        cdef bint is_complete = False
+        found = []
+        for place in range(self.place_of(start), PyList_GET_SIZE(self.segments)):
+            segment = <Segment>self.segments[place]
+            found += segment.aborted_in(start, end, &is_complete)
+            if is_complete:
+                break
+        return found
+
     # ---- in front and in the middle: retention and compaction ---------------------------------
 
     def move_log_start(self, int64_t offset):
@@ -352,12 +365,18 @@ cdef class SegmentedLog(AwaitedLog):
         self.leader_epoch = epoch
 
     def epoch_end(self, int32_t epoch):
-        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown."""
+        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown.
+
+        One older than all that the log still has ended where it begins, as in Kafka: who has read
+        up to there has lost nothing.
+        """
         if epoch == self.leader_epoch:
             return epoch, self.log_end_offset
         found = (-1, -1)
         for i, (known, start) in enumerate(self.epochs):
             if known > epoch:
+                if i == 0 and epoch >= 0:
+                    found = (epoch, start)
                 break
             end = self.epochs[i + 1][1] if i + 1 < len(self.epochs) else self.log_end_offset
             found = (known, end)

@@ -125,6 +125,8 @@ class Loading(Generic[LogT]):
 
     def _settle_all(self) -> None:
         recovered = [self._recovered.popleft() for _ in range(len(self._recovered))]
+        if not recovered:
+            return
         failed = self._settle([log for log, error in recovered if error is None])
         self._settled.extend((log, error or failed.get(log)) for log, error in recovered)
         self._settled_at = self._loop.time()
@@ -149,6 +151,5 @@ class Loading(Generic[LogT]):
             if not asker.done():
                 asker.set_result(None)
         if self._left == 0:
-            self._threads.clear()
             seconds = self._loop.time() - self._started
             _log.info("all partitions loaded: offline=%d seconds=%.3f", self._offline, seconds)

@@ -45,6 +45,7 @@ class Setting(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    pattern: str = ""  # of each word of a list, when there are too many choices to name
     topic: str = ""  # the topic key that takes this as its broker-wide value
     scale: int = 1  # factor from this row's unit to the topic key's
     applies: bool = True
@@ -61,6 +62,8 @@ class Setting(NamedTuple):
             return "true or false"
         if self.choices:
             return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)
+        if self.pattern:
+            return f"a list of words that match {self.pattern}"
         if self.minimum is not None:
             unit = self.unit and f" {self.unit}"
             highest = INT_MAX if self.maximum is None and self.kind is Kind.INT else self.maximum
@@ -117,8 +120,8 @@ _TOPICS = (
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
-            applies=False,
-            doc="Replicas that must have a record before acks=all is answered."),
+            doc="Replicas that must have a record before acks=all is answered; with more than there"
+                " are, such a produce is refused."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
             topic="unclean.leader.election.enable", applies=False,
             doc="Whether a replica that lacks records may lead."),
@@ -165,19 +168,20 @@ _LOGS = (
             topic="flush.ms",
             doc="As log.flush.interval.ms, which goes before it."),
     Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSION_TYPES,
-            topic="compression.type", applies=False,
-            doc="Compression of stored batches; producer keeps what was sent."),
+            topic="compression.type",
+            doc="Compression of stored batches; producer keeps what was sent. A batch that has the"
+                " codec already stays as it is."),
     Setting("compression.gzip.level", Kind.INT, GZIP.level_default,
             minimum=GZIP.level_default, maximum=GZIP.level_max,
-            topic="compression.gzip.level", applies=False,
+            topic="compression.gzip.level",
             doc="Level when the broker compresses with gzip; -1: its default."),
     Setting("compression.lz4.level", Kind.INT, LZ4.level_default,
             minimum=LZ4.level_min, maximum=LZ4.level_max,
-            topic="compression.lz4.level", applies=False,
+            topic="compression.lz4.level",
             doc="Level when the broker compresses with lz4."),
     Setting("compression.zstd.level", Kind.INT, ZSTD.level_default,
             minimum=ZSTD.level_min, maximum=ZSTD.level_max,
-            topic="compression.zstd.level", applies=False,
+            topic="compression.zstd.level",
             doc="Level when the broker compresses with zstd."),
     Setting("log.message.timestamp.type", Kind.STRING, "CreateTime", topic="message.timestamp.type",
             choices=("CreateTime", "LogAppendTime"),
@@ -196,7 +200,7 @@ _LOGS = (
 _RETENTION = (
     Setting("log.cleanup.policy", Kind.LIST, ("delete",), choices=("delete", "compact"),
             topic="cleanup.policy",
-            doc="What happens to old segments: deleted, compacted, or both."),
+            doc="What happens to old segments: deleted, compacted, both, or nothing (empty)."),
     Setting("log.retention.ms", Kind.LONG, None, minimum=-1, unit="ms", topic="retention.ms",
             doc="Age at which records may be deleted; -1: never."),
     Setting("log.retention.minutes", Kind.INT, None, minimum=-1, unit="minutes",
@@ -284,6 +288,8 @@ _CLEANER = (
             doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 
+_REPLICA = r"[0-9]+:[0-9]+|\*"
+
 # Keys that only a topic has. Tiered storage can only be off; throttling is of replicas.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
@@ -293,9 +299,11 @@ _TOPIC_ONLY = (
     Setting("remote.log.delete.on.disable", Kind.BOOLEAN, False, applies=False,
             doc="Whether switching tiered storage off deletes what it holds."),
     Setting("leader.replication.throttled.replicas", Kind.LIST, (), applies=False,
-            doc="Replicas whose leaders are throttled, PARTITION:BROKER."),
+            pattern=_REPLICA,
+            doc="Replicas whose leaders are throttled, PARTITION:BROKER each, or * for all."),
     Setting("follower.replication.throttled.replicas", Kind.LIST, (), applies=False,
-            doc="Replicas whose followers are throttled, PARTITION:BROKER."),
+            pattern=_REPLICA,
+            doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
 )
 # fmt: on
 

@@ -28,6 +28,7 @@ from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
+from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
 from broker.core.upkeep import Upkeep
@@ -114,6 +115,7 @@ class _Process:
             deletions=self._deletions,
         )
         self._groups = self._make_groups()
+        self._recompression = Recompression()
         self._broker = Broker(
             config,
             self._clock,
@@ -123,6 +125,7 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._recompression,
             self._persist_log_starts,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
@@ -345,6 +348,7 @@ class _Process:
         self._poller.end()
         self._commit.stop()
         self._turn.poll_synced()
+        self._recompression.stop()
         self._io_thread.stop()
         self._partitions.close()
         self._store.close()

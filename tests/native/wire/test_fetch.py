@@ -276,3 +276,32 @@ def test_many_waiting_fetches_are_woken_by_one_append(wire: Wire) -> None:
     for client in waiting:
         body = response(FETCH, 11, client.frame())[1]
         assert partition(body)["records"] == placed(BATCH, 0)
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_a_log_that_is_recovered_is_refused_at_once_and_then_served(
+    client: Client, log: PartitionLog, session_epoch: int
+) -> None:
+    base_offset(client, produce(9, (0, BATCH)))
+    log.begin_loading()
+
+    refused = partition(
+        client.ask(fetch(11, (0, 0), max_wait_ms=LONG_MS, session_epoch=session_epoch))
+    )
+    log.end_loading()
+    served = partition(client.ask(fetch(11, (0, 0), session_epoch=session_epoch)))
+
+    assert (refused["error_code"], refused["records"], refused["high_watermark"]) == (6, b"", -1)
+    assert (served["error_code"], served["records"]) == (0, placed(BATCH, 0))
+    assert not client.wire.slow
+
+
+def test_a_waiting_fetch_outlives_the_loading_of_its_partition(client: Client, wire: Wire) -> None:
+    client.send(fetch(11, (1, 0), max_wait_ms=LONG_MS))
+    other = wire.log(1)
+
+    other.begin_loading()
+    other.end_loading()
+    base_offset(wire.connect(), produce(9, (1, BATCH)))
+
+    assert partition(response(FETCH, 11, client.frame())[1])["records"] == placed(BATCH, 0)

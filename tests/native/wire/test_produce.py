@@ -203,3 +203,17 @@ def test_what_is_odd_goes_to_python_and_changes_nothing(
     assert pending.body == data[-len(pending.body) :]
     assert (pending.api_key, pending.client_id) == (PRODUCE, "test")
     assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_produce_to_a_log_that_is_recovered_changes_nothing(client: Client, acks: int) -> None:
+    log = client.wire.log()
+    log.begin_loading()
+
+    client.send(produce(9, (0, records()), acks=acks))
+    refused = log.append(records())
+    log.end_loading()
+
+    assert len(client.wire.slow) == 1  # left to Python, which refuses it
+    assert refused == (("log", 3), -1)
+    assert log.log_end_offset == 0

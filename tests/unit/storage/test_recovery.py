@@ -1,6 +1,7 @@
 """Which folders and files a data directory's partitions have, from start to start."""
 
 import errno
+import select
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,13 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint
+from broker.storage import checkpoint, syncing
+from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.batches import batch_of
+from tests.native_log import WAIT_MS
 
 TOPIC_ID = random_id()
 CONFIG = TopicConfig({}, load())
@@ -51,6 +54,15 @@ class Life:
     def make(self, topic_id: bytes = TOPIC_ID, count: int = 1) -> list[PartitionLog]:
         """Make a topic that is new."""
         return self.partitions.open_topic("topic", topic_id, count, CONFIG)
+
+    def end_synced(self, log: PartitionLog) -> None:
+        """End a turn, and wait until all that was appended is durable."""
+        self.turn.end()
+        poll = select.poll()
+        poll.register(self.commit.event_fd, select.POLLIN)
+        while log.durable_end < log.log_end_offset:
+            assert poll.poll(WAIT_MS)
+            self.turn.poll_synced()
 
     def stop(self) -> None:
         self.commit.stop()
@@ -202,4 +214,127 @@ def test_a_start_removes_what_an_earlier_life_took_off_the_log(life: Life, way: 
         f"{0:020}.log",
         checkpoint.PARTITION_METADATA,
     ]
+    again.kill()
+
+
+def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
+    """The checkpoints tell logs apart by name: what they say of the old one must be gone."""
+    (old,) = life.make()
+    for _ in range(3):
+        old.append(BATCH)
+        life.end_synced(old)
+    old.move_log_start(2)
+    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+    life.partitions.delete(old)
+    DeletedFolders(life.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
+    again_id = random_id()
+    (log,) = life.make(again_id)
+    log.append(BATCH)
+    life.kill()
+
+    again = Life(life.path)
+    (log,) = again.open(again_id)
+
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+    again.kill()
+
+
+def test_a_stop_writes_nothing_for_a_log_that_was_not_touched(life: Life) -> None:
+    for log in life.make(count=2):
+        log.append(BATCH)
+        life.end_synced(log)
+    life.stop()
+    again = Life(life.path)
+    first, _ = again.open(count=2)
+    first.append(BATCH)
+    again.end_synced(first)
+    file_ops.start_recording()
+
+    again.stop()
+
+    file_ops.stop_recording()
+    writes = {"write", "truncate", "rename", "sync", "sync_data", "remove"}
+    touched = {Path(path) for op, path, *_ in file_ops.recorded() if op in writes}
+    assert any(life.path / "topic-0" in path.parents for path in touched)
+    assert not any(life.path / "topic-1" in path.parents for path in touched)
+    assert checkpoint.take_clean_shutdown(life.path)
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_stop_before_all_is_loaded_is_as_clean_as_the_one_before(
+    life: Life, was_clean: bool
+) -> None:
+    for log in life.make(count=2):
+        log.append(BATCH)
+        life.end_synced(log)
+    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+    if was_clean:
+        life.stop()
+    else:
+        life.kill()
+
+    again = Life(life.path)
+    first, second = again.partitions.announce_topic("topic", TOPIC_ID, 2, CONFIG)
+    assert again.partitions.load(first) is None
+    assert again.partitions.settle([first]) == {}
+    first.end_loading()
+    again.stop()
+
+    assert second.is_loading
+    assert (life.path / checkpoint.CLEAN_SHUTDOWN).exists() is was_clean
+    last = Life(life.path)
+    assert [log.log_end_offset for log in last.open(count=2)] == [1, 1]
+    last.kill()
+
+
+def test_a_checkpoint_leaves_what_it_knows_of_a_log_that_is_loading(life: Life) -> None:
+    (log,) = life.make()
+    log.append(BATCH)
+    life.end_synced(log)
+    life.stop()
+    again = Life(life.path)
+    again.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
+
+    again.partitions.write_checkpoint(again.partitions.plan_checkpoint())
+
+    points = checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS)
+    assert points == {("topic", 0): 1}
+    again.kill()
+
+
+def test_recovered_logs_are_synced_before_they_are_used(life: Life) -> None:
+    for log in life.make(count=3):
+        log.append(BATCH)
+    life.kill()
+    again = Life(life.path)
+    logs = again.partitions.announce_topic("topic", TOPIC_ID, 3, CONFIG)
+    file_ops.start_recording()
+
+    for log in logs:
+        assert again.partitions.load(log) is None
+    file_ops.fail("sync_data", "topic-1/", errno.EIO)
+    failed = again.partitions.settle(logs)
+
+    file_ops.stop_recording()
+    assert list(failed) == [logs[1]]
+    synced = {Path(path).parent.name for op, path, *_ in file_ops.recorded() if op == "sync_data"}
+    assert synced == {"topic-0", "topic-1", "topic-2"}
+    assert [log.durable_end for log in logs] == [1, 0, 1]
+    again.kill()
+
+
+def test_many_recovered_logs_share_one_sync(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", 2)
+    for log in life.make(count=3):
+        log.append(BATCH)
+    life.kill()
+    again = Life(life.path)
+    file_ops.start_recording()
+
+    logs = again.open(count=3)
+
+    file_ops.stop_recording()
+    syncs = [op for op, *_ in file_ops.recorded() if op.startswith("sync")]
+    assert syncs == ["sync_filesystem"]
+    assert [log.durable_end for log in logs] == [1, 1, 1]
     again.kill()

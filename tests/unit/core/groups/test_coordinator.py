@@ -330,6 +330,35 @@ def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     assert world.committed() == 6
 
 
+def test_while_its_log_is_recovered_a_partition_is_loading(world: World) -> None:
+    world.commit(5)
+    world.coordinator = world.start()
+    number = world.coordinator.partition_for("g")
+
+    world.coordinator.expect([number])
+    early = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    committed = world.commit(6).result()
+    world.coordinator.recovered(number, is_empty=False)
+
+    assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert committed.errors == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,)
+    assert world.committed() == 5
+
+
+def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
+    world: World,
+) -> None:
+    world.commit(5)
+    world.coordinator = world.start()
+    number = world.coordinator.partition_for("g")
+    world.coordinator.expect([number])
+
+    world.coordinator.topic_deleted("t")
+    world.coordinator.recovered(number, is_empty=False)
+
+    assert world.committed() is None
+
+
 def test_loading_waits_for_what_may_still_become_durable(world: World) -> None:
     """A coordinator that loads too early would not know a commit that then comes true."""
     world.commit(5)

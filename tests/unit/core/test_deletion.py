@@ -1,0 +1,189 @@
+"""A deleted topic is gone whatever happens, and what it leaves on the disk goes, too."""
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker.core import deletion
+from broker.core.deletion import Deletions
+from broker.core.io_thread import IoThread
+from broker.core.topic_records import DeletedTopic
+from broker.storage import metadata
+from tests.fakes import FakeFolders, FakeStore
+from tests.unit.core.test_native_log import NativeWorld, produce, records
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def recording() -> Iterator[None]:
+    """Record the file operations of one test."""
+    file_ops.start_recording()
+    yield
+    file_ops.stop_recording()
+
+
+class Clocked:
+    """Deletions with folders that are only names."""
+
+    def __init__(self) -> None:
+        self.store = FakeStore()
+        self.folders = FakeFolders()
+        self.deletions = Deletions(self.store, IoThread(), self.folders)
+
+    def topic(self, name: str, partitions: int = 1) -> DeletedTopic:
+        """Return a topic that is recorded as deleted."""
+        topic = DeletedTopic(name, name.encode().ljust(16), partitions)
+        key = metadata.deleted_topic_key(topic.topic_id)
+        self.store.values[key] = b'{"version": 1, "name": "%s", "partitions": %d}' % (
+            name.encode(),
+            partitions,
+        )
+        return topic
+
+    async def until_forgotten(self) -> None:
+        """Wait until nothing is recorded any more."""
+        while self.store.values:
+            await asyncio.sleep(0.001)
+
+
+def test_the_record_goes_once_the_folders_are_gone() -> None:
+    world = Clocked()
+
+    async def scenario() -> None:
+        await world.deletions.put_away(world.topic("a", 5), 0)
+        await world.until_forgotten()
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+    assert world.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
+
+
+def test_many_folders_are_renamed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion, "FOLDERS_RENAMED_PER_STEP", 4)
+    world = Clocked()
+
+    asyncio.run(world.deletions.put_away(world.topic("a", 10), 60_000))
+
+    assert [partitions for _, partitions in world.folders.put_aside] == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8, 9],
+    ]
+
+
+def test_files_wait_for_the_delay_and_a_shorter_one_is_not_held_up() -> None:
+    world = Clocked()
+
+    async def scenario() -> None:
+        await world.deletions.put_away(world.topic("later"), 600_000)
+        await world.deletions.put_away(world.topic("now"), 0)
+        while len(world.store.values) > 1:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+    (key,) = world.store.values
+    assert key == metadata.deleted_topic_key(b"later".ljust(16))
+
+
+def test_too_many_that_wait_need_not_wait_any_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion, "DELETED_TOPICS_WAITING_MAX", 2)
+    world = Clocked()
+
+    async def scenario() -> None:
+        for name in "abcd":
+            await world.deletions.put_away(world.topic(name), 600_000)
+        while len(world.store.values) > 2:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+    assert len(world.store.values) == 2
+
+
+def test_a_start_renames_what_is_recorded_and_removes_it_without_delay() -> None:
+    world = Clocked()
+    world.topic("a", 2)
+
+    async def scenario() -> None:
+        world.deletions.resume(lambda _: False)
+        assert world.folders.put_aside == [("a", [0, 1])]
+        await world.until_forgotten()
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def folders(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir() if entry.is_dir())
+
+
+async def restarted(world: NativeWorld, path: Path) -> None:
+    """Load what is there, and wait until all deletes are finished."""
+    world.topics.load()
+    world.deletions.remove(world.partitions.set_strays_aside())
+    while world.native_store.scan(metadata.DELETED_TOPICS)[0] or any(
+        name.endswith("-delete") for name in folders(path)
+    ):
+        await asyncio.sleep(0.001)
+
+
+# What a delete does, in this order: which operation fails, on which path, after how many others.
+STEPS = [
+    *[("rename", "a-", count) for count in range(PARTITIONS)],
+    ("sync_folder", "", 0),
+    *[("remove", "-delete", count) for count in range(PARTITIONS * 3)],
+]
+
+
+@pytest.mark.parametrize(("op", "part", "after"), STEPS)
+def test_a_delete_cut_short_at_any_step_is_finished_by_the_next_start(
+    tmp_path: Path, op: str, part: str, after: int
+) -> None:
+    world = NativeWorld(tmp_path)
+    old_id = world.create("a", PARTITIONS, {"file.delete.delay.ms": "0"}).topic_id
+    produce(world, records(3))
+    file_ops.start_recording()
+    file_ops.fail(op, part, errno.EIO, after, times=1_000)
+
+    async def delete() -> None:
+        topic = world.topics.get("a")
+        assert topic is not None
+        await world.topics.delete(topic)
+        await asyncio.sleep(0.05)  # the removal goes as far as it can
+
+    asyncio.run(delete())
+    file_ops.stop_recording()
+    world.commit.stop()
+    world.native_store.close()
+
+    again = NativeWorld(tmp_path)
+    asyncio.run(asyncio.wait_for(restarted(again, tmp_path), 10))
+    assert again.topics.get("a") is None
+    assert folders(tmp_path) == []
+    new_id = again.create("a", PARTITIONS).topic_id
+    assert new_id != old_id
+    assert again.log("a").log_end_offset == 0
+    assert folders(tmp_path) == [f"a-{number}" for number in range(PARTITIONS)]
+    again.close()
+
+
+def test_a_topic_made_again_after_a_delete_that_could_not_rename_has_no_old_bytes(
+    tmp_path: Path, recording: None
+) -> None:
+    world = NativeWorld(tmp_path)
+    world.create("a")
+    produce(world, records(3))
+    file_ops.fail("rename", "a-0", errno.EIO)
+    topic = world.topics.get("a")
+    assert topic is not None
+
+    asyncio.run(world.topics.delete(topic))
+    world.create("a")
+
+    assert world.log("a").log_end_offset == 0
+    world.close()
