@@ -214,6 +214,26 @@ def closing_producer(producer: Producer) -> Iterator[Producer]:
     assert producer.flush(60) == 0
 
 
+def test_a_compacted_log_outlives_the_loss_of_its_recovery_point(
+    start_broker: StartBroker, topic: str
+) -> None:
+    """Some delete that file to have all logs checked."""
+    broker = start_broker(*CLEANER)
+    create(broker, topic)
+    model: Contents = {}
+    with closing_producer(producing(broker)) as producer:
+        for seed in range(6):
+            write(producer, topic, random.Random(seed), model)
+    wait_until(few_records(broker, topic, KEYS + 600), "it is compacted", SETTLE_TIMEOUT_S)
+    wait_until(lambda: not compactors(broker), "nothing is being compacted")
+
+    broker.kill()
+    (broker.data_dir / "recovery-point-offset-checkpoint").unlink()
+    broker.restart()
+
+    assert folded(read(broker, topic)) == living(model)
+
+
 def test_a_compactor_that_is_killed_is_started_again(start_broker: StartBroker, topic: str) -> None:
     broker = start_broker(*CLEANER)
     create(broker, topic)
