@@ -1,5 +1,8 @@
 """How far each log is synced and where it starts: Kafka's two checkpoints of a data directory.
 
+What is compacted has been synced, too: without that, a recovery point that is lost would have a
+start take the gaps of a compacted log for its end. So the cleaner's checkpoint is read as well.
+
 They tell logs apart by topic and partition alone, so an entry must not outlive its topic: one that
 is made again under the same name would lose its first records to the log start of the old one, and
 be read with the gaps that only compacted logs have. So an entry goes from the file before a new log
@@ -33,6 +36,8 @@ class OffsetCheckpoints:
         self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
         self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
         self._written = Offsets(dict(self._recovery_points), dict(self._log_starts))
+        for key, offset in checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS).items():
+            self._recovery_points[key] = max(offset, self.recovery_point(key))
         self._writing = Lock()
 
     def recovery_point(self, key: Key) -> int:
