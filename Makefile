@@ -19,7 +19,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-guard sanitize fuzz clean
+.PHONY: run build test check bench bench-codec bench-growth bench-guard sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -78,6 +78,10 @@ bench: $(VENV)/.built
 		>build/bench.log
 	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
+
+# How costs grow from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
+bench-growth: $(VENV)/.built
+	$(BIN)/python -m benchmarks.end_to_end.growth $(BENCH)
 
 # The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
 bench-codec: $(VENV)/.bench $(VENV)/.built
