@@ -61,6 +61,7 @@ STOP = Cost("clean stop, a new record in each", "s", 1)
 STOP_IDLE = Cost("clean stop, nothing touched", "s", 1)
 MEMORY_NEW = Cost("private memory per partition, not used", "KB", 0)
 MEMORY_USED = Cost("private memory per partition, a record in each", "KB", 0)
+MEMORY_LOADED = Cost("private memory per partition, loaded and idle", "KB", 0)
 METADATA_ALL = Cost("Metadata of all topics, CPU", "ms", 1)
 METADATA_ONE = Cost("Metadata of one topic, CPU", "us", 0)
 PRODUCE = Cost("one produce, CPU", "us", 0)
@@ -71,6 +72,7 @@ COSTS = (
     STOP_IDLE,
     MEMORY_NEW,
     MEMORY_USED,
+    MEMORY_LOADED,
     METADATA_ALL,
     METADATA_ONE,
     PRODUCE,
@@ -175,6 +177,16 @@ def produce_to_all(client: Client, count: int) -> None:
             waiting = produce(client, topic, waiting)
 
 
+def wait_until_loaded(client: Client) -> None:
+    """Wait until every partition has a leader epoch: while it is recovered it has none."""
+    while any(
+        partition["leader_epoch"] == -1
+        for topic in client.ask("Metadata", 9, {"topics": None})["topics"]
+        for partition in topic["partitions"]
+    ):
+        time.sleep(0.01)
+
+
 def stop(broker: Target) -> float:
     """Return the seconds that a clean stop takes."""
     since = time.monotonic()
@@ -239,7 +251,9 @@ def measure(count: int, folder: Path) -> Measured:
         stop(broker)
         broker, _ = start(folder)
         with Client(broker.port) as client:
-            client.ask("ApiVersions", 0, {})
+            wait_until_loaded(client)
+            loaded = machine.memory(broker.pid).rss_anon
+        found[MEMORY_LOADED] = (loaded - empty) / 1e3 / count
         found[STOP_IDLE] = stop(broker)
     finally:
         broker.kill()
