@@ -260,3 +260,10 @@ def test_one_refused_partition_does_not_hold_up_another(world: World) -> None:
 
     codes = [(each["index"], each["error_code"]) for each in answer["partition_responses"]]
     assert codes == [(1, 2), (0, 0)]
+
+
+def test_a_partition_that_is_still_recovered_takes_nothing(world: World) -> None:
+    world.log("a").is_loading = True
+
+    assert produce(world, 9, batch())["error_code"] == 6
+    assert world.log("a").log_end_offset == 0
