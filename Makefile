@@ -19,7 +19,8 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-growth bench-guard sanitize fuzz clean
+.PHONY: run build test check bench bench-codec bench-compaction bench-growth bench-guard bench-programs \
+	bench-storage sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -68,15 +69,17 @@ check: $(VENV)/.check $(VENV)/.built
 	mypy tests benchmarks
 	python -m mypy.stubtest broker._native --mypy-config-file pyproject.toml
 
-# The programs that drive a real broker process, built apart so that nobody else waits for them.
-# BENCH='--help' says what it takes.
-bench: $(VENV)/.built
+# What benchmarks/ compiles, built apart so that nobody else waits for it.
+bench-programs: $(VENV)/.built
 	mkdir -p build
 	$(BIN)/cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DBROKER_BENCHMARKS=ON \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 		-DCMAKE_MODULE_PATH=$(wildcard $(CURDIR)/$(VENV)/lib/python*/site-packages/cython_cmake/cmake) \
 		>build/bench.log
-	$(BIN)/cmake --build build/bench --target load floor >>build/bench.log
+	$(BIN)/cmake --build build/bench --target load floor storage_loops >>build/bench.log
+
+# Drives a real broker process. BENCH='--help' says what it takes.
+bench: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
 
 # How costs grow from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
@@ -89,6 +92,14 @@ bench-codec: $(VENV)/.bench $(VENV)/.built
 		--benchmark-timer=time.process_time --benchmark-min-time=0.001 --benchmark-group-by=group --benchmark-sort=min \
 		--benchmark-columns=min,median,rounds --benchmark-json=build/bench-codec.json $(BENCH)
 	$(BIN)/python -m benchmarks.codec.ratios build/bench-codec.json
+
+# Compaction of a log: its kernel beside memcpy + CRC, and the whole process; BENCH='--help'.
+bench-compaction: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m benchmarks.storage.compaction $(BENCH)
+
+# Appends, lookups and retention beside what the machine can do; BENCH='--help' says what it takes.
+bench-storage: bench-programs
+	$(BIN)/python -m benchmarks.storage.bench $(BENCH)
 
 # Instructions of ten kernels against the checked-in table, by callgrind; GUARD=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built
@@ -112,4 +123,4 @@ fuzz: $(VENV)/.fuzz $(VENV)/.built
 
 clean:
 	rm -rf build dist $(VENV)
-	find src -name '*.so' -delete
+	find src benchmarks -name '*.so' -delete

@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.broker_process import Broker, BrokerProcess, ExternalBroker
 
 pytest.register_assert_rewrite("tests.compatibility.client_checks")
+# No test depends on how busy the machine is.
+settings.register_profile("polylog", deadline=None)
+settings.load_profile("polylog")
 
 # What makes groups quick enough for tests; everything else is as a user gets it.
 TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")

@@ -14,6 +14,7 @@ from broker.core.deletion import Deletions
 from broker.core.groups import commands
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
+from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import NewTopic, Topics
 from broker.model.clock import ManualClock
@@ -320,7 +321,7 @@ class World:
             announce_logs=self.announce_logs,
             until_loaded=self.until_loaded,
             deletions=self.deletions,
-            configure_log=FakeLog.configure,
+            configure_log=self.configure_log,
         )
         self.broker = Broker(
             config=self.config,
@@ -331,6 +332,7 @@ class World:
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
+            recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
         )
         self.topics.when_deleted(self.groups.topic_deleted)
@@ -342,6 +344,9 @@ class World:
         if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
         return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
+        log.configure(config)
 
     async def persist_log_starts(self) -> None:
         if self.store.is_broken:

@@ -38,10 +38,11 @@ def create_topic(client: WireClient, topic: str, partitions: int = 1, **configs:
     )
     assert response["topics"][0]["error_code"] == 0, response
     # A broker may answer before its partitions have their leader.
-    wait_until(lambda: _is_led(client, topic, partitions), f"{topic} has its leaders")
+    wait_until(lambda: is_led(client, topic, partitions), f"{topic} has its leaders")
 
 
-def _is_led(client: WireClient, topic: str, partitions: int) -> bool:
+def is_led(client: WireClient, topic: str, partitions: int) -> bool:
+    """Whether every partition is served: its leader is there, and its log is loaded."""
     answers = [list_offset(client, topic, partition, -1) for partition in range(partitions)]
     return all(answer["error_code"] == 0 for answer in answers)
 

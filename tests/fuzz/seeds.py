@@ -61,6 +61,8 @@ def seeds(target: str) -> list[bytes]:
             found = list(_segments())
         case "batch" | "message_set" | "compressed_batch" | "compressed_message_set":
             found = list(_batches(target))
+        case "preparation":
+            found = [options(config) + each for config in range(6) for each in _plain_batches()]
         case _:
             found = list(_folded(target))
     return [*kept(target), *found]
@@ -136,6 +138,11 @@ def _segments() -> Iterator[bytes]:
             log += batch
         yield options(3, 3, 15, 0xC5, 0xCA) + offsets + times + log
         yield options(0, 0, 8, 0xC5, 0xCA) + log + bytes(20)
+
+
+def _plain_batches() -> Iterator[bytes]:
+    """Batches of all codecs without options."""
+    return (each[OPTIONS_SIZE:] for each in _batches("batch"))
 
 
 def _batches(target: str) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from broker._native.log.commit import CommitThread
 from broker.core.broker import Broker
 from broker.core.partition import Growth
+from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import Topic
 from broker.model.clock import SystemClock
@@ -111,6 +112,7 @@ class Served:
             growth=Growth(),
             groups=None,  # type: ignore[arg-type]
             producer_ids=None,  # type: ignore[arg-type]
+            recompression=Recompression(),
             persist_log_starts=None,  # type: ignore[arg-type]
         )
         return self.wire.connect(Session(broker, "here", "there", 9092))

@@ -647,6 +647,19 @@ def test_an_epoch_ends_where_the_next_one_begins(logs: Logs) -> None:
     ]
 
 
+def test_an_epoch_whose_records_are_all_deleted_ended_where_the_log_begins(logs: Logs) -> None:
+    """A group that committed the end of such an epoch goes on there, as with Kafka."""
+    log = logs.create()
+    log.append(records(3))
+    log.start_epoch(2)
+    log.append(records(2))
+    logs.sync(log)
+
+    log.move_log_start(4)
+
+    assert [log.epoch_end(epoch) for epoch in (-1, 0, 1, 2)] == [(-1, -1), (0, 4), (1, 4), (2, 5)]
+
+
 def test_a_batch_is_stored_under_the_epoch_of_its_append(logs: Logs) -> None:
     log = logs.create()
     log.append(BATCH)

@@ -365,7 +365,7 @@ def test_an_index_that_is_searched_often_is_kept_in_memory_while_its_segment_is_
 def searched(tmp_path_factory: pytest.TempPathFactory) -> PartitionLog:
     logs = Logs(tmp_path_factory.mktemp("searched"))
     log = logs.create(index_interval_bytes=0)
-    for place in range(limits.INDEX_ENTRIES_HELD_MAX * 3):
+    for place in range(limits.INDEX_ENTRIES_HELD_MAX * 6):  # three levels of it
         appended(log, records(1 + place % 7, size=place % 50))
     log.roll()
     settle(logs, log)

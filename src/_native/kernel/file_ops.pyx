@@ -177,6 +177,23 @@ def read_file(path):
         file_close(fd)
 
 
+def read_range(path, int64_t position, int64_t size):
+    """Return the bytes of a file from a position on, fewer than `size` where it ends."""
+    cdef int fd = open_file(path, O_RDONLY)
+    cdef bytes content
+    cdef char* into
+    cdef int64_t count
+    try:
+        content = PyBytes_FromStringAndSize(NULL, size)
+        into = PyBytes_AS_STRING(content)
+        with nogil:
+            count = file_pread(fd, into, <size_t>size, position)
+        done(count, "read", path)
+        return content if count == size else content[:count]
+    finally:
+        file_close(fd)
+
+
 def write_file_atomic(path, data):
     """Replace a file so that a crash leaves the old or the new content; durable on return.
 

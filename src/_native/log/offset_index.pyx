@@ -7,8 +7,10 @@ An entry is added per `index.interval.bytes` of log, so a lookup ends with a sca
 The newest entries stay in memory, because readers are mostly there; older ones are searched in the
 file by pread, so an idle or sealed segment holds no memory, mapping or descriptor. A file that is
 searched again and again is read into memory as long as its segment is open. (Not mapped: a disk
-that fails under a mapping ends the process.) Offsets are spread nearly evenly over an index, so
-that search goes by interpolation: two or three places are looked at instead of twenty.
+that fails under a mapping ends the process.) Twenty places all over a large index would each be a
+wait for main memory. So every 64th entry stands behind all entries once more, every 64th of those
+behind them, and so on: a search goes down these levels, of which all but the last stay in the
+core's cache, and looks into one run of 64 at each.
 
 Crash rule: the files are written without a sync and never trusted past the recovery point, which a
 checkpoint moves past a segment only once its index is synced; after an unclean stop the others are
@@ -17,7 +19,7 @@ thrown away and rebuilt from the log.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memmove
+from libc.string cimport memcpy, memmove
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_WRONLY
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
@@ -32,6 +34,9 @@ from broker._native.kernel.file_ops cimport (
 
 from broker.model import limits
 
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
+
 cdef int32_t INDEX_ENTRIES_HELD_MAX = limits.INDEX_ENTRIES_HELD_MAX
 cdef int32_t INDEX_MISSES_BEFORE_LOAD = limits.INDEX_MISSES_BEFORE_LOAD
 
@@ -39,7 +44,10 @@ cdef enum:
     OFFSET_ENTRY_SIZE = 8
     TIME_ENTRY_SIZE = 12
     TAIL_CAPACITY_MIN = 8
-    INTERPOLATIONS_MAX = 8    # then by halves: an uneven index may mislead
+    RUN = 64                  # entries that one of the level above stands for
+    RUN_BITS = 6
+    ENTRIES_PER_LINE = 8      # of the processor's cache
+    LEVELS_MAX = 6            # 64^6 is more than 2^31
 
 
 cdef void index_init(OffsetIndex* index) noexcept nogil:
@@ -74,12 +82,36 @@ cdef void index_let_go(OffsetIndex* index) noexcept nogil:
 
 # ---- the file's entries in memory, while they are searched a lot ---------------------------------
 
+cdef inline int64_t runs_of(int64_t count) noexcept nogil:
+    return (count + RUN - 1) >> RUN_BITS
+
+
+cdef int64_t loaded_bytes(int64_t count) noexcept nogil:
+    # Of so many entries with the levels above them.
+    cdef int64_t entries = count
+    while count > RUN:
+        count = runs_of(count)
+        entries += count
+    return entries * OFFSET_ENTRY_SIZE
+
+
+cdef void add_levels(uint8_t* entries, int64_t count) noexcept nogil:
+    cdef int64_t runs, i
+    while count > RUN:
+        runs = runs_of(count)
+        for i in range(runs):
+            memcpy(entries + (count + i) * OFFSET_ENTRY_SIZE,
+                   entries + i * RUN * OFFSET_ENTRY_SIZE, OFFSET_ENTRY_SIZE)
+        entries += count * OFFSET_ENTRY_SIZE
+        count = runs
+
+
 cdef int64_t index_wants_memory(OffsetIndex* index) noexcept nogil:
     """How many bytes it would take to search in memory what is searched in the file; 0: none."""
     cdef int64_t count = index.stored - index.tail_stored
     if index.misses < INDEX_MISSES_BEFORE_LOAD or count == index.loaded_count:
         return 0
-    return count * OFFSET_ENTRY_SIZE
+    return loaded_bytes(count)
 
 
 cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept nogil:
@@ -88,7 +120,7 @@ cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept no
     cdef size_t size = <size_t>(count * OFFSET_ENTRY_SIZE)
     cdef int fd
     cdef ssize_t read = -1
-    cdef uint8_t* loaded = <uint8_t*>malloc(size)
+    cdef uint8_t* loaded = <uint8_t*>malloc(<size_t>loaded_bytes(count))
     index.misses = 0
     if loaded == NULL:
         return 0
@@ -99,14 +131,15 @@ cdef int64_t index_load(OffsetIndex* index, const char* offset_path) noexcept no
     if read != <ssize_t>size:
         free(loaded)
         return 0
+    add_levels(loaded, count)
     index.loaded = loaded
     index.loaded_count = count
-    return <int64_t>size
+    return loaded_bytes(count)
 
 
 cdef int64_t index_unload(OffsetIndex* index) noexcept nogil:
     """Free what index_load took; how many bytes that was."""
-    cdef int64_t size = index.loaded_count * OFFSET_ENTRY_SIZE
+    cdef int64_t size = loaded_bytes(index.loaded_count)
     free(index.loaded)
     index.loaded = NULL
     index.loaded_count = 0
@@ -241,37 +274,44 @@ cdef inline int64_t tail_key(IndexEntry* entry, Field field) noexcept nogil:
 
 
 cdef inline int64_t loaded_key(const uint8_t* entries, int64_t place, Field field) noexcept nogil:
-    cdef const uint8_t* entry = entries + place * OFFSET_ENTRY_SIZE
-    return load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
+    # Relative offsets are never negative: both fields can be read alike.
+    return load_uint32(entries + place * OFFSET_ENTRY_SIZE + (0 if field == BY_OFFSET else 4))
+
+
+cdef inline int64_t floor_in_run(const uint8_t* entries, int64_t count, Field field,
+                                 int64_t bound) noexcept nogil:
+    # The last of at most RUN entries whose key is <= bound, the first otherwise. Its lines are
+    # asked for at once, and no step depends on a branch: both would cost more than the steps.
+    cdef int64_t low = 0, half, line
+    for line in range((count + ENTRIES_PER_LINE - 1) // ENTRIES_PER_LINE):
+        prefetch(entries + line * ENTRIES_PER_LINE * OFFSET_ENTRY_SIZE)
+    while count > 1:
+        half = count >> 1
+        low += half & -<int64_t>(loaded_key(entries, low + half, field) <= bound)
+        count -= half
+    return low
 
 
 cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field,
                           int64_t bound) noexcept nogil:
-    # As floor_in_file, over entries in memory whose first key is <= bound. Keys rise, so the guess
-    # on the line between the two ends is nearly right; each guess narrows one end.
-    cdef int64_t low = 0, high = count - 1, middle, low_key, high_key, key
-    cdef int guesses = 0
-    low_key = loaded_key(entries, low, field)
-    high_key = loaded_key(entries, high, field)
-    if high_key <= bound:
-        return load_uint32(entries + high * OFFSET_ENTRY_SIZE + 4)
-    while high - low > 1:
-        middle = low + (high - low) // 2
-        if guesses < INTERPOLATIONS_MAX:
-            guesses += 1
-            # Both differences are below 2^32, the number of entries below 2^31.
-            middle = low + <int64_t>(
-                <double>(bound - low_key) / <double>(high_key - low_key) * <double>(high - low))
-            middle = min(max(middle, low + 1), high - 1)
-        key = loaded_key(entries, middle, field)
-        if key <= bound:
-            low, low_key = middle, key
-            # A good guess falls short by little: the next entry is often the end already.
-            if loaded_key(entries, low + 1, field) > bound:
-                break
-        else:
-            high, high_key = middle, key
-    return load_uint32(entries + low * OFFSET_ENTRY_SIZE + 4)
+    # As floor_in_file, over entries in memory with the levels above them.
+    cdef int64_t counts[LEVELS_MAX]
+    cdef int64_t starts[LEVELS_MAX]
+    cdef int64_t first = 0
+    cdef int level = 0
+    counts[0], starts[0] = count, 0
+    while counts[level] > RUN:
+        starts[level + 1] = starts[level] + counts[level]
+        counts[level + 1] = runs_of(counts[level])
+        level += 1
+    while True:
+        first += floor_in_run(entries + (starts[level] + first) * OFFSET_ENTRY_SIZE,
+                              min(RUN, counts[level] - first), field, bound)
+        if level == 0:
+            break
+        level -= 1
+        first <<= RUN_BITS
+    return load_uint32(entries + first * OFFSET_ENTRY_SIZE + 4)
 
 
 cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field field,

@@ -4,6 +4,7 @@ from broker._native.log.commit cimport SyncJob
 from broker._native.log.producer_state cimport ProducerBatch, ProducerTable, SequenceStatus
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport SegmentedLog
+from broker._native.log.transactions cimport Transactions
 from broker._native.log.turn cimport LogStatus
 from broker._native.records.record_batch cimport BatchInfo
 
@@ -12,6 +13,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef readonly bytes topic_id
     cdef readonly int64_t durable_end
     cdef ProducerTable producers
+    cdef Transactions transactions
 
     cdef bint is_dirty
     cdef readonly bint is_group_commit
@@ -56,7 +58,14 @@ cdef class PartitionLog(SegmentedLog):
     cdef int64_t jitter_of(self, Segment segment) noexcept
     cdef int trim(self) noexcept
     cdef void close_active(self) noexcept
-    cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept
+    cdef void remember_producer(
+        self, Segment segment, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept
+    cdef void end_transaction(
+        self, Segment segment, const uint8_t* data, BatchInfo* info,
+        int64_t marker_offset) noexcept
+    cdef bint restore_producers(self, bytes snapshot) except -1
+    cdef void forget_producers(self)
+    cdef int64_t stable_end(self) noexcept
     cdef void start_sync(self) noexcept
     cdef int sync_folder_too(self) noexcept
     cdef void close_folder(self) noexcept

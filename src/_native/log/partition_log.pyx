@@ -35,16 +35,22 @@ from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
     ProducerBatch,
     SequenceStatus,
+    producers_begin,
     producers_check,
+    producers_end,
     producers_ends,
     producers_free,
     producers_init,
+    producers_open,
+    producers_restore,
     producers_snapshot,
     producers_update,
     sequence_add,
 )
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport SegmentedLog
+from broker._native.log.transaction_index cimport AbortedTransaction
+from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
     EVENT_ROLLED,
     LOG_LOADING,
@@ -55,6 +61,8 @@ from broker._native.log.turn cimport (
     Turn,
 )
 from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_TRANSACTIONAL,
     BATCH_OK,
     BatchInfo,
     BatchStatus,
@@ -93,6 +101,7 @@ cdef class PartitionLog(SegmentedLog):
         self.partition = partition
         self.folder = folder
         self.folder_path = os.fsencode(folder)
+        self.transactions = Transactions()
         self.unsealed = []
         self.unsynced_indexes = []
         self.configure(**settings)
@@ -186,7 +195,7 @@ cdef class PartitionLog(SegmentedLog):
         if segment.created_ms == 0:
             segment.created_ms = self.turn.now_ms
         segment.note(info, self.log_end_offset, self.index_interval_bytes)
-        self.remember_producer(info, self.log_end_offset)
+        self.remember_producer(segment, batch, info, self.log_end_offset)
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
         if self.unsynced_since_ms == 0:
             self.unsynced_since_ms = self.turn.now_ms
@@ -253,18 +262,65 @@ cdef class PartitionLog(SegmentedLog):
         self.staged_size = 0
         return status
 
-    cdef void remember_producer(self, BatchInfo* info, int64_t base_offset) noexcept:
+    cdef void remember_producer(
+            self, Segment segment, const uint8_t* data, BatchInfo* info,
+            int64_t base_offset) noexcept:
+        """Count a segment's batch in: what its producer sent last, which transaction it is in."""
         cdef ProducerBatch batch
-        if info.producer_id < 0 or info.base_sequence < 0 or info.record_count <= 0:
-            return  # also of a transaction's marker: it has a producer, and no sequence
-        batch.first_sequence = info.base_sequence
-        batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
-        batch.base_offset = base_offset
-        batch.last_offset_delta = info.last_offset_delta
-        batch.timestamp = info.max_timestamp
-        # There is room: check_sequence has seen to it. During recovery those found first have it.
-        producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
-                         self.turn.now_ms)
+        if info.producer_id < 0:
+            return
+        if info.attributes & ATTRIBUTE_CONTROL:
+            self.end_transaction(segment, data, info, base_offset + info.last_offset_delta)
+            return
+        if info.base_sequence >= 0 and info.record_count > 0:
+            batch.first_sequence = info.base_sequence
+            batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
+            batch.base_offset = base_offset
+            batch.last_offset_delta = info.last_offset_delta
+            batch.timestamp = info.max_timestamp
+            # There is room: check_sequence has seen to it. During recovery those found first have
+            # it.
+            producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
+                             self.turn.now_ms)
+        if info.attributes & ATTRIBUTE_TRANSACTIONAL:
+            producers_begin(&self.producers, info.producer_id, base_offset)
+            self.transactions.begin(info.producer_id, base_offset)
+
+    cdef void end_transaction(
+            self, Segment segment, const uint8_t* data, BatchInfo* info,
+            int64_t marker_offset) noexcept:
+        cdef Marker marker
+        cdef AbortedTransaction aborted
+        if not read_marker(data, info, &marker):
+            return
+        producers_end(&self.producers, info.producer_id, info.producer_epoch,
+                      marker.coordinator_epoch, self.turn.now_ms)
+        aborted.first_offset = self.transactions.end(info.producer_id, marker_offset)
+        if aborted.first_offset < 0 or not marker.is_abort:
+            return
+        aborted.producer_id = info.producer_id
+        aborted.last_offset = marker_offset
+        aborted.last_stable_offset = self.transactions.first_open_after(marker_offset)
+        status = segment.note_aborted(&aborted)
+        if status < 0:
+            # Readers of committed records would be shown what was aborted.
+            self.fail(status)
+
+    cdef bint restore_producers(self, bytes snapshot) except -1:
+        """Take over what is known of producers from a snapshot; False when it is damaged."""
+        if producers_restore(&self.producers, snapshot, self.turn.now_ms) < 0:
+            return False
+        for producer_id, first_offset in producers_open(&self.producers).items():
+            self.transactions.begin(producer_id, first_offset)
+        return True
+
+    cdef void forget_producers(self):
+        producers_free(&self.producers)
+        self.transactions = Transactions()
+
+    cdef int64_t stable_end(self) noexcept:
+        """The end of what readers of committed records may read: the last stable offset."""
+        return min(self.high_watermark, self.transactions.first_undecided)
 
     def roll(self):
         """Close the active segment and begin the next; False when the log has none to close.
@@ -463,6 +519,10 @@ cdef class PartitionLog(SegmentedLog):
         self.staged = NULL
         self.staged_capacity = 0
 
+    cdef void reach(self, int64_t high_watermark) noexcept:
+        self.transactions.reached(high_watermark)
+        SegmentedLog.reach(self, high_watermark)
+
     cdef void let_go(self) noexcept:
         self.staged_size = 0
         AwaitedLog.let_go(self)
@@ -481,8 +541,13 @@ cdef class PartitionLog(SegmentedLog):
 
     @property
     def last_stable_offset(self):
-        """First offset of the earliest open transaction, else the high watermark."""
-        return self.high_watermark
+        """First offset of the oldest undecided transaction, else the high watermark."""
+        return self.stable_end()
+
+    @property
+    def open_transactions(self):
+        """First offset of each producer's open transaction."""
+        return dict(self.transactions.open)
 
     # ---- Python's append ----------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ cdef struct ProducerEntry:
     int16_t epoch
     int8_t batch_count          # how many of `batches` are filled, oldest first from `oldest`
     int8_t oldest
+    int32_t coordinator_epoch   # of the last marker, -1: none yet
+    int64_t transaction_first   # first offset of the open transaction, -1: none
     int64_t updated_ms          # when the last batch came, for expiry
     ProducerBatch batches[PRODUCER_BATCHES_KEPT]
 
@@ -48,6 +50,12 @@ cdef SequenceStatus producers_check(
 cdef int producers_update(
     ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
     int64_t now_ms) noexcept nogil
+cdef void producers_begin(
+    ProducerTable* table, int64_t producer_id, int64_t first_offset) noexcept nogil
+cdef int producers_end(
+    ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t coordinator_epoch,
+    int64_t now_ms) noexcept nogil
+cdef dict producers_open(ProducerTable* table)
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil
 cdef list producers_ends(ProducerTable* table)
 cdef bytes producers_snapshot(ProducerTable* table)

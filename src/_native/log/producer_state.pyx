@@ -15,6 +15,9 @@ The snapshot of it (Kafka's `.snapshot` file, big-endian):
     int16 version = 1 | uint32 CRC-32C of what follows | int32 count | count times
     int64 producer id | int16 epoch | int32 last sequence | int64 last offset | int32 offset delta |
     int64 timestamp | int32 coordinator epoch | int64 first offset of the open transaction (-1)
+
+A producer of which only a marker is known has the last sequence and offset -1. One whose
+transaction is open does not expire.
 """
 
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint32_t, uint64_t
@@ -72,7 +75,7 @@ cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) no
 
 cdef inline bint is_expired(
         ProducerTable* table, ProducerEntry* entry, int64_t now_ms) noexcept nogil:
-    return entry.updated_ms + table.expiration_ms < now_ms
+    return entry.transaction_first < 0 and entry.updated_ms + table.expiration_ms < now_ms
 
 
 cdef int rebuild(ProducerTable* table, uint32_t capacity, int64_t now_ms) noexcept nogil:
@@ -144,6 +147,8 @@ cdef SequenceStatus producers_check(
         return SEQUENCE_FENCED
     if epoch > entry.epoch:
         return SEQUENCE_NEXT if first_sequence == 0 else SEQUENCE_OUT_OF_ORDER
+    if entry.batch_count == 0:   # a marker is all that is known of this epoch
+        return SEQUENCE_NEXT if first_sequence == 0 else SEQUENCE_OUT_OF_ORDER
     last_sequence = sequence_add(first_sequence, record_count - 1)
     for i in range(entry.batch_count):
         batch = &entry.batches[(entry.oldest + i) % PRODUCER_BATCHES_KEPT]
@@ -155,26 +160,37 @@ cdef SequenceStatus producers_check(
     return SEQUENCE_OUT_OF_ORDER
 
 
-cdef int producers_update(
-        ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
-        int64_t now_ms) noexcept nogil:
-    """Remember an appended batch. -1 when there is no room for a new producer."""
+cdef ProducerEntry* entry_for(
+        ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t now_ms) noexcept nogil:
+    # The entry that a batch or marker of that epoch goes to; NULL: no room for a new producer.
     cdef ProducerEntry* entry = producers_find(table, producer_id)
     cdef uint32_t slot
     if entry == NULL:
         if make_room(table, now_ms) < 0:
-            return -1
+            return NULL
         slot = slot_of(table, producer_id)
         while table.entries[slot].producer_id != -1:
             slot = (slot + 1) & (table.capacity - 1)
         entry = &table.entries[slot]
         entry.producer_id = producer_id
         entry.epoch = epoch
+        entry.coordinator_epoch = -1
+        entry.transaction_first = -1
         entry.batch_count = entry.oldest = 0
         table.count += 1
     elif epoch != entry.epoch or is_expired(table, entry, now_ms):
         entry.epoch = epoch
         entry.batch_count = entry.oldest = 0
+    return entry
+
+
+cdef int producers_update(
+        ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
+        int64_t now_ms) noexcept nogil:
+    """Remember an appended batch. -1 when there is no room for a new producer."""
+    cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
+    if entry == NULL:
+        return -1
     if entry.batch_count == PRODUCER_BATCHES_KEPT:
         entry.oldest = (entry.oldest + 1) % PRODUCER_BATCHES_KEPT
         entry.batch_count -= 1
@@ -182,6 +198,37 @@ cdef int producers_update(
     newest(entry)[0] = batch[0]
     entry.updated_ms = now_ms
     return 0
+
+
+cdef void producers_begin(
+        ProducerTable* table, int64_t producer_id, int64_t first_offset) noexcept nogil:
+    """A known producer's batch belongs to a transaction: it begins there, if it has not before."""
+    cdef ProducerEntry* entry = producers_find(table, producer_id)
+    if entry != NULL and entry.transaction_first < 0:
+        entry.transaction_first = first_offset
+
+
+cdef int producers_end(
+        ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t coordinator_epoch,
+        int64_t now_ms) noexcept nogil:
+    """A producer's transaction was ended by a marker. -1: no room for a new producer."""
+    cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
+    if entry == NULL:
+        return -1
+    entry.coordinator_epoch = coordinator_epoch
+    entry.transaction_first = -1
+    entry.updated_ms = now_ms
+    return 0
+
+
+cdef dict producers_open(ProducerTable* table):
+    """First offset of the open transaction, by producer id."""
+    cdef uint32_t i
+    return {
+        table.entries[i].producer_id: table.entries[i].transaction_first
+        for i in range(table.capacity)
+        if table.entries[i].producer_id != -1 and table.entries[i].transaction_first >= 0
+    }
 
 
 cdef list producers_ends(ProducerTable* table):
@@ -206,13 +253,17 @@ cdef bytes producers_snapshot(ProducerTable* table):
     body = [b""]
     for i in range(table.capacity):
         entry = &table.entries[i]
-        if entry.producer_id == -1 or entry.batch_count == 0:
+        if entry.producer_id == -1:
             continue
-        last = newest(entry)
+        if entry.batch_count == 0:
+            numbers = (-1, -1, 0, entry.updated_ms)
+        else:
+            last = newest(entry)
+            numbers = (last.last_sequence, last.base_offset + last.last_offset_delta,
+                       last.last_offset_delta, last.timestamp)
         body.append(_ENTRY.pack(
-            entry.producer_id, entry.epoch, last.last_sequence,
-            last.base_offset + last.last_offset_delta, last.last_offset_delta, last.timestamp,
-            -1, -1))
+            entry.producer_id, entry.epoch, *numbers, entry.coordinator_epoch,
+            entry.transaction_first))
     tail = (len(body) - 1).to_bytes(4, "big") + b"".join(body)
     crc = crc32c_extend(0, <unsigned char*>PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
     return b"\x00\x01" + crc.to_bytes(4, "big") + tail
@@ -220,7 +271,6 @@ cdef bytes producers_snapshot(ProducerTable* table):
 
 cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2:
     """Fill an empty table from a snapshot file. -1 when it is damaged: rebuild from the log."""
-    cdef ProducerBatch batch
     if len(snapshot) < 10:
         return -1
     version, crc, count = _HEAD.unpack_from(snapshot)
@@ -230,7 +280,19 @@ cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms)
                 0, <unsigned char*>PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))):
         return -1
     for entry in _ENTRY.iter_unpack(tail[4:]):
-        producer_id, epoch, last_sequence, last_offset, delta, timestamp, _, _ = entry
+        if restore_entry(table, entry, now_ms) < 0:
+            return -1
+    return 0
+
+
+cdef int restore_entry(ProducerTable* table, tuple entry, int64_t now_ms) except -2:
+    cdef ProducerBatch batch
+    (producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch,
+     transaction_first) = entry
+    if last_sequence < 0:
+        if producers_end(table, producer_id, epoch, coordinator_epoch, now_ms) < 0:
+            return -1
+    else:
         batch.last_sequence = last_sequence
         batch.first_sequence = (last_sequence - delta) % 0x8000_0000
         batch.base_offset = last_offset - delta
@@ -238,4 +300,7 @@ cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms)
         batch.timestamp = timestamp
         if producers_update(table, producer_id, epoch, &batch, now_ms) < 0:
             return -1
+        producers_find(table, producer_id).coordinator_epoch = coordinator_epoch
+    if transaction_first >= 0:
+        producers_begin(table, producer_id, transaction_first)
     return 0

@@ -29,7 +29,6 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
 )
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.producer_state cimport producers_free, producers_restore
 from broker._native.records.record_batch cimport (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
@@ -133,7 +132,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     cdef int status = 0
     segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
-    segment.drop_index()
+    segment.drop_index(producers_from)
     segment.size = 0
     segment.max_timestamp = -1
     scan.position = 0
@@ -141,7 +140,8 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     while next_batch(chunk, segment, scan, &info, &status):
         segment.note(&info, info.base_offset, log.index_interval_bytes)
         if info.base_offset >= producers_from:
-            log.remember_producer(&info, info.base_offset)
+            log.remember_producer(segment, chunk.bytes + (scan.position - chunk.start), &info,
+                                  info.base_offset)
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
                 log.epochs.append((info.leader_epoch, info.base_offset))
@@ -189,7 +189,7 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
     """
     cdef Segment segment
-    if snapshot and producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    if snapshot and not log.restore_producers(snapshot):
         return False
     log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
@@ -204,6 +204,7 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
     log.visible_max_timestamp = log.active.max_timestamp
     log.log_start_offset = log_start_offset
     log.log_end_offset = log.durable_end = log.high_watermark = log_end_offset
+    log.transactions.reached(log_end_offset)
     log.epochs = [entry for entry in epochs if entry[1] <= log_end_offset]
     log.leader_epoch = log.epochs[-1][0] if log.epochs else 0
 
@@ -226,7 +227,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     cdef bint is_whole
     cdef list behind = []
     cdef list unsynced = []
-    if not snapshot or producers_restore(&log.producers, snapshot, log.turn.now_ms) < 0:
+    if not snapshot or not log.restore_producers(snapshot):
         snapshot_offset = 0
     log.epochs = list(epochs) or [(0, 0)]
     log.segments = [log.new_segment(base) for base in base_offsets]
@@ -268,7 +269,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
     if scan.next_offset < snapshot_offset:
-        producers_free(&log.producers)   # it tells of batches that are gone
+        log.forget_producers()   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.log.offset_index cimport OffsetIndex
 from broker._native.log.open_files cimport Openable
+from broker._native.log.transaction_index cimport AbortedTransaction
 from broker._native.log.turn cimport AwaitedLog
 from broker._native.records.record_batch cimport BatchInfo
 
@@ -33,6 +34,7 @@ cdef class Segment(Openable):
     cdef bytes folder                   # owns what folder_path points to
     cdef const char* folder_path
     cdef OffsetIndex index
+    cdef int64_t aborted_count          # entries of its .txnindex
     cdef bint is_index_dirty            # its files have what is not synced
     cdef int32_t bytes_since_entry
     cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
@@ -47,11 +49,13 @@ cdef class Segment(Openable):
     cdef int write(self, const uint8_t* data, size_t size) noexcept nogil
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
+    cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil
+    cdef list aborted_in(self, int64_t start, int64_t end, bint* is_complete)
     cdef int rest_index(self) noexcept nogil
     cdef void load_index(self, const char* path) noexcept
     cdef int store_index(self) noexcept nogil
     cdef int sync_index(self) noexcept nogil
-    cdef void drop_index(self) noexcept nogil
+    cdef void drop_index(self, int64_t aborted_from) noexcept nogil
     cdef int attach(self) noexcept
     cdef bint has_times(self) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil

@@ -41,6 +41,13 @@ from broker._native.log.offset_index cimport (
     index_wants_memory,
 )
 from broker._native.log.open_files cimport Openable, OpenFiles
+from broker._native.log.transaction_index cimport (
+    AbortedTransaction,
+    aborted_append,
+    aborted_between,
+    aborted_count,
+    aborted_truncate,
+)
 from broker._native.log.turn cimport AwaitedLog
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
@@ -229,6 +236,9 @@ cdef class Segment(Openable):
         if status == 0:
             self.path(path, b".timeindex")
             status = sync_file(path)
+        if status == 0:
+            self.path(path, b".txnindex")
+            status = sync_file(path)
         self.is_index_dirty = status < 0
         return status
 
@@ -253,6 +263,28 @@ cdef class Segment(Openable):
             self.bytes_since_entry = 0
         return self.store_index()
 
+    cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil:
+        """Write down a transaction whose marker this segment has. 0 or -errno."""
+        cdef char path[PATH_SIZE]
+        cdef int status
+        self.path(path, b".txnindex")
+        status = aborted_append(path, self.aborted_count, aborted)
+        if status == 0:
+            self.aborted_count += 1
+            self.is_index_dirty = True
+        return status
+
+    cdef list aborted_in(self, int64_t start, int64_t end, bint* is_complete):
+        """(producer id, first offset, marker's offset) of aborted ones that overlap [start, end).
+
+        `is_complete` is set when no later segment can have one.
+        """
+        cdef char path[PATH_SIZE]
+        if self.aborted_count == 0:
+            return []
+        self.path(path, b".txnindex")
+        return aborted_between(path, start, end, is_complete)
+
     cdef int rest_index(self) noexcept nogil:
         """Store the index and free what it held in memory. 0 or -errno."""
         cdef int status = self.finish_index()
@@ -260,19 +292,25 @@ cdef class Segment(Openable):
             index_let_go(&self.index)
         return status
 
-    cdef void drop_index(self) noexcept nogil:
-        """Forget the index, in memory and on disk: it is about to be rebuilt."""
+    cdef void drop_index(self, int64_t aborted_from) noexcept nogil:
+        """Forget the index, in memory and on disk: it is about to be rebuilt.
+
+        Of aborted transactions those stay whose markers stand before an offset.
+        """
         cdef char path[PATH_SIZE]
         index_free(&self.index)
         self.path(path, b".index")
         file_remove(path)
         self.path(path, b".timeindex")
         file_remove(path)
+        self.path(path, b".txnindex")
+        self.aborted_count = aborted_truncate(path, aborted_from)
 
     cdef int attach(self) noexcept:
         """Take over a file that was closed cleanly, without reading it. 0 or -errno."""
         cdef char offset_path[PATH_SIZE]
         cdef char time_path[PATH_SIZE]
+        cdef char aborted_path[PATH_SIZE]
         cdef int status = self.open(False)
         if status < 0:
             return status
@@ -281,6 +319,8 @@ cdef class Segment(Openable):
         self.path(offset_path, b".index")
         self.path(time_path, b".timeindex")
         status = index_attach(&self.index, offset_path, time_path)
+        self.path(aborted_path, b".txnindex")
+        self.aborted_count = aborted_count(aborted_path)
         self.max_timestamp = self.index.last_timestamp
         self.max_timestamp_offset = self.base_offset + self.index.last_timestamp_offset
         return status

@@ -217,6 +217,19 @@ cdef class SegmentedLog(AwaitedLog):
             newest = max(newest, segment.max_timestamp)
         return self.find_timestamp(newest) if newest >= 0 else None
 
+    def aborted_transactions(self, int64_t start, int64_t end):
+        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+        cdef Py_ssize_t place
+        cdef Segment segment
+        cdef bint is_complete = False
+        found = []
+        for place in range(self.place_of(start), PyList_GET_SIZE(self.segments)):
+            segment = <Segment>self.segments[place]
+            found += segment.aborted_in(start, end, &is_complete)
+            if is_complete:
+                break
+        return found
+
     # ---- in front and in the middle: retention and compaction ---------------------------------
 
     def move_log_start(self, int64_t offset):
@@ -274,6 +287,14 @@ cdef class SegmentedLog(AwaitedLog):
         del self.segments[:count]
         return taken
 
+    def can_replace(self, list old not None):
+        """Whether these are the base offsets of neighbours, all sealed and on the disk."""
+        cdef Py_ssize_t first = self.place_of(old[0])
+        cdef list there = self.segments[first:first + len(old)]
+        self.step_visible()
+        return [(<Segment>one).base_offset for one in there] == old and all(
+            self.may_replace(<Segment>one) for one in there)
+
     def replace(self, list old, new):
         """Put one segment, whose files are in place under their names, where others were.
 
@@ -285,9 +306,7 @@ cdef class SegmentedLog(AwaitedLog):
         cdef Segment segment
         cdef int status
         cdef list there = self.segments[first:first + len(old)]
-        self.step_visible()
-        if [(<Segment>one).base_offset for one in there] != old or not all(
-                self.may_replace(<Segment>one) for one in there):
+        if not self.can_replace(old):
             raise ValueError(f"{self!r} has no sealed segments {old} side by side")
         if new is not None and new != old[0]:
             raise ValueError(f"a segment {new} cannot stand for {old}")
@@ -346,12 +365,18 @@ cdef class SegmentedLog(AwaitedLog):
         self.leader_epoch = epoch
 
     def epoch_end(self, int32_t epoch):
-        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown."""
+        """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown.
+
+        One older than all that the log still has ended where it begins, as in Kafka: who has read
+        up to there has lost nothing.
+        """
         if epoch == self.leader_epoch:
             return epoch, self.log_end_offset
         found = (-1, -1)
         for i, (known, start) in enumerate(self.epochs):
             if known > epoch:
+                if i == 0 and epoch >= 0:
+                    found = (epoch, start)
                 break
             end = self.epochs[i + 1][1] if i + 1 < len(self.epochs) else self.log_end_offset
             found = (known, end)

@@ -12,6 +12,7 @@ cdef enum:
     ATTRIBUTE_LOG_APPEND_TIME = 0x08
     ATTRIBUTE_TRANSACTIONAL = 0x10
     ATTRIBUTE_CONTROL = 0x20
+    ATTRIBUTE_DELETE_HORIZON = 0x40
 
 # Why a batch is refused; each protocol has its own code for it.
 cdef enum BatchStatus:

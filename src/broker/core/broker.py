@@ -8,6 +8,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
+from broker.core.recompression import Recompression
 from broker.core.topics import Topics
 from broker.model.clock import Clock
 from broker.model.config import Config
@@ -25,6 +26,7 @@ class Broker(NamedTuple):
     growth: Growth
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    recompression: Recompression
     persist_log_starts: Callable[[], Awaitable[None]]  # durable on return; StorageError
 
     @property

@@ -9,7 +9,7 @@ a start each log says for itself whether it is loading.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from broker.core import topic_records
@@ -17,6 +17,7 @@ from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
 from broker.core.new_partitions import NewPartitions, check_new_partitions
+from broker.core.tasks import Tasks
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import random_id
@@ -143,7 +144,7 @@ class Topics:
         self._partition_count = 0
         self._on_delete: list[Callable[[str], None]] = []
         self._changes = asyncio.Lock()  # one create or delete at a time
-        self._running: set[asyncio.Task[Topic]] = set()
+        self._tasks = Tasks()
 
     def __iter__(self) -> Iterator[Topic]:
         """Every topic, by name."""
@@ -203,7 +204,7 @@ class Topics:
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic: when this returns it can be written and read."""
-        return await self._to_its_end(self._create(new))
+        return await self._tasks.to_its_end(self._create(new))
 
     async def get_or_create(self, name: str) -> Topic:
         """The topic of that name, created with the broker's defaults if it does not exist."""
@@ -227,7 +228,7 @@ class Topics:
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, its configuration and its records."""
-        await self._to_its_end(self._delete(topic))
+        await self._tasks.to_its_end(self._delete(topic))
 
     def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
         """Check that a topic's configuration may change so; RequestError says why not."""
@@ -242,7 +243,7 @@ class Topics:
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
         """Change a topic's configuration: the next append obeys it, and so does every start."""
-        await self._to_its_end(self._alter_config(topic, change))
+        await self._tasks.to_its_end(self._alter_config(topic, change))
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""
@@ -254,19 +255,7 @@ class Topics:
 
     async def add_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Make a topic larger: when this returns the new partitions can be written and read."""
-        await self._to_its_end(self._add_partitions(topic, new))
-
-    async def _to_its_end(self, change: Coroutine[None, None, Topic]) -> Topic:
-        """A change that has begun ends, even when the connection that asked for it is gone."""
-        task = asyncio.create_task(change)
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
-
-    def _ended(self, task: asyncio.Task[Topic]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # the asker was told, or has gone: asyncio need not warn of it
+        await self._tasks.to_its_end(self._add_partitions(topic, new))
 
     async def _create(self, new: NewTopic) -> Topic:
         async with self._changes:

@@ -251,7 +251,7 @@ def find_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
     """The setting of that name; otherwise ConfigError with the nearest one."""
     setting = settings.get(name)
     if setting is None:
-        raise ConfigError(f"unknown setting {name!r}{nearest_name(name, settings)}")
+        raise ConfigError(f"unknown setting {name!r:.100}{nearest_name(name, settings)}")
     return setting
 
 
@@ -265,12 +265,16 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
 
 def parse_value(setting: Setting, text: str) -> Value:
     """Read a value as its setting says; otherwise ConfigError with what is allowed."""
+    if len(text.encode(errors="replace")) > limits.STRING_BYTES_MAX:
+        raise ConfigError(f"{setting.name} has more than {limits.STRING_BYTES_MAX} bytes")
     try:
         value = _read(setting.kind, text.strip())
     except ValueError:
         value = None
     if value is None or not (_is_chosen(setting, value) and _is_in_range(setting, value)):
-        raise ConfigError(f"{setting.name}={text!r}: allowed is {setting.allowed}")
+        raise ConfigError(f"{setting.name}={text!r:.100}: allowed is {setting.allowed}")
+    if setting.choices and isinstance(value, tuple):
+        return tuple(dict.fromkeys(value))  # a choice made twice is made
     return value
 
 
@@ -306,6 +310,8 @@ def _read(kind: Kind, text: str) -> Value:
 
 def _is_chosen(setting: Setting, value: Value) -> bool:
     words = value if isinstance(value, tuple) else (value_to_text(value),)
+    if setting.pattern:
+        return all(re.fullmatch(setting.pattern, word or "") for word in words)
     return not setting.choices or set(words) <= set(setting.choices)
 
 

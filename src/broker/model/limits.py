@@ -69,6 +69,7 @@ MESSAGE_ELEMENTS_MAX = 1 << 20
 CLIENT_ID_BYTES_MAX = 255
 TOPIC_NAME_BYTES_MAX = 249  # Kafka's: a folder name must hold it, a dash and a partition
 STRING_BYTES_MAX = 32_767  # Kafka's: an int16 length, of compact strings too
+ERROR_TEXT_CHARS_MAX = 1_000  # of what an answer says about an error: it may quote the request
 TAGS_PER_STRUCT_MAX = 64
 PARTITIONS_PER_TOPIC_MAX = 10_000
 # Descriptors, mappings and 300 bytes of hot state each.
@@ -83,6 +84,14 @@ RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at 
 # (zstd 32,000:1) stops there.
 DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
+# Records of one refused batch that are named in the answer: of a million, the first ones will do.
+RECORD_ERRORS_MAX = 100
+# Batches unfolded and folded anew at the same time, each whole in memory: one leaves the loop its
+# processor on a machine of two.
+RECOMPRESSION_THREADS = 1
+# Bytes of batches that wait for that, of all connections; a producer beyond it is told to try
+# again. A second's work or more, and what a hundred producers send at once.
+RECOMPRESSION_WAITING_BYTES_MAX = 128 * MIB
 # Largest batch that can be, whoever makes it: sums of a few sizes stay within 32 bits.
 BATCH_BYTES_MAX = 1 << 30
 # What the codec unfolds in one call when the caller names no limit of its own.
@@ -175,6 +184,24 @@ LOGS_SYNCED_ONE_BY_ONE_MAX = 16
 RECOVERY_READ_BYTES = 4 * MIB
 CHECKPOINT_SECONDS = 60  # Kafka's log.flush.offset.checkpoint.interval.ms
 
+# --- compaction -----------------------------------------------------------------------------------
+
+# Read at once of a segment by the process that compacts, doubled for a batch that is larger.
+COMPACTION_READ_BYTES = 4 * MIB
+# Kafka's log.cleaner.dedupe.buffer.size: 24 bytes a place, three quarters of them taken.
+COMPACTION_MAP_BYTES = 128 * MIB
+COMPACTION_MAP_BYTES_MIN = 1 * MIB
+COMPACTION_MAP_BYTES_MAX = 16 * 1024 * MIB
+# A child that says nothing for so long is ended: it reports each piece, which takes milliseconds.
+COMPACTION_STALLED_SECONDS = 120
+COMPACTION_NICE = 10
+# Segments that become one, however small they are: their files are removed in one go.
+COMPACTION_GROUP_SEGMENTS_MAX = 256
+# What a batch may unfold to in that process: it was stored as it came, and nobody else unfolds it.
+COMPACTION_UNFOLDED_BYTES_MAX = 128 * MIB
+# One line of a child's report: base offsets of the segments of a group, 20 digits each.
+COMPACTION_LINE_BYTES_MAX = 16 * MIB
+
 # --- upkeep of logs -------------------------------------------------------------------------------
 
 # How often files that wait to be removed are looked at; retention itself has its own interval.
@@ -226,10 +253,12 @@ assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
+assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_KEPT <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
+assert RECOMPRESSION_WAITING_BYTES_MAX >= FRAME_BYTES_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
 assert GROUP_METADATA_BYTES_MAX <= MESSAGE_BYTES_MAX

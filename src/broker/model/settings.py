@@ -45,6 +45,7 @@ class Setting(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    pattern: str = ""  # of each word of a list, when there are too many choices to name
     topic: str = ""  # the topic key that takes this as its broker-wide value
     scale: int = 1  # factor from this row's unit to the topic key's
     applies: bool = True
@@ -61,6 +62,8 @@ class Setting(NamedTuple):
             return "true or false"
         if self.choices:
             return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)
+        if self.pattern:
+            return f"a list of words that match {self.pattern}"
         if self.minimum is not None:
             unit = self.unit and f" {self.unit}"
             highest = INT_MAX if self.maximum is None and self.kind is Kind.INT else self.maximum
@@ -117,8 +120,8 @@ _TOPICS = (
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
-            applies=False,
-            doc="Replicas that must have a record before acks=all is answered."),
+            doc="Replicas that must have a record before acks=all is answered; with more than there"
+                " are, such a produce is refused."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
             topic="unclean.leader.election.enable", applies=False,
             doc="Whether a replica that lacks records may lead."),
@@ -165,19 +168,20 @@ _LOGS = (
             topic="flush.ms",
             doc="As log.flush.interval.ms, which goes before it."),
     Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSION_TYPES,
-            topic="compression.type", applies=False,
-            doc="Compression of stored batches; producer keeps what was sent."),
+            topic="compression.type",
+            doc="Compression of stored batches; producer keeps what was sent. A batch that has the"
+                " codec already stays as it is."),
     Setting("compression.gzip.level", Kind.INT, GZIP.level_default,
             minimum=GZIP.level_default, maximum=GZIP.level_max,
-            topic="compression.gzip.level", applies=False,
+            topic="compression.gzip.level",
             doc="Level when the broker compresses with gzip; -1: its default."),
     Setting("compression.lz4.level", Kind.INT, LZ4.level_default,
             minimum=LZ4.level_min, maximum=LZ4.level_max,
-            topic="compression.lz4.level", applies=False,
+            topic="compression.lz4.level",
             doc="Level when the broker compresses with lz4."),
     Setting("compression.zstd.level", Kind.INT, ZSTD.level_default,
             minimum=ZSTD.level_min, maximum=ZSTD.level_max,
-            topic="compression.zstd.level", applies=False,
+            topic="compression.zstd.level",
             doc="Level when the broker compresses with zstd."),
     Setting("log.message.timestamp.type", Kind.STRING, "CreateTime", topic="message.timestamp.type",
             choices=("CreateTime", "LogAppendTime"),
@@ -195,8 +199,8 @@ _LOGS = (
 
 _RETENTION = (
     Setting("log.cleanup.policy", Kind.LIST, ("delete",), choices=("delete", "compact"),
-            topic="cleanup.policy", applies=False,
-            doc="What happens to old segments: deleted, compacted, or both."),
+            topic="cleanup.policy",
+            doc="What happens to old segments: deleted, compacted, both, or nothing (empty)."),
     Setting("log.retention.ms", Kind.LONG, None, minimum=-1, unit="ms", topic="retention.ms",
             doc="Age at which records may be deleted; -1: never."),
     Setting("log.retention.minutes", Kind.INT, None, minimum=-1, unit="minutes",
@@ -219,16 +223,16 @@ _RETENTION = (
             topic="file.delete.delay.ms",
             doc="Time between removing a segment from its log and from the disk."),
     Setting("log.cleaner.delete.retention.ms", Kind.LONG, DAY_MS, minimum=0, unit="ms",
-            topic="delete.retention.ms", applies=False,
+            topic="delete.retention.ms",
             doc="How long a compacted log keeps a deletion for readers to see."),
     Setting("log.cleaner.min.compaction.lag.ms", Kind.LONG, 0, minimum=0, unit="ms",
-            topic="min.compaction.lag.ms", applies=False,
+            topic="min.compaction.lag.ms",
             doc="Records younger than this are not compacted."),
     Setting("log.cleaner.max.compaction.lag.ms", Kind.LONG, LONG_MAX, minimum=1, unit="ms",
-            topic="max.compaction.lag.ms", applies=False,
+            topic="max.compaction.lag.ms",
             doc="Records older than this are compacted even from a mostly clean log."),
     Setting("log.cleaner.min.cleanable.ratio", Kind.DOUBLE, 0.5, minimum=0.0, maximum=1.0,
-            topic="min.cleanable.dirty.ratio", applies=False,
+            topic="min.cleanable.dirty.ratio",
             doc="Share of a log not compacted yet at which compaction is worth it."),
 )
 
@@ -271,6 +275,21 @@ _PROCESS = (
             doc="Least severe event that is logged."),
 )
 
+_CLEANER = (
+    Setting("log.cleaner.enable", Kind.BOOLEAN, True,
+            doc="Whether topics with cleanup.policy=compact are compacted."),
+    Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, minimum=1, unit="ms",
+            doc="How long to wait before logs are looked at again when none was due."),
+    Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, limits.COMPACTION_MAP_BYTES,
+            minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
+            unit="bytes",
+            doc="Memory for keys, 24 bytes each; a log with more is compacted in several passes."),
+    Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1, applies=False,
+            doc="How many logs are compacted at a time: one, in a process of its own."),
+)
+
+_REPLICA = r"[0-9]+:[0-9]+|\*"
+
 # Keys that only a topic has. Tiered storage can only be off; throttling is of replicas.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
@@ -280,9 +299,11 @@ _TOPIC_ONLY = (
     Setting("remote.log.delete.on.disable", Kind.BOOLEAN, False, applies=False,
             doc="Whether switching tiered storage off deletes what it holds."),
     Setting("leader.replication.throttled.replicas", Kind.LIST, (), applies=False,
-            doc="Replicas whose leaders are throttled, PARTITION:BROKER."),
+            pattern=_REPLICA,
+            doc="Replicas whose leaders are throttled, PARTITION:BROKER each, or * for all."),
     Setting("follower.replication.throttled.replicas", Kind.LIST, (), applies=False,
-            doc="Replicas whose followers are throttled, PARTITION:BROKER."),
+            pattern=_REPLICA,
+            doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
 )
 # fmt: on
 
@@ -318,7 +339,7 @@ def _topic_setting(key: str, synonyms: list[Setting]) -> TopicSetting:
 
 BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS)
+    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER)
     for setting in rows
 }
 TOPIC_SETTINGS: dict[str, TopicSetting] = _topic_settings()

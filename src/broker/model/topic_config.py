@@ -119,17 +119,17 @@ def altered(config: TopicConfig, alterations: Iterable[Alteration]) -> dict[str,
     """A topic's own values after alterations of them; ConfigError for what cannot be done.
 
     As in Kafka a list is appended to and subtracted from as it is in force, inherited or own, and
-    becomes the topic's own.
+    becomes the topic's own; what is deleted need not be there, nor be a key.
     """
     own = dict(config.overrides)
     for name, op, text in alterations:
-        setting = find_setting(name, _SETTINGS)
         match op:
             case AlterOp.SET:
                 own[name] = text
             case AlterOp.DELETE:
                 own.pop(name, None)
             case AlterOp.APPEND | AlterOp.SUBTRACT:
+                setting = find_setting(name, _SETTINGS)
                 if setting.kind is not Kind.LIST:
                     raise ConfigError(f"{op.value} to {name}: it is no list but {setting.allowed}")
                 own[name] = ",".join(_combined(config.words(name), op, split_words(text)))

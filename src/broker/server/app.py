@@ -19,6 +19,8 @@ from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression, schema
 from broker.core.broker import Broker
+from broker.core.cleaning import Cleaning
+from broker.core.cleaning import Settings as CleaningSettings
 from broker.core.deletion import Deletions
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
@@ -26,6 +28,7 @@ from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
+from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
 from broker.core.upkeep import Upkeep
@@ -112,6 +115,7 @@ class _Process:
             deletions=self._deletions,
         )
         self._groups = self._make_groups()
+        self._recompression = Recompression()
         self._broker = Broker(
             config,
             self._clock,
@@ -121,10 +125,23 @@ class _Process:
             Growth(),
             self._groups,
             ProducerIds(self._store),
+            self._recompression,
             self._persist_log_starts,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
+        self._cleaning = Cleaning(
+            self._topics.logs,
+            self._clock,
+            self._on_disk,
+            self._write_checkpoint,
+            log_dir.path,
+            CleaningSettings(
+                config.integer("log.cleaner.backoff.ms"),
+                config.integer("log.cleaner.dedupe.buffer.size"),
+            ),
+        )
         self._topics.when_deleted(self._groups.topic_deleted)
+        self._topics.when_deleted(self._cleaning.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
         self._group_timer: asyncio.TimerHandle | None = None
         self._offsets_topic: asyncio.Future[Topic] | None = None  # being made
@@ -151,13 +168,18 @@ class _Process:
         upkeep = asyncio.ensure_future(
             self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
         )
+        cleaning: asyncio.Future[None] = self._loop.create_future()
+        if self._config.flag("log.cleaner.enable"):
+            cleaning = asyncio.ensure_future(self._cleaning.run())
         try:
             return await self._stop
         finally:
             housekeeping.cancel()
             upkeep.cancel()
+            cleaning.cancel()
             for listener in listeners:
                 listener.close(self._loop)
+            await asyncio.wait([cleaning], timeout=limits.STOP_SECONDS)  # its process has ended
             await self._shut_down()
 
     def _make_poller(self) -> Poller:
@@ -269,9 +291,9 @@ class _Process:
                 self._tick_groups()  # who waits in a group of this log is told now
                 await self._on_disk(self._log_dir.probe)
 
-    async def _write_checkpoint(self) -> None:
+    async def _write_checkpoint(self) -> bool:
         points = self._partitions.plan_checkpoint()
-        await self._on_disk(partial(self._partitions.write_checkpoint, points))
+        return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
     async def _persist_log_starts(self) -> None:
         self._partitions.note_log_starts()
@@ -326,6 +348,7 @@ class _Process:
         self._poller.end()
         self._commit.stop()
         self._turn.poll_synced()
+        self._recompression.stop()
         self._io_thread.stop()
         self._partitions.close()
         self._store.close()

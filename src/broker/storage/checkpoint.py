@@ -2,8 +2,11 @@
 
     recovery-point-offset-checkpoint, log-start-offset-checkpoint   in the data directory
         0 | number of entries | "topic partition offset" ...        one per line
+    cleaner-offset-checkpoint                                       likewise: first dirty offsets
     leader-epoch-checkpoint                                         in a partition's folder
         0 | number of entries | "epoch start_offset" ...
+    <base offset>.swap                                              in a partition's folder, ours
+        0 | number of entries | "kept offset" (none or one), "gone offset" ...
     partition.metadata        "version: 0", "topic_id: <22 characters>"
     meta.properties           version, cluster.id, node.id, directory.id
     .kafka_cleanshutdown      there when the last stop was clean
@@ -20,10 +23,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from broker._native.kernel import file_ops
+from broker.model.errors import StorageError
 from broker.model.identifiers import id_from_text, id_to_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -57,6 +62,23 @@ def write_leader_epochs(folder: Path, epochs: Iterable[tuple[int, int]]) -> None
 def leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
     """The text of a leader-epoch-checkpoint file."""
     return _table(f"{epoch} {start}" for epoch, start in epochs)
+
+
+def read_swap(file: Path) -> tuple[int | None, list[int]]:
+    """What a compaction replaces: the segment that is kept, if any, and those that go with it.
+
+    Raises StorageError when that cannot be read: nothing else knows it.
+    """
+    swap = _read(file, _parse_swap)
+    if swap is None:
+        raise StorageError(f"read {file}: not what a compaction has written")
+    return swap
+
+
+def write_swap(file: Path, kept: int | None, gone: Iterable[int]) -> None:
+    """Make it durable that segments have been replaced."""
+    kept_rows = [] if kept is None else [f"kept {kept}"]
+    _write(file, _table([*kept_rows, *(f"gone {base}" for base in gone)]))
 
 
 def read_partition_metadata(folder: Path) -> bytes | None:
@@ -149,6 +171,17 @@ def _parse_epochs(text: str) -> list[tuple[int, int]]:
         if next_epoch <= epoch or next_start < start:
             raise ValueError(f"epoch {next_epoch} at {next_start} after epoch {epoch} at {start}")
     return epochs
+
+
+def _parse_swap(text: str) -> tuple[int | None, list[int]]:
+    bases: dict[str, list[int]] = {"kept": [], "gone": []}
+    for word, base in _parse_table(text, 2):
+        if word not in bases:
+            raise ValueError(f"{word!r} instead of kept or gone")
+        bases[word].append(_natural(base))
+    if len(bases["kept"]) > 1:
+        raise ValueError("more than one segment is kept")
+    return next(iter(bases["kept"]), None), bases["gone"]
 
 
 def _parse_partition_metadata(text: str) -> bytes:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from broker.storage.segment_files import (
+    CLEANED,
     DELETED,
     LOG,
     SEGMENT_SUFFIXES,
@@ -21,7 +22,7 @@ from broker.storage.segment_files import (
     is_offset_file,
 )
 
-_LEFT_OVER_SUFFIXES = (DELETED, ".cleaned", ".tmp")
+_LEFT_OVER_SUFFIXES = (DELETED, CLEANED, ".tmp")
 
 
 class FolderPlan(NamedTuple):

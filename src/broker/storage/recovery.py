@@ -40,8 +40,9 @@ from broker.storage.folder_plan import FolderPlan, plan_folder
 from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
 from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
-from broker.storage.segment_files import LOG, SNAPSHOT, file_name
+from broker.storage.segment_files import LOG, SNAPSHOT, SWAP, file_name
 from broker.storage.side_files import SideFiles
+from broker.storage.swap import finish_swaps
 from broker.storage.syncing import is_one_sync_cheaper
 
 _log = logging.getLogger(__name__)
@@ -204,6 +205,9 @@ class Partitions:
         elif owner != log.topic_id:
             self._set_aside(folder)
             return None
+        if any(name.endswith(SWAP) for name in names):
+            finish_swaps(folder)
+            return file_ops.list_folder(log.folder)
         return names
 
     def _set_aside(self, folder: Path) -> None:

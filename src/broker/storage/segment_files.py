@@ -3,6 +3,7 @@
     <base offset, 20 digits>.log .index .timeindex .txnindex    a segment
     <base offset, 20 digits>.snapshot                           the producers' state before it
     <name>.deleted                                              taken off its log, to be removed
+    <name>.cleaned, then <name>.swap                            written by a compaction (swap.py)
 
 A segment's files are renamed when it is taken off its log and removed after file.delete.delay.ms,
 so that who has listed the folder can still read them. A start removes what is left of them. The log
@@ -18,6 +19,8 @@ from broker._native.kernel import file_ops
 LOG = ".log"
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
 SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex")
 _OFFSET_DIGITS = 20
 

@@ -61,6 +61,21 @@ def test_an_error_is_told_in_every_answer_until_it_is_mended(client: Client) -> 
     assert changed(client.ask(incremental(session, 3, (0, 0)))) == []
 
 
+def test_a_partition_that_a_topic_was_given_joins_a_session(client: Client) -> None:
+    session = session_of(client, (0, 0))
+    entry = client.wire.table.find("topic")
+    assert entry is not None
+    more = client.wire.logs.create(len(entry.logs))
+
+    client.wire.serve(*entry.logs, more)
+    for number in (0, more.partition):
+        base_offset(client, produce(9, (number, BATCH)))
+
+    body = client.ask(incremental(session, 1, (more.partition, 0)))
+    assert changed(body) == [0, more.partition]
+    assert len(body["responses"]) == 1  # one topic
+
+
 def test_partitions_come_and_go_within_a_session(client: Client) -> None:
     session = session_of(client, (0, 0), (1, 0))
     for number in range(3):

@@ -104,12 +104,13 @@ def test_check_prints_what_was_given_and_touches_nothing(
 ) -> None:
     data_dir = tmp_path / "data"
 
-    code = main(["start", "--check", "--data-dir", str(data_dir), "--set", "log.retention.hours=2"])
+    setting = "unclean.leader.election.enable=true"
+    code = main(["start", "--check", "--data-dir", str(data_dir), "--set", setting])
 
     assert code == 0
     assert capsys.readouterr().out.splitlines() == [
         f"log.dirs={data_dir}  from command line",
-        "log.retention.hours=2  from command line  (nothing acts on it in this version)",
+        f"{setting}  from command line  (nothing acts on it in this version)",
         "configuration ok",
     ]
     assert not data_dir.exists()

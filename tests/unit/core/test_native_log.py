@@ -12,7 +12,9 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core import topic_records
 from broker.core.new_partitions import NewPartitions
+from broker.model.topic_config import TopicConfig
 from broker.storage.deletion import DeletedFolders
+from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.batches import batch_of, records_of
@@ -47,6 +49,13 @@ class NativeWorld(World):
             assert self.partitions.settle([log]) == {}
             log.end_loading()
         return logs
+
+    def configure_log(self, log: Any, config: TopicConfig) -> None:
+        configure_log(log, config)
+
+    async def persist_log_starts(self) -> None:
+        self.partitions.note_log_starts()
+        self.partitions.write_log_starts()
 
     def delete_log(self, log: Any) -> None:
         self.partitions.delete(log)
@@ -205,6 +214,58 @@ def test_a_crash_between_commit_and_folders_of_new_partitions_is_made_good(tmp_p
 
     assert produce(after, records(), partition=2)["error_code"] == 0
     after.close()
+
+
+def alter(world: World, **own: str) -> None:
+    topic = world.topics.get("a")
+    assert topic is not None
+    named = {name.replace("_", "."): text for name, text in own.items()}
+    asyncio.run(world.topics.alter_config(topic, lambda _: named))
+
+
+def test_an_altered_size_holds_for_the_next_batch(world: NativeWorld) -> None:
+    big = records(100)
+
+    alter(world, max_message_bytes=str(len(big) - 1))
+    refused = produce(world, big)
+    alter(world)
+    accepted = produce(world, big)
+
+    assert (refused["error_code"], accepted["error_code"]) == (10, 0)
+
+
+def test_an_altered_durability_holds_for_the_next_batch(world: NativeWorld) -> None:
+    log = world.log("a")
+    assert isinstance(log, PartitionLog)
+    assert not log.is_group_commit
+
+    alter(world, polylog_durability="group-commit")
+
+    assert log.is_group_commit
+
+
+def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
+    before = NativeWorld(tmp_path)
+    before.create("a")
+    produce(before, records(5))
+
+    parts = [{"partition_index": 0, "offset": 3}]
+    answer = before.ask(21, 2, topics=[{"name": "a", "partitions": parts}], timeout_ms=1)
+
+    assert only(only(answer["topics"])["partitions"])["low_watermark"] == 3
+    assert [fetch(before, offset)["error_code"] for offset in (2, 3)] == [1, 0]
+    crash(before)
+    after = NativeWorld(tmp_path)
+    after.topics.load()
+    assert (after.log("a").log_start_offset, after.log("a").log_end_offset) == (3, 5)
+    after.close()
+
+
+def crash(world: NativeWorld) -> None:
+    """End without a clean stop: nothing is written any more."""
+    world.commit.stop()
+    world.turn.poll_synced()
+    world.native_store.close()
 
 
 def test_an_offset_outside_of_the_log_is_out_of_range(world: NativeWorld) -> None:

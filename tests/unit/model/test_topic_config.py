@@ -120,6 +120,8 @@ def test_durability_is_the_stronger_of_its_two_words(
         ("retention.ms", "soon", "retention.ms='soon': allowed is -1 or more ms"),
         ("segment.bytes", "10", r"1024 \.\. 2147483647 bytes"),
         ("cleanup.policy", "shred", r"delete \| compact"),
+        ("leader.replication.throttled.replicas", "0:1,x", "match"),
+        ("min.cleanable.dirty.ratio", "nan", "0.0 .. 1.0"),
         ("remote.storage.enable", "true", "remote.storage.enable='true'"),
         ("num.partitions", "3", "unknown setting"),
     ],
@@ -129,6 +131,21 @@ def test_wrong_key_or_value_is_refused_in_the_topics_words(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_topic_value(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("cleanup.policy", "", ()),
+        ("cleanup.policy", " delete , compact ", ("delete", "compact")),
+        ("cleanup.policy", "delete,delete", ("delete",)),
+        ("follower.replication.throttled.replicas", "0:1,12:3", ("0:1", "12:3")),
+        ("leader.replication.throttled.replicas", "*", ("*",)),
+        ("leader.replication.throttled.replicas", "", ()),
+    ],
+)
+def test_lists_are_read_as_kafka_reads_them(name: str, text: str, value: tuple[str, ...]) -> None:
+    assert parse_topic_value(name, text) == value
 
 
 def test_compaction_lags_that_contradict_each_other_are_refused() -> None:

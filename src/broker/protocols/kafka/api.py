@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.core.session import Session
 from broker.model.errors import RequestError
+from broker.model.limits import ERROR_TEXT_CHARS_MAX
 from broker.protocols.kafka import errors
 
 # A decoded message: Kafka's field names in snake_case, as the schema tables have them. What the
@@ -50,7 +51,7 @@ def refuse_with_message(error: RequestError) -> Fields:
 
 def message(error: RequestError) -> str | None:
     """What was said about an error, else what is always said."""
-    return error.message or errors.message(error.code)
+    return error.message[:ERROR_TEXT_CHARS_MAX] or errors.message(error.code)
 
 
 class Api(NamedTuple):

@@ -6,13 +6,15 @@ v7 zstd (KIP-110); v8 record errors, error message (KIP-467); v9 flexible; v10 c
 
 v0-2 are advertised because librdkafka derives its compression types from it, and refused per
 partition, as Kafka 4 does. The native path serves the usual request; this one serves every request
-and says what is right. Appending happens at once, in the order of the connection's requests; only
-the answer waits, until all it acknowledges is durable. With acks=0 nothing is answered, and an
-error can only be told by closing the connection.
+and says what is right. Appending happens at once, or in the thread that compresses where the topic
+asks for it, always in the order of the connection's requests; the answer waits until all it
+acknowledges is durable. With acks=0 nothing is answered, and an error can only be told by closing
+the connection.
 """
 
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 from typing import NamedTuple
 
 from broker.core.log import Log
@@ -21,11 +23,14 @@ from broker.core.partition import (
     BATCH_HEADER_BYTES,
     Appended,
     append,
+    check_replicas,
     wait_durable,
 )
+from broker.core.recompression import KeylessRecordsError, Preparation, prepare
 from broker.core.session import Session
 from broker.core.topics import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
+from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
@@ -47,7 +52,16 @@ class _Written(NamedTuple):
     appended: Appended
 
 
+class _Waiting(NamedTuple):
+    """A batch that is to be unfolded or folded before it is appended."""
+
+    log: Log
+    config: TopicConfig
+    preparation: Preparation
+
+
 _Outcome = _Written | RequestError
+_Place = tuple[str, bytes, int]  # topic name, topic id, partition
 
 
 def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
@@ -58,30 +72,69 @@ def handle(request: Request, session: Session) -> Response | Awaitable[Response]
         for each in topics
         for partition in each["partition_data"]
     )
-    outcomes: dict[tuple[str, bytes, int], _Outcome] = {}
+    begun: dict[_Place, _Outcome | _Waiting] = {}
     for each in topics:
         for partition in each["partition_data"]:
             key = (each["name"], each["topic_id"], partition["index"])
             if count[key] > 1:
                 text = "the request names this partition twice"
-                outcomes[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
+                begun[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
             else:
-                outcomes[key] = _append(request, session, each, partition)
+                begun[key] = _append(request, session, each, partition)
+    outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Waiting)}
+    if len(outcomes) < len(begun):
+        return _append_later(request, session, begun)
+    return _respond(request, outcomes)
+
+
+def _respond(request: Request, outcomes: dict[_Place, _Outcome]) -> Response | Awaitable[Response]:
     if request.body["acks"] == 0:
         _close_if_refused(outcomes)
         return None
     return _answer(outcomes)
 
 
-def _append(request: Request, session: Session, topic: Fields, partition: Fields) -> _Outcome:
+def _append(
+    request: Request, session: Session, topic: Fields, partition: Fields
+) -> _Outcome | _Waiting:
     try:
         _check_request(request)
         found = _topic(request, session, topic)
         log = log_of(found, partition["index"])
         records = partition["records"] or b""
         _check_batch(request, records)
-        now_ms = session.broker.clock.wall_ms()
-        return _Written(log, append(log, found.config, records, now_ms))
+        check_replicas(found.config, request.body["acks"])
+        preparation = prepare(found.config, records)
+        if preparation is None:
+            return _write(session, log, found.config, records)
+        if preparation.is_slow:
+            return _Waiting(log, found.config, preparation)
+        return _write(session, log, found.config, preparation.run())
+    except RequestError as error:
+        return error
+
+
+def _write(session: Session, log: Log, config: TopicConfig, records: bytes) -> _Written:
+    return _Written(log, append(log, config, records, session.broker.clock.wall_ms()))
+
+
+async def _append_later(
+    request: Request, session: Session, begun: dict[_Place, _Outcome | _Waiting]
+) -> Response:
+    """Append what had to wait, one after the other; the connection's next request waits, too."""
+    outcomes: dict[_Place, _Outcome] = {}
+    for key, each in begun.items():
+        outcomes[key] = await _prepared(session, each) if isinstance(each, _Waiting) else each
+    response = _respond(request, outcomes)
+    return await response if isinstance(response, Awaitable) else response
+
+
+async def _prepared(session: Session, waiting: _Waiting) -> _Outcome:
+    log, config, preparation = waiting
+    try:
+        return await session.broker.recompression.append(
+            preparation, partial(_write, session, log, config)
+        )
     except RequestError as error:
         return error
 
@@ -118,13 +171,13 @@ def _check_batch(request: Request, records: bytes) -> None:
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
 
 
-def _close_if_refused(outcomes: dict[tuple[str, bytes, int], _Outcome]) -> None:
+def _close_if_refused(outcomes: dict[_Place, _Outcome]) -> None:
     for (name, _, index), outcome in outcomes.items():
         if isinstance(outcome, RequestError):
             raise PeerError(f"Produce with acks=0 to {name!r}-{index} refused: {outcome}")
 
 
-async def _answer(outcomes: dict[tuple[str, bytes, int], _Outcome]) -> Fields:
+async def _answer(outcomes: dict[_Place, _Outcome]) -> Fields:
     topics: dict[tuple[str, bytes], list[Fields]] = {}
     for (name, topic_id, index), outcome in outcomes.items():
         partitions = topics.setdefault((name, topic_id), [])
@@ -148,9 +201,14 @@ async def _partition(outcome: _Outcome) -> Fields:
                 "log_start_offset": log.log_start_offset,
             }
         outcome = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+    places = outcome.places if isinstance(outcome, KeylessRecordsError) else []
     return {
         "error_code": errors.number(outcome.code),
         "base_offset": -1,
+        "record_errors": [
+            {"batch_index": place, "batch_index_error_message": "the record has no key"}
+            for place in places
+        ],
         "error_message": outcome.message or None,
     }
 

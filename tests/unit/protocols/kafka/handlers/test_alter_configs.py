@@ -111,7 +111,8 @@ def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
     world = World()
     world.create("a")
 
-    assert alter(world, INCREMENTAL, key("segment.ms", "x", DELETE))["error_code"] == 0
+    for name in ("segment.ms", "no.such.key"):
+        assert alter(world, INCREMENTAL, key(name, "x", DELETE))["error_code"] == 0
 
     assert own(world) == {}
 
@@ -170,6 +171,48 @@ def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
     assert answer["error_code"] == 40
     assert all(each in answer["error_message"] for each in said)
     assert own(world) == stored(world) == {"flush.ms": "3"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        key("x" * 32_767, "5"),
+        key("retention.ms", "\N{GRINNING FACE}" * 8_191),
+        key("leader.replication.throttled.replicas", "0:1," * 8_191 + "x"),
+    ],
+    ids=["key", "value", "list"],
+)
+def test_however_long_the_mistake_the_answer_is_short(config: dict[str, Any]) -> None:
+    world = World()
+    world.create("a")
+
+    answer = alter(world, INCREMENTAL, config, version=0)
+
+    assert answer["error_code"] == 40
+    assert 20 < len(answer["error_message"]) <= 1_000
+
+
+def test_many_mistakes_have_a_short_answer_too() -> None:
+    world = World()
+    world.create("a")
+
+    answer = alter(world, ALTER, *(key(f"key.{number}" * 20, None) for number in range(500)))
+
+    assert (answer["error_code"], len(answer["error_message"])) == (42, 1_000)
+
+
+def test_a_list_does_not_grow_beyond_what_an_answer_can_show() -> None:
+    world = World()
+    world.create("a")
+    name = "leader.replication.throttled.replicas"
+
+    def append(first: int) -> int:
+        words = ",".join(f"{first + place}:1" for place in range(3_000))
+        code: int = alter(world, INCREMENTAL, key(name, words, APPEND))["error_code"]
+        return code
+
+    assert [append(10_000), append(20_000), append(10_000)] == [0, 40, 0]
+    assert own(world)[name].count(",") == 2_999
 
 
 def test_keys_that_contradict_each_other_are_refused() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from broker.codec import encode, scan_headers
 from broker.core.topics import OFFSETS_TOPIC
 from broker.model.errors import PeerError
+from tests.batches import batch_of, records_of
 from tests.fakes import NOW_MS, World, batch, only
 
 ZSTD = 4
@@ -267,3 +269,108 @@ def test_a_partition_that_is_still_recovered_takes_nothing(world: World) -> None
 
     assert produce(world, 9, batch())["error_code"] == 6
     assert world.log("a").log_end_offset == 0
+
+
+def rows(*keys: bytes | None, **fields: Any) -> bytes:
+    return batch_of([(key, b"value" * 20, []) for key in keys], NOW_MS, **fields)
+
+
+@pytest.mark.parametrize(("acks", "error"), [(-1, 19), (1, 0)])
+def test_a_topic_that_wants_more_replicas_than_there_are_refuses_acks_of_all(
+    acks: int, error: int
+) -> None:
+    world = World()
+    world.create("a", config={"min.insync.replicas": "2"})
+
+    assert produce(world, 9, batch(), acks=acks)["error_code"] == error
+    assert world.log("a").log_end_offset == (0 if error else 1)
+
+
+def test_acks_of_all_are_given_again_once_one_replica_is_enough() -> None:
+    world = World()
+    topic = world.create("a", config={"min.insync.replicas": "2"})
+
+    asyncio.run(world.topics.alter_config(topic, lambda _: {}))
+
+    assert produce(world, 9, batch())["error_code"] == 0
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_records_without_a_key_are_named_by_their_index(version: int, compression: str) -> None:
+    world = World()
+    world.create("a", config={"cleanup.policy": "compact"})
+    [data] = encode([(b"k", b"1"), (None, b"2"), (None, b"3")], compression=compression)
+
+    answer = produce(world, version, data)
+
+    assert answer["error_code"] == 87
+    if version >= 8:
+        assert [each["batch_index"] for each in answer["record_errors"]] == [1, 2]
+        assert all(each["batch_index_error_message"] for each in answer["record_errors"])
+        assert "key" in answer["error_message"]
+    assert world.log("a").log_end_offset == 0
+
+
+def test_a_compacted_topic_takes_records_with_keys() -> None:
+    world = World()
+    world.create("a", config={"cleanup.policy": "compact"})
+
+    assert produce(world, 9, rows(b"k", b"k"))["error_code"] == 0
+
+
+def test_a_batch_is_stored_with_the_topics_codec() -> None:
+    world = World()
+    world.create("a", config={"compression.type": "gzip"})
+
+    answers = [produce(world, 9, rows(b"k", None)) for _ in range(2)]
+
+    assert [each["base_offset"] for each in answers] == [0, 2]
+    stored = b"".join(data for _, _, data in world.log("a").batches)
+    assert [each.attributes for each in scan_headers(stored)] == [1, 1]
+    assert [each[0] for each in records_of(stored)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "uncompressed"])
+def test_the_time_of_the_append_goes_with_the_topics_codec(codec: str) -> None:
+    world = World()
+    world.create("a", config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"})
+    [data] = encode([b"one", b"two"], compression="zstd", timestamp_ms=5)
+
+    answer = produce(world, 9, data)
+
+    assert answer["log_append_time_ms"] == NOW_MS
+    (_, _, stored) = only(world.log("a").batches)
+    assert {each[1] for each in records_of(stored)} == {NOW_MS}
+    assert only(scan_headers(stored)).max_timestamp == NOW_MS
+
+
+def test_without_acks_a_batch_is_recompressed_and_not_answered() -> None:
+    world = World()
+    world.create("a", config={"compression.type": "lz4"})
+
+    assert world.ask(0, 9, acks=0, topic_data=one("a", rows(b"k"))) is None
+    assert world.log("a").log_end_offset == 1
+
+
+def test_without_acks_a_refused_recompression_closes_the_connection() -> None:
+    world = World()
+    world.create("a", config={"cleanup.policy": "compact"})
+    [data] = encode([b"no key"], compression="gzip")
+
+    with pytest.raises(PeerError):
+        world.ask(0, 9, acks=0, topic_data=one("a", data))
+
+
+def test_a_partition_that_has_to_wait_is_answered_beside_others() -> None:
+    world = World()
+    world.create("a", 2)
+    world.create("b", config={"compression.type": "gzip"})
+
+    answer = world.ask(0, 9, acks=1, topic_data=[*one("b", rows(b"k")), *one("a", rows(b"k"))])
+
+    codes = [
+        (each["name"], only(each["partition_responses"])["error_code"])
+        for each in answer["responses"]
+    ]
+    assert codes == [("b", 0), ("a", 0)]

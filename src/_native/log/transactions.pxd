@@ -1,0 +1,24 @@
+from libc.stddef cimport size_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from broker._native.records.record_batch cimport BatchInfo
+
+# What a control batch says of the transaction of its producer.
+cdef struct Marker:
+    bint is_abort
+    int32_t coordinator_epoch
+
+
+cdef class Transactions:
+    cdef dict open                       # producer id → first offset
+    cdef list ended                      # of (first offset, marker's offset), not yet all visible
+    cdef readonly int64_t first_undecided    # INT64_MAX: none
+
+    cdef void begin(self, int64_t producer_id, int64_t first_offset)
+    cdef int64_t end(self, int64_t producer_id, int64_t marker_offset)
+    cdef int64_t first_open_after(self, int64_t marker_offset)
+    cdef void reached(self, int64_t high_watermark)
+    cdef void count_again(self)
+
+
+cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noexcept nogil

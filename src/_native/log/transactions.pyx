@@ -1,0 +1,106 @@
+"""The transactions of one log that are not decided, or whose decision is not visible yet (KIP-98).
+
+A producer's first transactional batch opens a transaction; the coordinator's control batch, its
+marker, ends it. Readers of committed records read up to the first offset of the oldest transaction
+that is still open (the last stable offset), and of one that has ended, until the high watermark has
+passed its marker.
+
+A marker is a control batch of one record (Kafka protocol guide, "Control Records"):
+
+    key    int16 version = 0 | int16 type: 0 abort, 1 commit
+    value  int16 version = 0 | int32 coordinator epoch
+"""
+
+cimport cython
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+
+from broker._native.kernel.cursor cimport (
+    READ_DONE,
+    Cursor,
+    cursor_take,
+    cursor_varint,
+    load_int16,
+    load_int32,
+)
+from broker._native.records.record_batch cimport BATCH_HEADER_SIZE, BatchInfo
+
+cdef enum:
+    TYPE_ABORT = 0
+    TYPE_COMMIT = 1
+    KEY_SIZE = 4
+    VALUE_SIZE = 6
+
+
+@cython.final
+cdef class Transactions:
+    """The undecided transactions of one log."""
+
+    def __cinit__(self):
+        self.open = {}
+        self.ended = []
+        self.first_undecided = INT64_MAX
+
+    cdef void begin(self, int64_t producer_id, int64_t first_offset):
+        """A producer's transactional batch was appended."""
+        if producer_id not in self.open:
+            self.open[producer_id] = first_offset
+            self.first_undecided = min(self.first_undecided, first_offset)
+
+    cdef int64_t end(self, int64_t producer_id, int64_t marker_offset):
+        """A producer's marker was appended: where its transaction began, -1 if it had none."""
+        first_offset = self.open.pop(producer_id, None)
+        if first_offset is None:
+            return -1
+        self.ended.append((first_offset, marker_offset))
+        return first_offset
+
+    cdef int64_t first_open_after(self, int64_t marker_offset):
+        """The last stable offset as it will be once a marker is visible."""
+        return min(self.open.values(), default=marker_offset + 1)
+
+    cdef void reached(self, int64_t high_watermark):
+        """Everything below the high watermark is visible: also the markers there."""
+        if self.ended and self.ended[0][1] < high_watermark:
+            self.ended = [each for each in self.ended if each[1] >= high_watermark]
+            self.count_again()
+
+    cdef void count_again(self):
+        cdef int64_t first = min(self.open.values(), default=INT64_MAX)
+        self.first_undecided = min([each[0] for each in self.ended], default=first)
+        self.first_undecided = min(self.first_undecided, first)
+
+
+cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noexcept nogil:
+    """Read the control record of a batch; False when it is not a transaction's end."""
+    cdef Cursor cursor
+    cdef const uint8_t* key
+    cdef const uint8_t* value
+    cursor.next = batch + BATCH_HEADER_SIZE
+    cursor.left = info.size - BATCH_HEADER_SIZE
+    # length, attributes, timestamp delta, offset delta
+    if (not skip_varint(&cursor) or cursor_take(&cursor, 1) == NULL
+            or not skip_varint(&cursor) or not skip_varint(&cursor)):
+        return False
+    key = read_field(&cursor, KEY_SIZE)
+    value = read_field(&cursor, VALUE_SIZE)
+    if key == NULL or value == NULL:
+        return False
+    if load_int16(key + 2) not in (TYPE_ABORT, TYPE_COMMIT):
+        return False
+    marker.is_abort = load_int16(key + 2) == TYPE_ABORT
+    marker.coordinator_epoch = load_int32(value + 2)
+    return True
+
+
+cdef const uint8_t* read_field(Cursor* cursor, int32_t size_min) noexcept nogil:
+    cdef int32_t size
+    if cursor_varint(cursor, &size) != READ_DONE or size < size_min:
+        return NULL
+    return cursor_take(cursor, size)
+
+
+cdef bint skip_varint(Cursor* cursor) noexcept nogil:
+    cdef const uint8_t* byte = cursor_take(cursor, 1)
+    while byte != NULL and byte[0] >= 0x80:
+        byte = cursor_take(cursor, 1)
+    return byte != NULL

@@ -1,0 +1,392 @@
+"""Compaction of a log's bytes: the newest record of each key stays, offsets never change.
+
+One pass reads the log twice. `KeyCollector` notes the offset of every key's newest record in the
+part that is dirty, as far as the map has room; `RecordFilter` then goes over the log from its
+beginning up to there and writes it anew:
+
+    a record stays      when the map has no newer one of its key; those without a key go
+    a tombstone stays   (a null value) as long, and then until its batch's delete horizon
+    a batch             that loses nothing is copied byte for byte. One that loses some keeps base
+                        offset, last offset delta, sequence and base timestamp, so that those that
+                        stay are copied as they are. One that loses all goes; the last of a live
+                        producer leaves its header behind, with the sequence that comes next.
+    a control batch     stays as long as its transaction has records here, then until its horizon
+
+The delete horizon (KIP-534) is the time up to which a tombstone or marker must stay for readers to
+see it: now + delete.retention.ms when it is first cleaned. It takes the place of the base
+timestamp, bit 6 of the attributes says so, and the records' timestamps count from it.
+
+Source: Kafka's Cleaner and MemoryRecords.filterTo; KIP-98 (empty batches), KIP-534.
+"""
+
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from cython cimport final
+
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
+from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.cursor cimport Cursor, cursor_take, cursor_varint, cursor_varlong
+from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
+from broker._native.records.batch_walk cimport BatchWalk
+from broker._native.records.column cimport COLUMN_BYTE, Column, column_new, column_reuse
+from broker._native.records.key_map cimport KeyMap
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_DELETE_HORIZON,
+    ATTRIBUTE_LOG_APPEND_TIME,
+    BATCH_CRC_START,
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_END,
+    BatchInfo,
+    batch_last_offset,
+    sum_wrapped,
+)
+from broker._native.records.record_walk cimport RecordFields, record_take
+
+from broker.model.errors import Corrupt
+
+cdef enum WalkStatus:
+    WALK_DONE
+    WALK_FULL            # the map has no room for the next key
+    WALK_DAMAGED         # records that do not fit their lengths, their count or their offsets
+
+cdef enum:
+    # A timestamp delta of one byte may need ten against another base, and then the length one more.
+    RECORD_GROWTH_MAX = 10
+
+
+# ---- the keys ------------------------------------------------------------------------------------
+
+@final
+cdef class KeyCollector(BatchWalk):
+    """Fills `key_map` with the keys of the records in [first_offset, end_offset)."""
+
+    cdef KeyMap key_map
+    cdef int64_t first_offset, end_offset
+    cdef readonly bint is_done      # the end was reached, or the map is full
+
+    def __cinit__(self, KeyMap key_map not None, *, int64_t first_offset, int64_t end_offset, **_):
+        self.key_map = key_map
+        self.key_map.end_offset = self.first_offset = first_offset
+        self.end_offset = end_offset
+
+    def add(self, data):
+        """Take the next bytes of the log; return where their last whole batch ends.
+
+        Raises:
+            CodecError: a batch is damaged.
+        """
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.set_input(<const uint8_t*>view.buf, view.len)
+            while not self.is_done and self.advance():
+                self.add_batch()
+            return view.len - <Py_ssize_t>self.cursor.left
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int add_batch(self) except -1:
+        cdef BatchInfo* info = &self.info
+        cdef WalkStatus status = WALK_DONE
+        if info.base_offset >= self.end_offset:
+            self.key_map.end_offset = self.end_offset
+            self.is_done = True
+            return 0
+        if info.attributes & ATTRIBUTE_CONTROL:
+            self.transactions.is_done(info, self.records())
+        elif not self.transactions.is_aborted(info) and (
+                batch_last_offset(info) >= self.first_offset):
+            status = collect_keys(
+                self.records(), info, self.first_offset, self.end_offset, self.key_map)
+        if status == WALK_DAMAGED:
+            raise Corrupt("batch: records do not fit the header, in the batch", self.position())
+        if status == WALK_FULL:
+            self.is_done = True
+        else:
+            self.key_map.end_offset = min(
+                self.end_offset, max(self.first_offset, batch_last_offset(info) + 1))
+        return 0
+
+
+cdef WalkStatus collect_keys(Cursor records, const BatchInfo* info, int64_t first_offset,
+                             int64_t end_offset, KeyMap key_map) noexcept:
+    cdef RecordFields fields
+    cdef int32_t last_delta = -1
+    cdef int32_t _i
+    cdef int64_t offset
+    for _i in range(info.record_count):
+        if not next_record(&records, info, &fields, &last_delta):
+            return WALK_DAMAGED
+        offset = info.base_offset + fields.offset_delta
+        if first_offset <= offset < end_offset and fields.key.length >= 0 and (
+                not key_map.put(&fields.key, offset)):
+            key_map.end_offset = offset
+            return WALK_FULL
+    return WALK_DONE if records.left == 0 else WALK_DAMAGED
+
+
+cdef inline bint next_record(Cursor* records, const BatchInfo* info, RecordFields* fields,
+                             int32_t* last_delta) noexcept nogil:
+    if not record_take(records, fields):
+        return False
+    if fields.offset_delta <= last_delta[0] or fields.offset_delta > info.last_offset_delta:
+        return False
+    last_delta[0] = fields.offset_delta
+    return True
+
+
+# ---- what stays ----------------------------------------------------------------------------------
+
+cdef struct Verdict:
+    int32_t kept                 # records that stay
+    int64_t max_timestamp        # of those
+    bint has_tombstone           # one that stays and that has now been cleaned
+
+
+@final
+cdef class RecordFilter(BatchWalk):
+    """Writes a log anew, up to the end of its map; what stands behind that is copied.
+
+    `fold(codec, data)` compresses; `producer_ends` has (producer id, epoch, last offset) of each
+    live producer. The counts are over all that was filtered so far.
+    """
+
+    cdef KeyMap key_map
+    cdef object fold
+    cdef dict producer_ends
+    cdef int64_t now_ms, delete_retention_ms
+    cdef Column verdicts         # a byte per record of the batch we are at
+    cdef Column plain            # its records that stay, before they are compressed
+    cdef Column output
+    cdef readonly int64_t records_read
+    cdef readonly int64_t records_kept
+    cdef readonly int64_t batches_changed    # that went, or are not the same bytes
+
+    def __cinit__(self, KeyMap key_map not None, *, fold, int64_t now_ms,
+                  int64_t delete_retention_ms, producer_ends=(), **_):
+        self.key_map = key_map
+        self.fold = fold
+        self.now_ms = now_ms
+        self.delete_retention_ms = delete_retention_ms
+        self.producer_ends = {producer: (epoch, last) for producer, epoch, last in producer_ends}
+        self.verdicts = column_new(COLUMN_BYTE, 0)
+        self.plain = column_new(COLUMN_BYTE, 0)
+        self.output = column_new(COLUMN_BYTE, 0)
+
+    def filter(self, data):
+        """Return (batches, end): what stays of these bytes, and where their last batch ends.
+
+        Raises:
+            CodecError: a batch is damaged.
+        """
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.output = column_reuse(self.output, COLUMN_BYTE, view.len)
+            self.set_input(<const uint8_t*>view.buf, view.len)
+            while self.advance():
+                self.filter_batch()
+            return self.output, view.len - <Py_ssize_t>self.cursor.left
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int filter_batch(self) except -1:
+        cdef BatchInfo* info = &self.info
+        cdef bint has_horizon = info.attributes & ATTRIBUTE_DELETE_HORIZON != 0
+        cdef bint is_done = False
+        cdef Cursor records
+        cdef Verdict verdict
+        verdict.kept = info.record_count
+        verdict.max_timestamp = info.max_timestamp
+        verdict.has_tombstone = False
+        self.records_read += info.record_count
+        records.left = 0
+        if info.attributes & ATTRIBUTE_CONTROL:
+            records = self.records()
+            is_done = self.transactions.is_done(info, records)
+            if is_done and has_horizon and info.base_timestamp <= self.now_ms:
+                verdict.kept = 0
+        elif self.transactions.is_aborted(info):
+            verdict.kept = 0
+        elif info.record_count > 0:
+            records = self.records()
+            self.judge(records, &verdict)
+        self.records_kept += verdict.kept
+        self.batches_changed += 1
+        if verdict.kept == 0:
+            self.put_empty()
+        elif (verdict.has_tombstone or is_done) and not has_horizon:
+            self.put_rest(records, &verdict, True)
+        elif verdict.kept == info.record_count:
+            self.batches_changed -= 1
+            self.put(self.batch, info.size)
+        else:
+            self.put_rest(records, &verdict, False)
+        return 0
+
+    cdef int judge(self, Cursor records, Verdict* verdict) except -1:
+        """Decide about each record of a data batch."""
+        self.verdicts.count = 0
+        self.verdicts.reserve(self.info.record_count)
+        if judge_records(records, &self.info, self.key_map, self.now_ms,
+                         <uint8_t*>self.verdicts.data, verdict) != WALK_DONE:
+            raise Corrupt("batch: records do not fit the header, in the batch", self.position())
+        return 0
+
+    cdef int put(self, const uint8_t* data, size_t size) except -1:
+        self.output.grow(self.output.count + <Py_ssize_t>size)
+        memcpy(<uint8_t*>self.output.data + self.output.count, data, size)
+        self.output.count += <Py_ssize_t>size
+        return 0
+
+    cdef int put_empty(self) except -1:
+        """Leave the header of a live producer's last batch; of others nothing."""
+        cdef BatchInfo* info = &self.info
+        cdef bint is_last = False
+        if info.producer_id >= 0:
+            end = self.producer_ends.get(info.producer_id)
+            if end is not None and end[1] >= 0:
+                is_last = end[1] == batch_last_offset(info)
+            elif end is not None:    # its last word is a marker
+                is_last = info.attributes & ATTRIBUTE_CONTROL and end[0] == info.producer_epoch
+        if not is_last:
+            return 0
+        if info.record_count == 0:
+            self.batches_changed -= 1
+            return self.put(self.batch, info.size)
+        self.put(self.batch, BATCH_HEADER_SIZE)
+        info.attributes &= ~(ATTRIBUTE_CODEC | ATTRIBUTE_DELETE_HORIZON)
+        info.base_timestamp = -1
+        self.seal(self.output.count - BATCH_HEADER_SIZE, 0)
+        return 0
+
+    cdef int put_rest(self, Cursor records, const Verdict* verdict, bint with_horizon) except -1:
+        """Write the batch with the records that stay, with a delete horizon from now on or not."""
+        cdef BatchInfo* info = &self.info
+        cdef Py_ssize_t start = self.output.count
+        cdef int codec = info.attributes & ATTRIBUTE_CODEC
+        cdef int64_t shift = 0
+        cdef Column into = self.plain if codec else self.output
+        cdef const uint8_t* verdicts = NULL    # of a control batch all stays
+        cdef Py_ssize_t room = <Py_ssize_t>records.left
+        if not info.attributes & ATTRIBUTE_CONTROL:
+            verdicts = <const uint8_t*>self.verdicts.data
+        if with_horizon:
+            horizon = min(self.now_ms + <object>self.delete_retention_ms, INT64_MAX)
+            shift = sum_wrapped(info.base_timestamp, -<int64_t>horizon)
+            info.base_timestamp = horizon
+            info.attributes |= ATTRIBUTE_DELETE_HORIZON
+            room += info.record_count * <Py_ssize_t>RECORD_GROWTH_MAX
+        self.put(self.batch, BATCH_HEADER_SIZE)
+        if codec:
+            into.count = 0
+        into.grow(into.count + room)
+        if with_horizon:
+            into.count += copy_records(records, info.record_count, verdicts, shift,
+                                       <uint8_t*>into.data + into.count)
+        else:
+            into.count += copy_runs(records, info.record_count, verdicts,
+                                    <uint8_t*>into.data + into.count)
+        if codec:
+            folded = self.fold(codec, PyMemoryView_FromMemory(
+                <char*>into.data, into.count, PyBUF_READ))
+            self.put(<const uint8_t*>PyBytes_AS_STRING(folded), PyBytes_GET_SIZE(folded))
+        if not info.attributes & ATTRIBUTE_LOG_APPEND_TIME:
+            info.max_timestamp = verdict.max_timestamp
+        self.seal(start, verdict.kept)
+        return 0
+
+    cdef void seal(self, Py_ssize_t start, int32_t count) noexcept:
+        """Write what the header of the batch at the output's end has to say now."""
+        cdef uint8_t* batch = <uint8_t*>self.output.data + start
+        cdef Py_ssize_t size = self.output.count - start
+        store_uint32(batch + 8, <int32_t>(size - BATCH_LENGTH_END))
+        store_uint16(batch + 21, self.info.attributes)
+        store_uint64(batch + 27, self.info.base_timestamp)
+        store_uint64(batch + 35, self.info.max_timestamp)
+        store_uint32(batch + 57, count)
+        store_uint32(batch + 17, crc32c_extend(0, batch + BATCH_CRC_START,
+                                               <size_t>size - BATCH_CRC_START))
+
+
+cdef WalkStatus judge_records(Cursor records, const BatchInfo* info, KeyMap key_map, int64_t now_ms,
+                              uint8_t* verdicts, Verdict* verdict) noexcept:
+    cdef RecordFields fields
+    cdef int32_t last_delta = -1
+    cdef int32_t i
+    cdef int64_t offset, timestamp
+    cdef bint is_over = (info.attributes & ATTRIBUTE_DELETE_HORIZON != 0
+                         and info.base_timestamp <= now_ms)
+    verdict.kept = 0
+    verdict.max_timestamp = INT64_MIN
+    for i in range(info.record_count):
+        if not next_record(&records, info, &fields, &last_delta):
+            return WALK_DAMAGED
+        offset = info.base_offset + fields.offset_delta
+        if offset < key_map.end_offset:
+            verdicts[i] = (fields.key.length >= 0 and not (is_over and fields.value.length < 0)
+                           and offset >= key_map.find(&fields.key))
+            if verdicts[i] and fields.value.length < 0:
+                verdict.has_tombstone = True
+        else:
+            verdicts[i] = True
+        if not verdicts[i]:
+            continue
+        verdict.kept += 1
+        timestamp = sum_wrapped(info.base_timestamp, fields.timestamp_delta)
+        verdict.max_timestamp = max(verdict.max_timestamp, timestamp)
+    return WALK_DONE if records.left == 0 else WALK_DAMAGED
+
+
+# ---- records that stay, from memory that was judged to memory that was reserved ------------------
+
+cdef Py_ssize_t copy_runs(Cursor records, int32_t count, const uint8_t* verdicts,
+                          uint8_t* into) noexcept:
+    """Copy records as they are, those that stand side by side in one go; return their size."""
+    cdef const uint8_t* run = records.next
+    cdef const uint8_t* record
+    cdef uint8_t* next = into
+    cdef int32_t length = 0
+    cdef int32_t i
+    for i in range(count):
+        record = records.next
+        cursor_varint(&records, &length)
+        cursor_take(&records, <size_t>length)
+        if not verdicts[i]:
+            memcpy(next, run, <size_t>(record - run))
+            next += record - run
+            run = records.next
+    memcpy(next, run, <size_t>(records.next - run))
+    return next + (records.next - run) - into
+
+
+cdef Py_ssize_t copy_records(Cursor records, int32_t count, const uint8_t* verdicts, int64_t shift,
+                             uint8_t* into) noexcept:
+    """Copy records with their timestamps counted from another base; return their size."""
+    cdef Cursor record
+    cdef uint8_t* next = into
+    cdef int32_t length = 0
+    cdef int32_t i
+    cdef int64_t delta = 0
+    cdef uint64_t shifted
+    for i in range(count):
+        cursor_varint(&records, &length)
+        record.next = cursor_take(&records, <size_t>length)
+        record.left = <size_t>length
+        if verdicts != NULL and not verdicts[i]:
+            continue
+        attributes = cursor_take(&record, 1)
+        cursor_varlong(&record, &delta)
+        shifted = zigzag(sum_wrapped(delta, shift))
+        next = store_varint(next, zigzag(1 + varint_size(shifted) + <int64_t>record.left))
+        next[0] = attributes[0]
+        next = store_varint(next + 1, shifted)
+        memcpy(next, record.next, record.left)
+        next += record.left
+    return next - into

@@ -1,0 +1,178 @@
+"""Key → offset of its newest record, in memory that is bounded whatever the keys are.
+
+A key is 128 bits of its hash: 24 bytes a place, in a table with open addressing of which at most
+three quarters are taken. When it is full the caller ends its pass over the log there and begins
+the next one at `end_offset`.
+
+Two keys with one hash would be taken for one, and a record lost. So the hash is SipHash-1-3 of 128
+bits (Aumasson and Bernstein; the one that Python has for str, at twice the length) under a secret
+that is drawn for each map: chance needs 2^64 keys for a collision, and nobody can look for one.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+import os
+
+from cython cimport final
+
+from broker._native.records.record_walk cimport Span
+
+
+cdef extern from "kernel/little_endian.h" nogil:
+    uint64_t load64_little(const uint8_t* data)
+
+cdef extern from *:
+    """
+    /* The place of a hash among n, without a division: the upper half of a product of 128 bits. */
+    static inline uint64_t scale_hash(uint64_t hash, uint64_t n)
+    {
+        return (uint64_t)(((unsigned __int128)hash * n) >> 64);
+    }
+    """
+    uint64_t scale_hash(uint64_t hash, uint64_t n) nogil
+
+cdef enum:
+    SECRET_SIZE = 16
+    WORD_ROUNDS = 1          # per word of the key
+    LAST_ROUNDS = 3          # behind the last one
+
+PLACE_BYTES = sizeof(Place)
+
+cdef struct State:
+    uint64_t a
+    uint64_t b
+    uint64_t c
+    uint64_t d
+
+
+cdef inline uint64_t rotate(uint64_t word, int bits) noexcept nogil:
+    return (word << bits) | (word >> (64 - bits))
+
+
+cdef inline void stir(State* state, int rounds) noexcept nogil:
+    cdef int _i
+    for _i in range(rounds):
+        state.a += state.b
+        state.c += state.d
+        state.b = rotate(state.b, 13) ^ state.a
+        state.d = rotate(state.d, 16) ^ state.c
+        state.a = rotate(state.a, 32)
+        state.c += state.b
+        state.a += state.d
+        state.b = rotate(state.b, 17) ^ state.c
+        state.d = rotate(state.d, 21) ^ state.a
+        state.c = rotate(state.c, 32)
+
+
+cdef inline void put_word(State* state, uint64_t word) noexcept nogil:
+    state.d ^= word
+    stir(state, WORD_ROUNDS)
+    state.a ^= word
+
+
+cdef inline void hash_key(const uint64_t* secret, const uint8_t* key, size_t size,
+                          uint64_t* low, uint64_t* high) noexcept nogil:
+    cdef State state
+    cdef uint64_t word = <uint64_t>size << 56
+    cdef size_t left = size
+    state.a = secret[0] ^ <uint64_t>0x736F6D6570736575
+    state.b = secret[1] ^ <uint64_t>0x646F72616E646F6D ^ 0xEE
+    state.c = secret[0] ^ <uint64_t>0x6C7967656E657261
+    state.d = secret[1] ^ <uint64_t>0x7465646279746573
+    while left >= 8:
+        put_word(&state, load64_little(key))
+        key += 8
+        left -= 8
+    while left > 0:
+        left -= 1
+        word |= <uint64_t>key[left] << (8 * left)
+    put_word(&state, word)
+    state.c ^= 0xEE
+    stir(&state, LAST_ROUNDS)
+    low[0] = state.a ^ state.b ^ state.c ^ state.d
+    state.b ^= 0xDD
+    stir(&state, LAST_ROUNDS)
+    high[0] = state.a ^ state.b ^ state.c ^ state.d
+
+
+@final
+cdef class KeyMap:
+    """Takes as many keys as fit into `memory_bytes`; `secret` is 16 bytes, fresh unless given."""
+
+    def __cinit__(self, int64_t memory_bytes, bytes secret=None):
+        cdef uint64_t i
+        secret = os.urandom(SECRET_SIZE) if secret is None else secret
+        if PyBytes_GET_SIZE(secret) != SECRET_SIZE:
+            raise ValueError(f"a secret of {len(secret)} bytes, expected {SECRET_SIZE}")
+        self.place_count = <uint64_t>max(memory_bytes, 0) // sizeof(Place)
+        self.capacity = <int64_t>(self.place_count // 4 * 3)
+        if self.capacity == 0:
+            raise ValueError(f"{memory_bytes} bytes hold no key: {4 * sizeof(Place)} or more do")
+        for i in range(2):
+            self.secret[i] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret) + 8 * i)
+        self.places = <Place*>malloc(self.place_count * sizeof(Place))
+        if self.places == NULL:
+            raise MemoryError
+        memset(self.places, 0xFF, self.place_count * sizeof(Place))    # offsets of -1
+
+    def __dealloc__(self):
+        free(self.places)
+
+    def __len__(self):
+        return self.count
+
+    cdef Place* place_of(self, const Span* key) noexcept nogil:
+        """Return the key's place, with its hash in it: a free one is the key's from now on."""
+        cdef uint64_t low = 0, high = 0, i
+        cdef Place* place
+        hash_key(self.secret, key.start, <size_t>key.length, &low, &high)
+        i = scale_hash(low, self.place_count)
+        while True:
+            place = &self.places[i]
+            if place.offset < 0:
+                place.low = low
+                place.high = high
+                return place
+            if place.low == low and place.high == high:
+                return place
+            i += 1
+            if i == self.place_count:
+                i = 0
+
+    cdef bint put(self, const Span* key, int64_t offset) noexcept nogil:
+        """Note a record of a key; False when the key is new and there is no room for it."""
+        cdef Place* place = self.place_of(key)
+        if place.offset < 0:
+            if self.count == self.capacity:
+                return False
+            self.count += 1
+        if offset > place.offset:
+            place.offset = offset
+        return True
+
+    cdef int64_t find(self, const Span* key) noexcept nogil:
+        """Return the offset of the newest record of a key, -1 for none."""
+        return self.place_of(key).offset
+
+    def get(self, bytes key not None):
+        """Return the offset of the newest record of a key, -1 for none."""
+        cdef Span span
+        span.start = <const uint8_t*>PyBytes_AS_STRING(key)
+        span.length = <int>PyBytes_GET_SIZE(key)
+        return self.find(&span)
+
+
+def key_hash(bytes secret not None, bytes key not None):
+    """Return what a map knows of a key: 16 bytes."""
+    cdef uint64_t words[2]
+    cdef uint64_t low = 0, high = 0
+    if PyBytes_GET_SIZE(secret) != SECRET_SIZE:
+        raise ValueError(f"a secret of {len(secret)} bytes, expected {SECRET_SIZE}")
+    words[0] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret))
+    words[1] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret) + 8)
+    hash_key(words, <const uint8_t*>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key),
+             &low, &high)
+    return int(low).to_bytes(8, "little") + int(high).to_bytes(8, "little")

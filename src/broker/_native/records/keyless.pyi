@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def keyless(data: Buffer, count: int, places_max: int) -> list[int]: ...

@@ -1,0 +1,337 @@
+"""Compaction of the logs that are due for it, one at a time, for as long as the broker runs.
+
+    facts of each compacted log → plan (storage/compaction.py) → the most urgent
+      →  recovery points made durable: recovery never reads what a pass has thinned out
+      →  the pass in a process of its own (storage/compactor.py)
+      →  group by group, oldest first: commit, install and replace, finish (storage/swap.py)
+      →  the first dirty offset made durable; what a crash undoes is done again
+
+A log with a damaged batch is left as it is until the next start, and so is one with a swap that is
+not known to be on the disk or off it: the start sorts that out. One whose pass failed otherwise
+waits as long as the loop does when nothing is due.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from broker.core.compactor_process import CompactorFailedError, Message, compacting
+from broker.model import limits
+from broker.model.clock import Clock
+from broker.model.errors import StorageError
+from broker.model.topic_config import TopicConfig
+from broker.storage import checkpoint, compaction, swap
+from broker.storage.compaction import NEVER_MS, LogFacts, Plan, Segment
+from broker.storage.compactor import Job
+from broker.storage.swap import Swap
+
+_MAX_TIMESTAMP = slice(35, 43)  # in the header of a batch (Kafka's record batch v2)
+_log = logging.getLogger(__name__)
+
+
+class CompactedLog(Protocol):
+    """What compaction asks of a log; the native `PartitionLog` is one."""
+
+    @property
+    def topic(self) -> str:
+        """Its topic's name."""
+
+    @property
+    def partition(self) -> int:
+        """Its number in the topic."""
+
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is given out."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what anybody may read."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what belongs to no open transaction."""
+
+    @property
+    def durable_end(self) -> int:
+        """Up to here all is on the disk."""
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether it is loaded, and neither offline nor deleted."""
+
+    @property
+    def segment_entries(self) -> list[tuple[int, int, int]]:
+        """(base offset, bytes, largest timestamp) of all segments, oldest first."""
+
+    @property
+    def producer_ends(self) -> list[tuple[int, int, int]]:
+        """(id, epoch, last offset) of each live producer."""
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        """Whole batches from the one that holds `offset` on."""
+
+    def roll(self) -> bool:
+        """Close the active segment and begin the next."""
+
+    def can_replace(self, old: list[int]) -> bool:
+        """Whether these are neighbours, all sealed and on the disk."""
+
+    def replace(self, old: list[int], new: int | None) -> None:
+        """Use the files of one segment where those of others were."""
+
+    def take_offline(self, reason: str) -> None:
+        """Refuse everything from here on."""
+
+
+# Every log with the configuration of its topic.
+Logs = Callable[[], Iterable[tuple[CompactedLog, TopicConfig]]]
+# Work for the I/O thread; whether it was done.
+OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
+
+
+class Settings(NamedTuple):
+    """What the broker's configuration says."""
+
+    backoff_ms: int
+    map_bytes: int
+
+
+class _GivenUpError(Exception):
+    """The pass cannot go on, and why; nothing is damaged."""
+
+
+class Cleaning:
+    """Compacts every log whose topic wants it, again and again."""
+
+    __slots__ = (
+        "_clock",
+        "_first_dirty",
+        "_is_stale",
+        "_logs",
+        "_not_before",
+        "_on_disk",
+        "_path",
+        "_save_recovery_points",
+        "_settings",
+        "_uncleanable",
+    )
+
+    def __init__(
+        self,
+        logs: Logs,
+        clock: Clock,
+        on_disk: OnDisk,
+        save_recovery_points: Callable[[], Awaitable[bool]],
+        path: Path,
+        settings: Settings,
+    ) -> None:
+        """Take part in a broker with that data directory; reads where the last passes ended."""
+        self._logs = logs
+        self._clock = clock
+        self._on_disk = on_disk
+        self._save_recovery_points = save_recovery_points
+        self._path = path
+        self._settings = settings
+        self._first_dirty = checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS)
+        self._uncleanable: set[str] = set()  # folders of damaged logs
+        self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
+        self._is_stale = False  # the file has offsets of deleted topics
+
+    async def run(self) -> None:
+        """Do what is due, then wait."""
+        while True:
+            await asyncio.sleep(self._settings.backoff_ms / 1000)
+            while await self.clean_next():
+                pass
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forget the offsets of a topic: one of the same name begins anew."""
+        for key in [key for key in self._first_dirty if key[0] == topic]:
+            del self._first_dirty[key]
+            self._is_stale = True
+        for folder in {*self._uncleanable, *self._not_before}:
+            if Path(folder).name.rpartition("-")[0] == topic:
+                self._uncleanable.discard(folder)
+                self._not_before.pop(folder, None)
+
+    async def clean_next(self) -> bool:
+        """Do one pass over the most urgent log; False when none is due."""
+        if self._is_stale:
+            await self._save_first_dirty()
+        plans: dict[str, Plan] = {}
+        logs: dict[str, tuple[CompactedLog, TopicConfig]] = {}
+        for place, (log, config) in enumerate(list(self._logs())):
+            if place % limits.UPKEEP_LOGS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            if "compact" in config.words("cleanup.policy") and self._may_clean(log):
+                plan = self._plan(log, config)
+                if plan is not None:
+                    plans[log.folder] = plan
+                    logs[log.folder] = log, config
+        found = compaction.most_urgent(plans.items())
+        if found is None:
+            return False
+        folder, plan = found
+        await self._clean(*logs[folder], plan)
+        return True
+
+    def _may_clean(self, log: CompactedLog) -> bool:
+        return (
+            log.is_in_service
+            and log.folder not in self._uncleanable
+            and self._not_before.get(log.folder, 0) <= self._clock.monotonic_ms()
+        )
+
+    def _plan(self, log: CompactedLog, config: TopicConfig) -> Plan | None:
+        """The pass that a log is due for; what must be rolled for it is rolled."""
+        now_ms = self._clock.wall_ms()
+        facts = self._facts(log, config)
+        if compaction.must_roll(facts, now_ms):
+            try:
+                log.roll()
+            except StorageError as error:
+                self._give_up(log, str(error))
+                return None
+            facts = self._facts(log, config)
+        plan = compaction.plan(facts, now_ms)
+        groups = [[each.base_offset for each in group] for group in plan.groups] if plan else []
+        # A segment that was closed just now is not cut to its size yet: then the next time.
+        return plan if all(map(log.can_replace, groups)) else None
+
+    def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
+        facts = LogFacts(
+            segments=[Segment(*entry) for entry in log.segment_entries],
+            first_dirty_offset=self._first_dirty.get((log.topic, log.partition), 0),
+            log_start_offset=log.log_start_offset,
+            last_stable_offset=log.last_stable_offset,
+            recovery_point=log.durable_end,
+            segment_bytes=config.integer("segment.bytes"),
+            min_cleanable_ratio=config.number("min.cleanable.dirty.ratio"),
+            min_lag_ms=config.integer("min.compaction.lag.ms"),
+            max_lag_ms=config.integer("max.compaction.lag.ms"),
+        )
+        if facts.max_lag_ms == NEVER_MS:
+            return facts
+        return facts._replace(
+            dirty_since_ms=_time_at(log, compaction.first_dirty(facts)),
+            active_since_ms=_time_at(log, facts.segments[-1].base_offset),
+        )
+
+    # ---- a pass ------------------------------------------------------------------------------
+
+    async def _clean(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> None:
+        """Do a pass; a failure is logged and this log waits."""
+        folder = Path(log.folder)
+        try:
+            if not await self._save_recovery_points():
+                raise _GivenUpError("recovery points not written")
+            await self._pass(log, self._job(log, config, plan))
+        except (_GivenUpError, CompactorFailedError, OSError) as error:
+            if log.is_in_service:  # of a deleted topic nothing needs to be said
+                self._give_up(log, str(error))
+        else:
+            return
+        if log.is_in_service:
+            await self._on_disk(partial(swap.drop_cleaned, folder))
+
+    def _give_up(self, log: CompactedLog, reason: str) -> None:
+        _log.warning("compaction failed: folder=%s error=%s", Path(log.folder).name, reason)
+        self._not_before[log.folder] = self._clock.monotonic_ms() + self._settings.backoff_ms
+
+    def _job(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> Job:
+        return Job(
+            folder=os.path.abspath(log.folder),  # noqa: PTH100 (as the log has it, links and all)
+            groups=[[(each.base_offset, each.size) for each in group] for group in plan.groups],
+            first_dirty_offset=plan.first_dirty_offset,
+            end_offset=plan.end_offset,
+            map_bytes=self._settings.map_bytes,
+            now_ms=self._clock.wall_ms(),
+            delete_retention_ms=config.integer("delete.retention.ms"),
+            index_interval_bytes=config.integer("index.interval.bytes"),
+            unfolded_bytes_max=limits.COMPACTION_UNFOLDED_BYTES_MAX,
+            producer_ends=log.producer_ends,
+            aborted=[],  # no transaction is written yet
+            parent_pid=os.getpid(),
+        )
+
+    async def _pass(self, log: CompactedLog, job: Job) -> None:
+        async with compacting(job) as messages:
+            async for message in messages:
+                if not log.is_in_service:
+                    raise _GivenUpError("the log has gone")
+                if message["kind"] == "cleaned":
+                    ready = Swap(Path(log.folder), message["old"], message["new"])
+                    await self._swap(log, ready)
+                elif message["kind"] == "failed":
+                    self._failed(log, message)
+                elif message["kind"] == "done":
+                    await self._done(log, job, message)
+
+    def _failed(self, log: CompactedLog, message: Message) -> None:
+        if not message["is_damaged"]:
+            raise _GivenUpError(message["reason"])
+        self._uncleanable.add(log.folder)
+        _log.error(
+            "log is not compacted any more: folder=%s error=%s", log.folder, message["reason"]
+        )
+        raise _GivenUpError("a damaged batch")
+
+    async def _swap(self, log: CompactedLog, ready: Swap) -> None:
+        """Take a compacted group into use, as long as the log still has what it was made from."""
+        if not log.can_replace(ready.old):
+            raise _GivenUpError(f"segments {ready.old} have changed")
+        await self._must(log, partial(swap.commit, ready))
+        if not log.is_in_service or not log.can_replace(ready.old):
+            await self._must(log, partial(swap.undo, ready))
+            raise _GivenUpError(f"segments {ready.old} have changed")
+        try:
+            swap.install(ready)
+            log.replace(ready.old, ready.new)
+        except (StorageError, OSError) as error:
+            # The names may be half the old files' and half the new ones': the next start mends it.
+            log.take_offline(f"compacted segments cannot be used: {error}")
+            raise _GivenUpError(str(error)) from error
+        await self._must(log, partial(swap.finish, ready))
+
+    async def _must(self, log: CompactedLog, step: Callable[[], None]) -> None:
+        """Do a step of a swap; without it, this log is compacted no more in this life."""
+        if not await self._on_disk(step):
+            self._uncleanable.add(log.folder)
+            raise _GivenUpError("a swap was cut off")
+
+    async def _done(self, log: CompactedLog, job: Job, message: Message) -> None:
+        self._not_before.pop(log.folder, None)
+        self._first_dirty[log.topic, log.partition] = message["end_offset"]
+        _log.info(
+            "log compacted: folder=%s from=%d to=%d records_read=%d records_kept=%d bytes=%d",
+            Path(log.folder).name,
+            job.first_dirty_offset,
+            message["end_offset"],
+            message["records_read"],
+            message["records_kept"],
+            sum(size for _, size, _ in log.segment_entries),
+        )
+        await self._save_first_dirty()
+
+    async def _save_first_dirty(self) -> None:
+        self._is_stale = False
+        offsets = dict(self._first_dirty)
+        file = self._path / checkpoint.CLEANER_OFFSETS
+        await self._on_disk(partial(checkpoint.write_offsets, file, offsets))
+
+
+def _time_at(log: CompactedLog, offset: int) -> int:
+    """The time of the first batch from an offset on, -1 when there is none to be read."""
+    if not log.log_start_offset <= offset < log.high_watermark:
+        return -1
+    batch = log.read(offset, 1)
+    return int.from_bytes(batch[_MAX_TIMESTAMP], signed=True) if batch else -1

@@ -1,0 +1,77 @@
+"""The process that compacts, as the broker sees it: a job in, messages out, an end in any case."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import broker
+from broker.model import limits
+from broker.storage.compactor import Job
+
+Message: TypeAlias = dict[str, Any]
+
+_MODULE = "broker.storage.compactor"
+
+
+class CompactorFailedError(Exception):
+    """The process has ended or stands still without having said why."""
+
+
+@asynccontextmanager
+async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
+    """Start a process for the job; its messages. When the block is left the process has ended."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        _MODULE,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=limits.COMPACTION_LINE_BYTES_MAX,
+        env=_environment(),
+        start_new_session=True,  # a Ctrl-C is for the broker, which ends this one
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    messages = _messages(process, process.stdout)
+    try:
+        process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
+        yield messages
+    finally:
+        await messages.aclose()
+        if process.returncode is None:
+            process.kill()
+        process.stdin.close()  # until now it tells the process that its parent lives
+        await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Run the code that runs here, wherever it was imported from."""
+    here = str(Path(broker.__file__).parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    path = here if not inherited else os.pathsep.join((here, inherited))
+    return os.environ | {"PYTHONPATH": path}
+
+
+async def _messages(
+    process: asyncio.subprocess.Process, output: asyncio.StreamReader
+) -> AsyncGenerator[Message, None]:
+    while True:
+        try:
+            async with asyncio.timeout(limits.COMPACTION_STALLED_SECONDS):
+                line = await output.readline()
+            message: Message = json.loads(line) if line else {"kind": None}
+        except TimeoutError:
+            seconds = limits.COMPACTION_STALLED_SECONDS
+            raise CompactorFailedError(f"the process stood still for {seconds} s") from None
+        except ValueError as error:
+            raise CompactorFailedError(f"the process said no message: {error}") from None
+        if not line:
+            raise CompactorFailedError(f"the process ended with {await process.wait()}")
+        yield message
+        if message["kind"] in {"done", "failed"}:
+            return

@@ -1,0 +1,182 @@
+"""What becomes of a batch before it is appended: looked into, and compressed as its topic wants.
+
+Most topics keep batches as they come and nothing here happens. A compacted topic takes no record
+without a key, and one with a compression.type other than "producer" stores every batch with that
+codec, as Kafka does: a batch that has it already stays as it is, whatever its level. Records keep
+their bytes; length, attributes and CRC of the batch follow.
+
+Unfolding and folding a megabyte takes milliseconds, so it happens in a thread of its own, which
+holds no lock of the interpreter while a library works. One batch at a time is unfolded; the others
+wait as they came, of each connection the batches of one request, and of all only so many bytes.
+"""
+
+from asyncio import Semaphore, get_running_loop
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from struct import Struct
+from typing import NamedTuple, TypeVar
+
+from broker._native.kernel.crc32c import crc32c
+from broker._native.records.keyless import keyless
+from broker._native.records.record_batch import validate
+from broker.codec.compression import compress, decompress
+from broker.core.partition import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES
+from broker.core.tasks import Tasks
+from broker.model.compressions import BY_NAME, COMPRESSIONS, GZIP, LZ4, NONE, ZSTD, Compression
+from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
+from broker.model.limits import (
+    RECOMPRESSION_THREADS,
+    RECOMPRESSION_WAITING_BYTES_MAX,
+    RECORD_ERRORS_MAX,
+    decompressed_bytes_max,
+)
+from broker.model.topic_config import TopicConfig
+
+_T = TypeVar("_T")
+
+_KEEP = "producer"
+_PLAIN = "uncompressed"
+_CODEC = 0x07
+_ATTRIBUTES = Struct(">h")
+_LENGTH_POSITION, _LENGTH_END = 8, 12
+_CRC_POSITION = 17
+_COUNT_POSITION = 57
+_INT32 = Struct(">i")
+_UINT32 = Struct(">I")
+
+
+class KeylessRecordsError(RequestError):
+    """A compacted topic was given records without a key; `places` has the first of them."""
+
+    def __init__(self, places: list[int]) -> None:
+        """Keep the places, counted from 0 in the batch."""
+        super().__init__(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without key")
+        self.places = places
+
+
+class Preparation(NamedTuple):
+    """A sound batch that cannot be appended as it came, or not unseen."""
+
+    records: bytes
+    came: Compression
+    stored: Compression
+    level: int | None
+    needs_keys: bool
+    unfolded_bytes_max: int
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a compression is at work: not on the loop."""
+        return self.came is not NONE or self.stored is not NONE
+
+    def run(self) -> bytes:
+        """The batch to be appended; RequestError when its records are not what they should be."""
+        try:
+            return self._run()
+        except LimitExceeded as error:
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+        except Unsupported as error:
+            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+        except CodecError as error:
+            raise RequestError(ErrorCode.INVALID_RECORD, str(error)) from None
+
+    def _run(self) -> bytes:
+        folded = memoryview(self.records)[BATCH_HEADER_BYTES:]
+        plain = decompress(self.came.number, folded, self.unfolded_bytes_max)
+        (count,) = _INT32.unpack_from(self.records, _COUNT_POSITION)
+        places = keyless(plain, count, RECORD_ERRORS_MAX)
+        if self.needs_keys and places:
+            raise KeylessRecordsError(places)
+        if self.came is self.stored:
+            return self.records
+        body = compress(self.stored.number, plain, self.level)
+        return _with_body(self.records[:BATCH_HEADER_BYTES], self.stored, body)
+
+
+def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
+    """What is to be done with a client's batch before the append; None for most.
+
+    Also None for a batch that the append will refuse: it says why.
+    """
+    needs_keys = "compact" in config.words("cleanup.policy")
+    if config.text("compression.type") == _KEEP and not needs_keys:
+        return None
+    if len(records) > config.integer("max.message.bytes") or validate(records) is not None:
+        return None
+    (attributes,) = _ATTRIBUTES.unpack_from(records, ATTRIBUTES_POSITION)
+    came = COMPRESSIONS[attributes & _CODEC]
+    stored = _stored(config, came)
+    if came is stored and not needs_keys:
+        return None
+    return Preparation(
+        records,
+        came,
+        stored,
+        _level(config, stored),
+        needs_keys,
+        decompressed_bytes_max(config.integer("max.message.bytes")),
+    )
+
+
+class Recompression:
+    """Runs slow preparations, one after the other, beside the loop."""
+
+    __slots__ = ("_executor", "_tasks", "_turns", "_waiting_bytes")
+
+    def __init__(self) -> None:
+        """The thread itself starts with its first batch."""
+        self._executor = ThreadPoolExecutor(
+            RECOMPRESSION_THREADS, thread_name_prefix="broker-recompression"
+        )
+        self._turns = Semaphore(RECOMPRESSION_THREADS)
+        self._tasks = Tasks()
+        self._waiting_bytes = 0
+
+    async def append(self, preparation: Preparation, append: Callable[[bytes], _T]) -> _T:
+        """Append a batch once it is prepared, even if its producer has gone by then.
+
+        RequestError as of `Preparation.run` and of `append`, which is called on the loop, and when
+        too much is waiting already.
+        """
+        waiting_bytes = self._waiting_bytes + len(preparation.records)
+        if waiting_bytes > RECOMPRESSION_WAITING_BYTES_MAX:
+            text = "more batches wait to be compressed than there is room for"
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
+        self._waiting_bytes = waiting_bytes
+        return await self._tasks.to_its_end(self._append(preparation, append))
+
+    async def _append(self, preparation: Preparation, append: Callable[[bytes], _T]) -> _T:
+        try:
+            async with self._turns:
+                loop = get_running_loop()
+                return append(await loop.run_in_executor(self._executor, preparation.run))
+        finally:
+            self._waiting_bytes -= len(preparation.records)
+
+    def stop(self) -> None:
+        """Finish the batch at hand and end the thread."""
+        self._executor.shutdown()
+
+
+def _stored(config: TopicConfig, came: Compression) -> Compression:
+    name = config.text("compression.type")
+    if name == _KEEP:
+        return came
+    return NONE if name == _PLAIN else BY_NAME[name]
+
+
+def _level(config: TopicConfig, stored: Compression) -> int | None:
+    if stored is GZIP:
+        return config.integer("compression.gzip.level")
+    if stored is LZ4:
+        return config.integer("compression.lz4.level")
+    return config.integer("compression.zstd.level") if stored is ZSTD else None
+
+
+def _with_body(header: bytes, stored: Compression, body: bytes) -> bytes:
+    """A batch with other bytes for the same records."""
+    batch = bytearray(header + body)
+    _INT32.pack_into(batch, _LENGTH_POSITION, len(batch) - _LENGTH_END)
+    batch[ATTRIBUTES_POSITION + 1] = batch[ATTRIBUTES_POSITION + 1] & ~_CODEC | stored.number
+    _UINT32.pack_into(batch, _CRC_POSITION, crc32c(bytes(batch[ATTRIBUTES_POSITION:])))
+    return bytes(batch)

@@ -1,0 +1,219 @@
+"""The process that compacts one log: reads sealed segments, writes `.cleaned` files, no others.
+
+Started by `core/cleaning.py` as `python -m broker.storage.compactor`, never forked, so that it has
+neither the broker's lock nor its memory. A job comes as one line of JSON on stdin; lines of JSON
+on stdout say how far it is:
+
+    {"kind": "progress"}                                         it lives, and has read a piece
+    {"kind": "cleaned", "old": [0, 95], "new": 0, "size": 4711}  these segments may become that one;
+                                                                 "new" null: nothing is left of them
+    {"kind": "done", "end_offset": 180, ...}                     the log is clean up to there
+    {"kind": "failed", "is_damaged": true, "reason": "..."}      the log cannot be compacted
+
+It dies with its parent: by the kernel's signal, and when stdin ends. Groups come oldest first and
+are swapped in that order, so that a deletion never goes before what it deletes.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from broker._native.kernel import file_ops
+from broker._native.log.cleaned_segment import CleanedSegment
+from broker._native.records.compaction import KeyCollector, RecordFilter
+from broker._native.records.key_map import PLACE_BYTES, KeyMap
+from broker.codec import compression
+from broker.model.errors import CodecError, Corrupt, StorageError
+from broker.model.limits import (
+    BATCH_BYTES_MAX,
+    COMPACTION_NICE,
+    COMPACTION_READ_BYTES,
+)
+from broker.storage.segment_files import LOG, file_name
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_EXIT_ORPHANED = 1
+_PLACES_MIN = 4
+
+Report = Callable[[dict[str, Any]], None]
+
+
+class Job(NamedTuple):
+    """What one pass does; travels as JSON."""
+
+    folder: str
+    groups: list[list[tuple[int, int]]]  # (base offset, bytes) of neighbours that become one
+    first_dirty_offset: int
+    end_offset: int
+    map_bytes: int
+    now_ms: int
+    delete_retention_ms: int
+    index_interval_bytes: int
+    unfolded_bytes_max: int  # of one batch
+    producer_ends: list[tuple[int, int, int]]  # (id, epoch, last offset) of live producers
+    aborted: list[tuple[int, int, int]]  # (producer id, first offset, last offset)
+    parent_pid: int
+
+    @property
+    def keys_bytes(self) -> int:
+        """Memory for the map: as allowed, and no more than a place for each dirty byte."""
+        return min(self.map_bytes, (self.dirty_bytes + _PLACES_MIN) * PLACE_BYTES)
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Bytes of the segments that may hold dirty records; compressed ones unfold to more."""
+        segments = [segment for group in self.groups for segment in group]
+        ends = [base for base, _ in segments[1:]] + [self.end_offset]
+        return sum(
+            size
+            for (_, size), end in zip(segments, ends, strict=True)
+            if end > self.first_dirty_offset
+        )
+
+
+class _Counts(NamedTuple):
+    """What a pass has done."""
+
+    end_offset: int  # clean up to here; the next pass goes on there
+    records_read: int
+    records_kept: int
+
+
+def compact(job: Job, report: Report) -> None:
+    """Do one pass; `report` takes the messages above, but for a failure.
+
+    Raises CodecError for a damaged segment, StorageError or OSError when the disk fails.
+    """
+    common: dict[str, Any] = {
+        "unfold": compression.decompress_into,
+        "unfolded_bytes_max": job.unfolded_bytes_max,
+        "aborted": job.aborted,
+    }
+    key_map = KeyMap(job.keys_bytes)
+    _collect(job, key_map, common, report)
+    record_filter = RecordFilter(
+        key_map,
+        fold=compression.compress,
+        now_ms=job.now_ms,
+        delete_retention_ms=job.delete_retention_ms,
+        producer_ends=job.producer_ends,
+        **common,
+    )
+    for group in job.groups:
+        if group[0][0] >= key_map.end_offset:
+            break
+        _clean(job, group, record_filter, report)
+    done = _Counts(key_map.end_offset, record_filter.records_read, record_filter.records_kept)
+    report({"kind": "done", **done._asdict()})
+
+
+def _collect(job: Job, key_map: KeyMap, common: dict[str, Any], report: Report) -> None:
+    """Fill the map; where it is full, the pass ends."""
+    collector = KeyCollector(
+        key_map, first_offset=job.first_dirty_offset, end_offset=job.end_offset, **common
+    )
+
+    def take(piece: bytes) -> int | None:
+        end = collector.add(piece)
+        return None if collector.is_done else end
+
+    for base, size in (segment for group in job.groups for segment in group):
+        if collector.is_done:
+            return
+        _read_segment(job.folder, base, size, take, report)
+    if not collector.is_done:
+        key_map.end_offset = job.end_offset
+
+
+def _clean(
+    job: Job, group: list[tuple[int, int]], record_filter: RecordFilter, report: Report
+) -> None:
+    """Write one group of segments anew; one that stays as it is leaves no files."""
+    changed_before = record_filter.batches_changed
+    target = CleanedSegment(job.folder, group[0][0], job.index_interval_bytes)
+
+    def take(piece: bytes) -> int:
+        batches, end = record_filter.filter(piece)
+        target.append(batches)
+        return end
+
+    for base, size in group:
+        _read_segment(job.folder, base, size, take, report)
+    if len(group) == 1 and record_filter.batches_changed == changed_before:
+        target.discard()
+        return
+    if target.size == 0:
+        target.discard()
+    else:
+        target.finish()
+    new = target.base_offset if target.size else None
+    old = [base for base, _ in group]
+    report({"kind": "cleaned", "old": old, "new": new, "size": target.size})
+
+
+def _read_segment(
+    folder: str, base: int, size: int, take: Callable[[bytes], int | None], report: Report
+) -> None:
+    """Hand a segment over in pieces.
+
+    `take` returns where the last whole batch of one ends, or None when it wants no more.
+    """
+    path = Path(folder) / file_name(base, LOG)
+    position, piece_bytes = 0, COMPACTION_READ_BYTES
+    while position < size:
+        piece = file_ops.read_range(path, position, min(piece_bytes, size - position))
+        try:
+            taken = take(piece)
+        except CodecError as error:
+            raise type(error)(f"{path.name} from {position} on: {error}") from None
+        if taken is None:
+            return
+        position += taken
+        report({"kind": "progress"})
+        if taken:
+            piece_bytes = COMPACTION_READ_BYTES
+        elif len(piece) < piece_bytes or piece_bytes > BATCH_BYTES_MAX:
+            raise Corrupt(f"{path.name}: a batch cut short", position)
+        else:
+            piece_bytes *= 2  # a batch larger than a piece: more of it
+
+
+# ---- the process ---------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Read a job, do it, and end with the parent whatever happens."""
+    import ctypes  # noqa: PLC0415 - a broker that only makes jobs does without
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.nice(COMPACTION_NICE)
+    job = Job(**json.loads(sys.stdin.buffer.readline()))
+    if os.getppid() != job.parent_pid:  # it has died before the signal was asked for
+        os._exit(_EXIT_ORPHANED)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    try:
+        compact(job, _print)
+    except CodecError as error:
+        _print({"kind": "failed", "is_damaged": True, "reason": str(error)})
+    except (StorageError, OSError, MemoryError) as error:
+        _print({"kind": "failed", "is_damaged": False, "reason": str(error) or repr(error)})
+
+
+def _die_with_parent() -> None:
+    # Not by sys.stdin: the end of the process would wait for its lock.
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(_EXIT_ORPHANED)
+
+
+def _print(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

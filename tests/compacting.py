@@ -1,0 +1,103 @@
+"""Logs for tests of compaction: written record by record, compacted without a process."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from broker._native.log.partition_log import PartitionLog
+from broker.codec import records
+from broker.storage import compactor, swap
+from broker.storage.compactor import Job
+from broker.storage.swap import Swap
+from tests.batches import batch_of
+from tests.native_log import NOW_MS, Logs, appended
+
+Writes: TypeAlias = Sequence[tuple[bytes, bytes | None]]
+SEGMENT_BYTES = 400
+
+
+def written(logs: Logs, writes: Writes, **settings: int) -> PartitionLog:
+    """Return a log with a batch for each write, all on the disk, the active segment empty."""
+    log = logs.create(segment_bytes_max=SEGMENT_BYTES, index_interval_bytes=100, **settings)
+    write(logs, log, writes)
+    log.roll()
+    settle(logs, log)
+    return log
+
+
+def write(logs: Logs, log: PartitionLog, writes: Writes) -> None:
+    """Append a batch for each write."""
+    for place, (key, value) in enumerate(writes):
+        appended(log, batch_of([(key, value, [])], NOW_MS + place))
+    settle(logs, log)
+
+
+def settle(logs: Logs, log: PartitionLog) -> None:
+    """Sync until every segment but the active one is sealed."""
+    logs.sync(log)
+    while log.unsealed_count:
+        logs.take_synced()
+
+
+def job_of(log: PartitionLog, groups: list[list[int]] | None = None, **fields: Any) -> Job:
+    """Return a pass over all sealed segments of a log: each for itself unless grouped."""
+    sizes = {base: size for base, size, _ in log.segment_entries[:-1]}
+    job = Job(
+        folder=log.folder,
+        groups=[
+            [(base, sizes[base]) for base in group] for group in groups or [[b] for b in sizes]
+        ],
+        first_dirty_offset=0,
+        end_offset=log.segment_entries[-1][0],
+        map_bytes=1 << 20,
+        now_ms=NOW_MS,
+        delete_retention_ms=1_000,
+        index_interval_bytes=100,
+        unfolded_bytes_max=1 << 20,
+        producer_ends=log.producer_ends,
+        aborted=[],
+        parent_pid=os.getpid(),
+    )
+    return job._replace(**fields)
+
+
+def compacted(job: Job) -> tuple[list[Swap], dict[str, Any]]:
+    """Run a job here: the swaps it has made ready, and its last message."""
+    messages: list[dict[str, Any]] = []
+    compactor.compact(job, messages.append)
+    swaps = [
+        Swap(Path(job.folder), message["old"], message["new"])
+        for message in messages
+        if message["kind"] == "cleaned"
+    ]
+    assert messages[-1]["kind"] == "done"
+    return swaps, messages[-1]
+
+
+def swap_in(log: PartitionLog, ready: Swap) -> None:
+    """Take a compacted segment into use, as the broker does."""
+    swap.commit(ready)
+    swap.install(ready)
+    log.replace(ready.old, ready.new)
+    swap.finish(ready)
+
+
+def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return (offset, key, value) of every record, read batch after batch as a consumer does."""
+    found, offset = [], log.log_start_offset
+    while offset < log.high_watermark:
+        rows = list(records(log.read(offset, 1)))
+        found += [(row.offset, row.key, row.value) for row in rows if row.offset >= offset]
+        offset = end_of_batch(log.read(offset, 1))
+    return found
+
+
+def end_of_batch(data: bytes) -> int:
+    """Return the offset behind the first batch."""
+    return int.from_bytes(data[:8]) + int.from_bytes(data[23:27]) + 1
+
+
+def newest(writes: Writes) -> dict[bytes, tuple[int, bytes | None]]:
+    """Return the last write of each key and its offset."""
+    return {key: (offset, value) for offset, (key, value) in enumerate(writes)}

@@ -1,0 +1,135 @@
+"""Apache Kafka's administration tools (newest release) against our broker."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import Broker
+from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.wire_client import WireClient
+from tests.wire_records import Batch
+
+# The first run may fetch the jars.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+CONFIG = "kafka.admin.ConfigCommand"
+TOPIC = "org.apache.kafka.tools.TopicCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+
+
+@pytest.fixture(scope="module")
+def java() -> JavaTools:
+    """Kafka's tools, or a skip that says what is missing."""
+    try:
+        return find()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def made(broker: Broker, topic: str) -> str:
+    """A topic with three records."""
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, topic)
+        wire_requests.produce(client, topic, Batch([b"a", b"b", b"c"]).encode())
+    return topic
+
+
+def at(broker: Broker) -> tuple[str, str]:
+    """Return the option that names the broker."""
+    return "--bootstrap-server", broker.address
+
+
+def test_config_command_alters_and_describes_a_topic(
+    java: JavaTools, broker: Broker, made: str
+) -> None:
+    of = (*at(broker), "--entity-type", "topics", "--entity-name", made)
+
+    altered = java.run(
+        CONFIG, *of, "--alter", "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]"
+    )
+    described = java.run(CONFIG, *of, "--describe")
+    java.run(CONFIG, *of, "--alter", "--delete-config", "retention.ms")
+    everything = java.run(CONFIG, *of, "--describe", "--all")
+
+    assert "Completed updating config" in altered
+    assert "retention.ms=5000" in described
+    assert "cleanup.policy=compact,delete" in described
+    assert "segment.bytes" not in described
+    assert re.search(
+        r"retention\.ms=604800000 .*DEFAULT_CONFIG:log\.retention\.hours=168", everything
+    )
+    assert "cleanup.policy=compact,delete" in everything
+
+
+def test_config_command_shows_what_is_wrong_with_a_value(
+    java: JavaTools, broker: Broker, made: str
+) -> None:
+    of = (*at(broker), "--entity-type", "topics", "--entity-name", made)
+
+    with pytest.raises(
+        AssertionError, match=r"InvalidConfigurationException.*retention\.ms='-7'.*-1"
+    ):
+        java.run(CONFIG, *of, "--alter", "--add-config", "retention.ms=-7")
+
+
+def test_config_command_describes_a_broker(java: JavaTools, broker: Broker) -> None:
+    described = java.run(
+        CONFIG, *at(broker), "--entity-type", "brokers", "--entity-name", "1", "--describe", "--all"
+    )
+
+    assert "num.partitions=1" in described
+
+
+def test_topic_command_adds_partitions_and_shows_settings(
+    java: JavaTools, broker: Broker, made: str
+) -> None:
+    java.run(TOPIC, *at(broker), "--alter", "--topic", made, "--partitions", "4")
+    described = java.run(TOPIC, *at(broker), "--describe", "--topic", made)
+
+    assert re.search(rf"Topic: {made}\s.*PartitionCount: 4", described)
+    assert len(re.findall(rf"Topic: {made}\s+Partition: \d\s+Leader: \d+", described)) == 4
+
+
+def test_topic_command_creates_a_topic_with_settings(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
+    java.run(TOPIC, *at(broker), "--create", "--topic", topic, "--config", "compression.type=zstd")
+    described = java.run(TOPIC, *at(broker), "--describe", "--topic", topic)
+
+    assert "compression.type=zstd" in described
+
+
+def test_delete_records_command_moves_the_start_that_get_offsets_sees(
+    java: JavaTools, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    wanted = {"version": 1, "partitions": [{"topic": made, "partition": 0, "offset": 2}]}
+    (tmp_path / "offsets.json").write_text(json.dumps(wanted))
+
+    deleted = java.run(
+        "org.apache.kafka.tools.DeleteRecordsCommand",
+        *(*at(broker), "--offset-json-file", str(tmp_path / "offsets.json")),
+    )
+    starts = java.run(OFFSETS, *at(broker), "--topic", made, "--time", "earliest")
+    ends = java.run(OFFSETS, *at(broker), "--topic", made, "--time", "latest")
+
+    assert re.search(rf"{made}-0\s+low_watermark: 2", deleted), deleted
+    assert f"{made}:0:2" in starts
+    assert f"{made}:0:3" in ends
+
+
+def test_log_dirs_command_tells_sizes(java: JavaTools, broker: Broker, made: str) -> None:
+    told = java.run(
+        "org.apache.kafka.tools.LogDirsCommand",
+        *(*at(broker), "--describe", "--topic-list", made),
+    )
+
+    described = json.loads(next(line for line in told.splitlines() if line.startswith("{")))
+    [directory] = described["brokers"][0]["logDirs"]
+    [partition] = directory["partitions"]
+    assert directory["error"] is None
+    assert (partition["partition"], partition["offsetLag"]) == (f"{made}-0", 0)
+    assert partition["size"] > 61

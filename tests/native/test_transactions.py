@@ -1,0 +1,289 @@
+"""Transactions as a log sees them: open, ended, aborted; over snapshots, restarts and recovery."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from broker._native.log import recovery
+from broker._native.log.partition_log import PartitionLog
+from tests.batches import batch_of
+from tests.native_log import NOW_MS, Logs, appended, records
+
+ABORT, COMMIT = 0, 1
+EPOCH = 3
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return Logs(tmp_path)
+
+
+def send(log: PartitionLog, producer_id: int, sequence: int, count: int = 1) -> int:
+    """Append records of a producer's transaction; the offset of the first."""
+    return appended(
+        log,
+        records(
+            count,
+            producer_id=producer_id,
+            producer_epoch=EPOCH,
+            base_sequence=sequence,
+            is_transactional=True,
+        ),
+    )
+
+
+def end(log: PartitionLog, producer_id: int, kind: int, *, epoch: int = EPOCH) -> int:
+    """Append a transaction's marker, as the coordinator has it written; its offset."""
+    key = (0).to_bytes(2) + kind.to_bytes(2)
+    value = (0).to_bytes(2) + (7).to_bytes(4)
+    return log.append_internal(
+        batch_of(
+            [(key, value, [])],
+            NOW_MS,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            is_transactional=True,
+            is_control=True,
+        )
+    )
+
+
+def test_readers_of_committed_records_stop_at_an_open_transaction(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, records())
+    send(log, 1, 0)
+    appended(log, records())
+    logs.sync(log)
+
+    assert (log.last_stable_offset, log.high_watermark) == (1, 3)
+
+
+def test_they_go_on_once_its_marker_is_visible(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    logs.sync(log)
+    end(log, 1, COMMIT)
+
+    assert log.last_stable_offset == 0
+    logs.sync(log)
+    assert log.last_stable_offset == 2
+
+
+def test_the_oldest_of_several_transactions_counts(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    send(log, 2, 0)
+    end(log, 1, COMMIT)
+    logs.sync(log)
+
+    assert log.last_stable_offset == 1
+    assert log.open_transactions == {2: 1}
+
+
+def test_a_transaction_begins_with_its_first_batch(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0, count=2)
+    send(log, 1, 2)
+    logs.sync(log)
+
+    assert log.last_stable_offset == 0
+
+
+def test_a_transaction_that_is_not_visible_yet_hides_no_record_before_it(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, records())
+    logs.sync(log)
+    send(log, 1, 0)
+
+    assert log.last_stable_offset == 1
+
+
+def test_a_marker_without_a_transaction_ends_nothing(logs: Logs) -> None:
+    log = logs.create()
+    end(log, 1, ABORT)
+    logs.sync(log)
+
+    assert log.last_stable_offset == 1
+    assert log.aborted_transactions(0, 1) == []
+
+
+def test_an_aborted_transaction_is_told_to_whom_it_concerns(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)  # 0
+    send(log, 2, 0)  # 1
+    end(log, 1, ABORT)  # 2
+    end(log, 2, COMMIT)  # 3
+    send(log, 1, 1)  # 4
+    end(log, 1, ABORT)  # 5
+    logs.sync(log)
+
+    assert log.aborted_transactions(0, 6) == [(1, 0, 2), (1, 4, 5)]
+    assert log.aborted_transactions(0, 2) == [(1, 0, 2)]
+    assert log.aborted_transactions(3, 6) == [(1, 4, 5)]
+    assert log.aborted_transactions(3, 4) == []
+
+
+def test_the_file_of_aborted_transactions_is_kafkas(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 5, 0)
+    send(log, 6, 0)
+    end(log, 5, ABORT)
+
+    [file] = logs.folder().glob("*.txnindex")
+
+    assert file.name == f"{0:020}.txnindex"
+    assert file.read_bytes() == struct.pack(">hqqqq", 0, 5, 0, 2, 1)
+
+
+def test_a_log_without_aborted_transactions_has_no_file_for_them(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, COMMIT)
+    logs.sync(log)
+
+    assert list(logs.folder().glob("*.txnindex")) == []
+
+
+def test_aborted_transactions_are_found_over_segments(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=1)
+    for round_ in range(3):
+        send(log, 1, round_)
+        end(log, 1, ABORT)
+    logs.sync(log)
+
+    assert log.aborted_transactions(0, 6) == [(1, 0, 1), (1, 2, 3), (1, 4, 5)]
+    assert log.aborted_transactions(2, 3) == [(1, 2, 3)]
+
+
+def test_a_marker_of_a_new_epoch_fences_the_old_one(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, ABORT, epoch=EPOCH + 1)
+
+    status, _ = log.append(
+        records(producer_id=1, producer_epoch=EPOCH, base_sequence=1, is_transactional=True)
+    )
+
+    assert status == ("sequence", 3)
+
+
+@pytest.mark.parametrize(("sequence", "is_accepted"), [(0, True), (1, False)])
+def test_after_the_marker_of_a_new_epoch_sequences_begin_again(
+    logs: Logs, sequence: int, is_accepted: bool
+) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, COMMIT, epoch=EPOCH + 1)
+
+    status, _ = log.append(records(producer_id=1, producer_epoch=EPOCH + 1, base_sequence=sequence))
+
+    assert (status == 0) is is_accepted
+
+
+def test_a_producer_with_an_open_transaction_does_not_expire(logs: Logs) -> None:
+    log = logs.create(producer_expiration_ms=10)
+    send(log, 1, 0)
+    logs.turn.now_ms += 1000
+
+    status, _ = log.append(
+        records(producer_id=1, producer_epoch=EPOCH, base_sequence=7, is_transactional=True)
+    )
+
+    assert status == ("sequence", 2)
+
+
+def test_an_open_transaction_outlives_a_clean_stop(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    send(log, 2, 0)
+    end(log, 2, ABORT)
+    assert recovery.close(log) == 3
+    _, snapshot = log.producer_snapshot()
+
+    log = logs.attach(3, snapshot=snapshot)
+
+    assert log.last_stable_offset == 0
+    assert log.open_transactions == {1: 0}
+    assert log.aborted_transactions(0, 3) == [(2, 1, 2)]
+    end(log, 1, COMMIT)
+    logs.sync(log)
+    assert log.last_stable_offset == 4
+
+
+def test_a_producer_of_which_only_a_marker_is_known_is_in_the_snapshot(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, COMMIT, epoch=EPOCH + 1)
+    assert recovery.close(log) == 2
+    _, snapshot = log.producer_snapshot()
+
+    log = logs.attach(2, snapshot=snapshot)
+
+    status, _ = log.append(records(producer_id=1, producer_epoch=EPOCH, base_sequence=1))
+    assert status == ("sequence", 3)
+
+
+def test_recovery_reads_transactions_from_the_log(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    send(log, 2, 0)
+    end(log, 2, ABORT)
+    logs.sync(log)
+
+    log, _ = logs.recover()
+
+    assert log.last_stable_offset == 0
+    assert log.aborted_transactions(0, 3) == [(2, 1, 2)]
+
+
+def test_recovery_keeps_what_was_aborted_before_its_snapshot(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, ABORT)
+    offset, snapshot = log.producer_snapshot()
+    send(log, 1, 1)
+    end(log, 1, ABORT)
+    logs.sync(log)
+
+    log, _ = logs.recover(recovery_point=offset, snapshot=snapshot, snapshot_offset=offset)
+
+    assert log.aborted_transactions(0, 4) == [(1, 0, 1), (1, 2, 3)]
+
+
+def test_an_abort_that_the_log_has_lost_is_lost_from_the_index(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    logs.sync(log)
+    size = log.size
+    end(log, 1, ABORT)
+    logs.sync(log)
+    file = logs.folder() / f"{0:020}.log"
+    with file.open("r+b") as opened:
+        opened.truncate(size)
+
+    log, _ = logs.recover()
+
+    assert log.open_transactions == {1: 0}
+    assert log.aborted_transactions(0, 2) == []
+
+
+@pytest.mark.parametrize(("key_size", "value_size"), [(0, 6), (3, 6), (4, 0), (4, 5)])
+def test_a_control_record_that_is_no_marker_is_passed_by(
+    logs: Logs, key_size: int, value_size: int
+) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+
+    log.append_internal(
+        batch_of(
+            [(bytes(key_size), bytes(value_size), [])],
+            NOW_MS,
+            producer_id=1,
+            producer_epoch=EPOCH,
+            is_transactional=True,
+            is_control=True,
+        )
+    )
+
+    assert log.open_transactions == {1: 0}

@@ -1,0 +1,401 @@
+"""Logs under compaction: real files and a real compactor; the test plays loop, clock and disk."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker._native.log.partition_log import PartitionLog
+from broker.core import compactor_process
+from broker.core.cleaning import Cleaning, Settings
+from broker.model import limits
+from broker.model.clock import ManualClock
+from broker.model.config import load
+from broker.model.errors import StorageError
+from broker.model.topic_config import TopicConfig
+from broker.storage import checkpoint, swap
+from tests.broker_process import wait_until
+from tests.compacting import Writes, contents, newest, settle, write, written
+from tests.native_log import NOW_MS, Logs, appended, bases_of, records
+
+WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]
+BACKOFF_MS = 1_000
+
+
+class Disk:
+    """The I/O thread and the checkpoint of recovery points, and what they were asked for."""
+
+    def __init__(self) -> None:
+        self.saves = True
+        self.failing: str | None = None  # name of the step that does not work
+        self.done: list[str] = []
+
+    async def run(self, work: Callable[[], None]) -> bool:
+        name = work.func.__name__ if isinstance(work, partial) else "?"
+        await asyncio.sleep(0)
+        if name == self.failing:
+            return False
+        work()
+        self.done.append(name)
+        return True
+
+    async def save_recovery_points(self) -> bool:
+        self.done.append("recovery points")
+        return self.saves
+
+
+class Bench:
+    """One log under compaction."""
+
+    def __init__(self, path: Path, writes: Writes, **config: str) -> None:
+        self.path = path
+        self.logs = Logs(path)
+        self.disk = Disk()
+        self.clock = ManualClock(NOW_MS)
+        overrides = {"cleanup.policy": "compact", "segment.bytes": "1024"}
+        overrides |= {name.replace("_", "."): text for name, text in config.items()}
+        self.config = TopicConfig(overrides, load())
+        self.log = written(self.logs, writes)
+        self.cleaning = self.started()
+
+    def started(self) -> Cleaning:
+        settings = Settings(BACKOFF_MS, 1 << 20)
+        return Cleaning(
+            self.all, self.clock, self.disk.run, self.disk.save_recovery_points, self.path, settings
+        )
+
+    def all(self) -> Iterable[tuple[PartitionLog, TopicConfig]]:
+        return [(self.log, self.config)]
+
+    def clean(self) -> bool:
+        return asyncio.run(self.cleaning.clean_next())
+
+    @property
+    def leftovers(self) -> list[str]:
+        files = Path(self.log.folder).iterdir()
+        return [file.name for file in files if file.suffix in {".cleaned", ".swap"}]
+
+    @property
+    def latest(self) -> dict[bytes | None, tuple[int, bytes | None]]:
+        return {key: (offset, value) for offset, key, value in contents(self.log)}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield (bench := Bench(tmp_path, WRITES))
+    bench.logs.commit.stop()
+
+
+@pytest.fixture(autouse=True)
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_a_due_log_keeps_the_last_value_of_every_key(bench: Bench) -> None:
+    assert bench.clean()
+
+    assert bench.latest == newest(WRITES)
+    assert len(contents(bench.log)) == 3
+    assert bench.leftovers == []
+    assert bases_of(bench.log)[-1] == 20
+    found = checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS)
+    assert found == {("topic", 0): 20}
+
+
+def test_a_clean_log_is_left_alone_and_so_after_a_restart(bench: Bench) -> None:
+    bench.clean()
+
+    assert not bench.clean()
+    bench.cleaning = bench.started()
+    assert not bench.clean()
+
+
+def test_what_is_written_later_is_compacted_with_what_is_clean(bench: Bench) -> None:
+    bench.clean()
+    more = [(b"key %d" % (i % 4), b"newer %d" % i) for i in range(20)]
+    write(bench.logs, bench.log, more)
+    bench.log.roll()
+    settle(bench.logs, bench.log)
+
+    assert bench.clean()
+
+    assert bench.latest == newest([*WRITES, *more])
+    assert len(contents(bench.log)) == 4
+
+
+def test_a_topic_that_is_only_deleted_from_is_not_compacted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, WRITES, cleanup_policy="delete")
+
+    assert not bench.clean()
+    assert len(contents(bench.log)) == len(WRITES)
+
+
+def test_recovery_points_are_durable_before_anything_is_compacted(bench: Bench) -> None:
+    bench.clean()
+
+    assert bench.disk.done.index("recovery points") < bench.disk.done.index("commit")
+
+    bench.disk.saves = False
+    write(bench.logs, bench.log, WRITES)
+    before = contents(bench.log)
+    assert bench.clean()
+    assert contents(bench.log) == before
+
+
+def test_a_damaged_log_stays_as_it_is_and_is_named_once(
+    bench: Bench, logged: pytest.LogCaptureFixture
+) -> None:
+    file = Path(bench.log.folder) / f"{bases_of(bench.log)[1]:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    names = sorted(Path(bench.log.folder).iterdir())
+
+    assert bench.clean()
+
+    assert sorted(Path(bench.log.folder).iterdir()) == names
+    errors = [each for each in logged.records if each.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert bench.log.folder in errors[0].getMessage()
+    bench.clock.advance(10 * BACKOFF_MS)
+    assert not bench.clean()
+
+
+def test_a_process_that_dies_leaves_nothing_and_is_started_again_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(compactor_process, "_MODULE", "broker.no_such_module")
+        assert bench.clean()
+    assert any("the process ended with 1" in line for line in warnings(logged))
+    assert bench.leftovers == []
+    assert not bench.clean()
+
+    bench.clock.advance(BACKOFF_MS)
+
+    assert bench.clean()
+    assert bench.latest == newest(WRITES)
+
+
+def test_a_process_that_stands_still_is_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "COMPACTION_STALLED_SECONDS", 1)
+    stuck = Path(bench.log.folder) / f"{0:020d}.log"
+    stuck.unlink()
+    os.mkfifo(stuck)  # reading it waits for a writer, for ever
+
+    assert bench.clean()
+
+    assert any("stood still for 1 s" in line for line in warnings(logged))
+
+
+def test_segments_that_retention_takes_meanwhile_are_not_replaced(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest is taken back: the next start would bring the segments back else."""
+
+    def commit(ready: swap.Swap) -> None:
+        swap_commit(ready)
+        bench.log.move_log_start(bases_of(bench.log)[2])
+        bench.log.take_off(1)
+
+    swap_commit = swap.commit
+    monkeypatch.setattr(swap, "commit", commit)
+
+    assert bench.clean()
+
+    assert "undo" in bench.disk.done
+    assert bench.leftovers == []
+    assert bench.log.is_in_service
+
+
+@pytest.mark.parametrize("step", ["commit", "finish"])
+def test_a_log_whose_swap_is_cut_off_is_left_to_the_next_start(
+    bench: Bench, step: str, logged: pytest.LogCaptureFixture
+) -> None:
+    bench.disk.failing = step
+
+    assert bench.clean()
+
+    assert any("a swap was cut off" in line for line in warnings(logged))
+    bench.clock.advance(10 * BACKOFF_MS)
+    bench.disk.failing = None
+    assert not bench.clean()
+    swap.finish_swaps(Path(bench.log.folder))
+    assert bench.leftovers == []
+    assert bench.latest == newest(WRITES)
+
+
+def test_names_that_are_half_changed_take_the_log_offline(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(_ready: swap.Swap) -> None:
+        raise StorageError("rename: no")
+
+    monkeypatch.setattr(swap, "install", install)
+
+    bench.clean()
+
+    assert not bench.log.is_in_service
+
+
+def test_a_topic_that_is_deleted_meanwhile_says_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
+) -> None:
+    async def save() -> bool:
+        bench.log.retire()
+        bench.cleaning.topic_deleted("topic")
+        return True
+
+    monkeypatch.setattr(bench.cleaning, "_save_recovery_points", save)
+
+    bench.clean()
+
+    assert warnings(logged) == []
+    assert not bench.clean()
+
+
+def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
+    bench.clean()
+
+    bench.cleaning.topic_deleted("topic")
+    bench.log.retire()
+    bench.clean()
+
+    assert checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS) == {}
+
+
+def test_overdue_records_are_rolled_and_compacted_whatever_the_ratio(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [], min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="1000")
+    write(bench.logs, bench.log, WRITES[:6])
+    assert not bench.clean()
+
+    bench.clock.advance(2_000)
+    bench.clean()
+    settle(bench.logs, bench.log)
+    bench.clean()
+
+    assert bench.latest == newest(WRITES[:6])
+    assert len(contents(bench.log)) == 3
+
+
+def test_stopping_ends_the_process(bench: Bench) -> None:
+    stuck = Path(bench.log.folder) / f"{0:020d}.log"
+    stuck.unlink()
+    os.mkfifo(stuck)
+
+    async def start_and_stop() -> None:
+        task = asyncio.ensure_future(bench.cleaning.clean_next())
+        while not (children := compactors()):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not {*children} & {*compactors()}
+
+    asyncio.run(start_and_stop())
+
+
+def compactors() -> list[int]:
+    """Return the processes of this one's that compact."""
+    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [
+        int(pid)
+        for pid in found
+        if b"storage.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+PARENT = """
+import asyncio, json, os, sys
+from broker.core.compactor_process import compacting
+from broker.storage.compactor import Job
+
+async def main() -> None:
+    lock = open(sys.argv[2], "w")
+    job = Job(**json.loads(sys.argv[1]))._replace(parent_pid=os.getpid())
+    async with compacting(job) as messages:
+        await anext(messages)
+        print("begun", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_the_process_dies_with_a_killed_parent_and_has_no_lock_of_it(
+    tmp_path: Path, bench: Bench
+) -> None:
+    job: dict[str, Any] = {
+        "folder": bench.log.folder,
+        "groups": [[(0, bench.log.segment_entries[0][1]), (7, 99)]],
+        "first_dirty_offset": 0,
+        "end_offset": 20,
+        "map_bytes": 1 << 20,
+        "now_ms": NOW_MS,
+        "delete_retention_ms": 0,
+        "index_interval_bytes": 100,
+        "unfolded_bytes_max": 1 << 20,
+        "producer_ends": [],
+        "aborted": [],
+        "parent_pid": 0,
+    }
+    os.mkfifo(Path(bench.log.folder) / f"{7:020d}.log")
+    lock = tmp_path / "broker.lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, json.dumps(job), str(lock)],
+        stdout=subprocess.PIPE,
+        env=compactor_process._environment(),
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"begun\n"
+        [child] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+        open_files = [str(file.readlink()) for file in Path(f"/proc/{child}/fd").iterdir()]
+
+        parent.send_signal(signal.SIGKILL)
+
+        assert str(lock) not in open_files
+        wait_until(lambda: not is_running(int(child)), "the compactor has ended")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_producers_go_on_where_they_were_after_all_their_records_have_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [])
+    batch = records(2, size=8, producer_id=7, producer_epoch=0, base_sequence=5)
+    keyed = [(b"key", b"value %d" % i) for i in range(20)]
+    appended(bench.log, batch)
+    write(bench.logs, bench.log, keyed)
+    bench.log.roll()
+    settle(bench.logs, bench.log)
+
+    bench.clean()
+
+    assert len(contents(bench.log)) == 1
+    first = bench.log.read(0, 1)
+    assert int.from_bytes(first[57:61]) == 0  # records
+    assert int.from_bytes(first[53:57]) == 5  # base sequence
+    status, _ = bench.log.append(batch)
+    assert isinstance(status, tuple)
+    assert status[0] == "duplicate"
