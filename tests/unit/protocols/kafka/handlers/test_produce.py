@@ -264,6 +264,13 @@ def test_one_refused_partition_does_not_hold_up_another(world: World) -> None:
     assert codes == [(1, 2), (0, 0)]
 
 
+def test_a_partition_that_is_still_recovered_takes_nothing(world: World) -> None:
+    world.log("a").is_loading = True
+
+    assert produce(world, 9, batch())["error_code"] == 6
+    assert world.log("a").log_end_offset == 0
+
+
 def rows(*keys: bytes | None, **fields: Any) -> bytes:
     return batch_of([(key, b"value" * 20, []) for key in keys], NOW_MS, **fields)
 
