@@ -151,6 +151,11 @@ STAGED_BYTES_KEPT = 4 * KIB
 # doubles while the partition is written to.
 TAIL_RESERVE_BYTES_MIN = 64 * KIB
 TAIL_RESERVE_BYTES_MAX = 16 * MIB
+# Under `os`, a file that took so much since it was opened is filled with zeros so far ahead before
+# a short write; longer ones are not cheaper by it. More at once makes the shortest dearer again.
+TAIL_FILL_BYTES = 64 * KIB
+TAIL_FILL_AFTER_BYTES = 1 * MIB
+TAIL_FILL_WRITE_BYTES_MAX = 12 * KIB
 INDEX_INTERVAL_BYTES = 4_096
 INDEX_BYTES_MAX = 10 * MIB
 # Newest entries of an index, held in memory; the older half goes when it is full.
