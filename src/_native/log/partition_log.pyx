@@ -243,7 +243,7 @@ cdef class PartitionLog(SegmentedLog):
             if status < 0:
                 return status
             if size > STAGED_BATCH_BYTES_MAX:
-                return segment.write(batch, size)
+                return segment.write(batch, size, not self.is_group_commit)
         if self.staged_size + size > self.staged_capacity:
             capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_BYTES_KEPT
             while capacity < self.staged_size + size:
@@ -261,7 +261,7 @@ cdef class PartitionLog(SegmentedLog):
         cdef int status
         if self.staged_size == 0:
             return 0
-        status = self.active.write(self.staged, self.staged_size)
+        status = self.active.write(self.staged, self.staged_size, not self.is_group_commit)
         self.staged_size = 0
         return status
 
