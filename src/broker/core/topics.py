@@ -201,6 +201,7 @@ class Topics:
             config = self._config_of(_without_null(new.config))
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        _check_durability(new.name, config)
         return Plan(new.name, partitions, config)
 
     async def create(self, new: NewTopic) -> Topic:
@@ -237,9 +238,7 @@ class Topics:
             config = TopicConfig(change(topic.config), self._config)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        if topic.is_internal and not config.is_group_commit:
-            text = f"polylog.durability of '{topic.name}' is group-commit, always"
-            raise RequestError(ErrorCode.INVALID_CONFIG, text)
+        _check_durability(topic.name, config)
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
@@ -424,6 +423,13 @@ def check_name(name: str) -> None:
             f"a topic name has 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
             " a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
         )
+
+
+def _check_durability(name: str, config: TopicConfig) -> None:
+    """What a group was told is still true after a power cut, whatever is asked for."""
+    if name in INTERNAL_TOPICS and not config.is_group_commit:
+        text = f"polylog.durability of '{name}' is group-commit, always"
+        raise RequestError(ErrorCode.INVALID_CONFIG, text)
 
 
 def _metric_name(name: str) -> str:

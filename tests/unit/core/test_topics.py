@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from broker.core.topics import NewTopic, check_name
+from broker.core.topics import OFFSETS_TOPIC, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
 from tests.fakes import FakeStore, World
@@ -103,6 +103,14 @@ def test_a_topic_that_another_broker_created_exists() -> None:
     world.store.values[b"topic/a"] = b"{}"
 
     assert refusal(world, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("own", [{}, {"polylog.durability": "os"}])
+def test_a_topic_of_the_broker_is_created_durable_or_not_at_all(own: dict[str, str]) -> None:
+    world = World({"polylog.durability": "os"})
+
+    assert refusal(world, NewTopic(OFFSETS_TOPIC, 1, config=own)) is ErrorCode.INVALID_CONFIG
+    assert asyncio.run(world.topics.offsets_topic()).config.is_group_commit
 
 
 def test_creating_the_same_topic_at_once_makes_one() -> None:
