@@ -302,7 +302,7 @@ def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
 
 @pytest.mark.parametrize(
     "own",
-    [{"cleanup.policy": "compact"}, {"compression.type": "gzip"}, {"min.insync.replicas": "2"}],
+    [{"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
     ids=str,
 )
 @given(requests=st.lists(produce(), min_size=1, max_size=12))

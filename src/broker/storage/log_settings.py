@@ -60,6 +60,5 @@ def is_plain(topic: str, config: TopicConfig) -> bool:
     return (
         config.text("message.timestamp.type") == "CreateTime"
         and config.text("compression.type") == _PRODUCERS_OWN
-        and config.integer("min.insync.replicas") == 1
         and not topic.startswith("__")
     )
