@@ -221,6 +221,14 @@ cdef class RecordFilter(BatchWalk):
         finally:
             PyBuffer_Release(&view)
 
+    def take_aborted(self):
+        """Return which aborted transactions readers still need to know, since the last call.
+
+        (producer id, first offset, marker's offset) of those that had batches in what was filtered.
+        """
+        kept, self.transactions.kept = self.transactions.kept, []
+        return kept
+
     cdef int filter_batch(self) except -1:
         cdef BatchInfo* info = &self.info
         cdef bint has_horizon = info.attributes & ATTRIBUTE_DELETE_HORIZON != 0
