@@ -214,7 +214,7 @@ class Cleaning:
 
     def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
         facts = LogFacts(
-            segments=[Segment(*entry) for entry in log.segment_entries],
+            segments=list(map(Segment._make, log.segment_entries)),
             first_dirty_offset=self._first_dirty.get((log.topic, log.partition), 0),
             log_start_offset=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
