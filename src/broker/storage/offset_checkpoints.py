@@ -59,12 +59,12 @@ class OffsetCheckpoints:
             self._recovery_points[key] = durable_end
         else:
             self._recovery_points.pop(key, None)
-        self.note_start(log)
+        self.note_start(key, log.log_start_offset)
 
-    def note_start(self, log: PartitionLog) -> None:
-        """Take over where a log starts."""
-        if log.log_start_offset > 0:
-            self._log_starts[log.topic, log.partition] = log.log_start_offset
+    def note_start(self, key: Key, log_start_offset: int) -> None:
+        """Take over where a log starts, or is about to: a start that was noted is never undone."""
+        if log_start_offset > self._log_starts.get(key, 0):
+            self._log_starts[key] = log_start_offset
 
     def forget(self, key: Key) -> bool:
         """There is no such log any more. Whether the files still tell of it."""
