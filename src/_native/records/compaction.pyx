@@ -221,6 +221,14 @@ cdef class RecordFilter(BatchWalk):
         finally:
             PyBuffer_Release(&view)
 
+    def take_aborted(self):
+        """Return which aborted transactions readers still need to know, since the last call.
+
+        (producer id, first offset, marker's offset) of those that had batches in what was filtered.
+        """
+        kept, self.transactions.kept = self.transactions.kept, []
+        return kept
+
     cdef int filter_batch(self) except -1:
         cdef BatchInfo* info = &self.info
         cdef bint has_horizon = info.attributes & ATTRIBUTE_DELETE_HORIZON != 0
@@ -234,6 +242,7 @@ cdef class RecordFilter(BatchWalk):
         records.left = 0
         if info.attributes & ATTRIBUTE_CONTROL:
             records = self.records()
+            self.must(records_fit(records, info))
             is_done = self.transactions.is_done(info, records)
             if is_done and has_horizon and info.base_timestamp <= self.now_ms:
                 verdict.kept = 0
@@ -259,8 +268,11 @@ cdef class RecordFilter(BatchWalk):
         """Decide about each record of a data batch."""
         self.verdicts.count = 0
         self.verdicts.reserve(self.info.record_count)
-        if judge_records(records, &self.info, self.key_map, self.now_ms,
-                         <uint8_t*>self.verdicts.data, verdict) != WALK_DONE:
+        return self.must(judge_records(records, &self.info, self.key_map, self.now_ms,
+                                       <uint8_t*>self.verdicts.data, verdict))
+
+    cdef int must(self, WalkStatus status) except -1:
+        if status != WALK_DONE:
             raise Corrupt("batch: records do not fit the header, in the batch", self.position())
         return 0
 
@@ -338,6 +350,16 @@ cdef class RecordFilter(BatchWalk):
         store_uint32(batch + 57, count)
         store_uint32(batch + 17, crc32c_extend(0, batch + BATCH_CRC_START,
                                                <size_t>size - BATCH_CRC_START))
+
+
+cdef WalkStatus records_fit(Cursor records, const BatchInfo* info) noexcept:
+    """Walk the records of a control batch, about which nothing is decided one by one."""
+    cdef RecordFields fields
+    cdef int32_t _i
+    for _i in range(info.record_count):
+        if not record_take(&records, &fields):
+            return WALK_DAMAGED
+    return WALK_DONE if records.left == 0 else WALK_DAMAGED
 
 
 cdef WalkStatus judge_records(Cursor records, const BatchInfo* info, KeyMap key_map, int64_t now_ms,

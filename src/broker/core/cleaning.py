@@ -76,6 +76,9 @@ class CompactedLog(Protocol):
     def producer_ends(self) -> list[tuple[int, int, int]]:
         """(id, epoch, last offset) of each live producer."""
 
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+
     def read(self, offset: int, size_max: int) -> bytes:
         """Whole batches from the one that holds `offset` on."""
 
@@ -211,7 +214,7 @@ class Cleaning:
 
     def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
         facts = LogFacts(
-            segments=[Segment(*entry) for entry in log.segment_entries],
+            segments=list(map(Segment._make, log.segment_entries)),
             first_dirty_offset=self._first_dirty.get((log.topic, log.partition), 0),
             log_start_offset=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
@@ -250,6 +253,7 @@ class Cleaning:
         self._not_before[log.folder] = self._clock.monotonic_ms() + self._settings.backoff_ms
 
     def _job(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> Job:
+        start = plan.groups[0][0].base_offset
         return Job(
             folder=os.path.abspath(log.folder),  # noqa: PTH100 (as the log has it, links and all)
             groups=[[(each.base_offset, each.size) for each in group] for group in plan.groups],
@@ -261,7 +265,7 @@ class Cleaning:
             index_interval_bytes=config.integer("index.interval.bytes"),
             unfolded_bytes_max=limits.COMPACTION_UNFOLDED_BYTES_MAX,
             producer_ends=log.producer_ends,
-            aborted=[],  # no transaction is written yet
+            aborted=log.aborted_transactions(start, plan.end_offset),
             parent_pid=os.getpid(),
         )
 

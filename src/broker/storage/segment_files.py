@@ -20,7 +20,8 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
-SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex")
+ABORTED = ".txnindex"
+SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ABORTED)
 _OFFSET_DIGITS = 20
 
 
