@@ -78,8 +78,10 @@ class SideFiles:
         """Give staged files their names; durable with the next sync of the folder."""
         for name in staged:
             file_ops.rename(name + ".tmp", name)
+        has_older = self._written.get(log.folder, _NOTHING).snapshot_offset > 0
         self.found(log, log.log_end_offset)
-        _remove_old_snapshots(Path(log.folder))
+        if has_older:
+            _remove_old_snapshots(Path(log.folder))
 
     def _new_epochs(self, log: PartitionLog) -> list[tuple[int, int]]:
         """The epochs, if the file has others; a log that was never written to has none."""
