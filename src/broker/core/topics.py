@@ -23,6 +23,7 @@ from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageErr
 from broker.model.identifiers import random_id
 from broker.model.limits import (
     LOGS_CONFIGURED_PER_STEP,
+    LOGS_DELETED_PER_STEP,
     PARTITIONS_PER_BROKER_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     TOPIC_NAME_BYTES_MAX,
@@ -278,7 +279,9 @@ class Topics:
             operations = topic_records.deletions(topic.name, topic.topic_id)
             await self._transact([], [*operations, topic_records.remembered(deleted)])
             self._withdraw(topic)
-            for log in topic.logs:
+            for number, log in enumerate(topic.logs):
+                if number % LOGS_DELETED_PER_STEP == 0:
+                    await asyncio.sleep(0)
                 self._delete_log(log)
             for callback in self._on_delete:
                 callback(topic.name)
@@ -288,6 +291,7 @@ class Topics:
             return topic
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
+        await self._until_loaded(topic.logs)  # a log that loads is its thread's
         async with self._changes:
             config = self.plan_config(topic, change)
             own = config.overrides

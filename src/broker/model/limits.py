@@ -221,6 +221,7 @@ LOGS_CONFIGURED_PER_STEP = 256
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
 FOLDERS_RENAMED_PER_STEP = 256
+LOGS_DELETED_PER_STEP = 256  # before others have a turn of the loop
 DELETED_TOPICS_WAITING_MAX = 1_000
 FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
