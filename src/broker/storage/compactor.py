@@ -205,8 +205,11 @@ def main() -> None:
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(COMPACTION_NICE)
-    job = Job(**json.loads(sys.stdin.buffer.readline()))
-    if os.getppid() != job.parent_pid:  # it has died before the signal was asked for
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):  # the parent has died before it had written the job
+        os._exit(_EXIT_ORPHANED)
+    job = Job(**json.loads(line))
+    if os.getppid() != job.parent_pid:  # or before the signal was asked for
         os._exit(_EXIT_ORPHANED)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:

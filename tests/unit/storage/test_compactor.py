@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -163,12 +164,13 @@ def test_passes_end_with_the_last_value_of_every_key(
 # ---- the process ---------------------------------------------------------------------------------
 
 
-def started() -> subprocess.Popen[bytes]:
+def started(**options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "broker.storage.compactor"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(broker.__file__).parents[1])},
+        **options,
     )
 
 
@@ -208,6 +210,14 @@ def test_a_damaged_log_is_told_from_a_failed_disk(logs: Logs) -> None:
 
     assert b'"kind": "failed", "is_damaged": true' in outcome(job_of(log))[1]
     assert b'"kind": "failed", "is_damaged": false' in outcome(job_of(log, folder="/none"))[1]
+
+
+@pytest.mark.parametrize("line", [b"", b'{"folder": "'])
+def test_a_job_that_was_not_written_to_its_end_is_not_begun(line: bytes) -> None:
+    with started(stderr=subprocess.PIPE) as child:
+        assert child.communicate(line, timeout=60) == (b"", b"")
+
+    assert child.returncode == 1
 
 
 def test_a_job_of_another_parent_is_not_begun(logs: Logs) -> None:
