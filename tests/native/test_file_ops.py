@@ -94,6 +94,42 @@ def test_a_folder_is_renamed_with_what_it_holds(tmp_path: Path) -> None:
     assert file_ops.read_file(tmp_path / "orders-0.deleted" / "file") == b"x"
 
 
+def test_many_are_renamed_and_removed_but_for_those_that_are_not_there(tmp_path: Path) -> None:
+    names = [str(tmp_path / name) for name in ("a", "missing", "b")]
+    for name in ("a", "b", "kept"):
+        file_ops.write_file_atomic(tmp_path / name, name.encode())
+
+    file_ops.rename_all(names, [name + ".deleted" for name in names])
+    assert file_ops.list_folder(tmp_path) == ["a.deleted", "b.deleted", "kept"]
+    assert file_ops.read_file(tmp_path / "b.deleted") == b"b"
+
+    file_ops.remove_all(name + ".deleted" for name in names)
+    assert file_ops.list_folder(tmp_path) == ["kept"]
+
+
+def test_none_of_many_is_nothing_to_do() -> None:
+    file_ops.rename_all([], [])
+    file_ops.remove_all([])
+
+
+def test_each_of_many_that_are_renamed_has_a_target(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="target"):
+        file_ops.rename_all([str(tmp_path / "a")], [])
+
+
+@pytest.mark.usefixtures("recording")
+def test_renaming_many_stops_at_the_first_failure(tmp_path: Path) -> None:
+    names = [str(tmp_path / name) for name in ("a", "b", "c")]
+    for name in names:
+        file_ops.write_file_atomic(name, b"x")
+    file_ops.fail("rename", "/b", errno.EIO)
+
+    with pytest.raises(StorageError, match=r"rename .*/b"):
+        file_ops.rename_all(names, [name + ".deleted" for name in names])
+
+    assert file_ops.list_folder(tmp_path) == ["a.deleted", "b", "c"]
+
+
 def test_a_missing_file_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         file_ops.read_file(tmp_path / "missing")

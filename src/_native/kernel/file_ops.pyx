@@ -14,6 +14,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.errno cimport EEXIST, ENOENT
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY
 
 import os
@@ -263,6 +264,47 @@ def rename(source, target):
     with nogil:
         result = file_rename(c_source, c_target)
     done(result, "rename", source)
+
+
+cdef object move_all(str operation, list sources, list targets):
+    # Without targets: remove. The paths are kept alive by `names` while there is no GIL.
+    cdef list names = [os.fsencode(path) for path in sources + targets]
+    cdef Py_ssize_t count = len(sources), i, place = 0
+    cdef bint removes = not targets
+    cdef int result = 0
+    cdef const char** paths = <const char**>malloc(max(1, len(names)) * sizeof(char*))
+    if paths == NULL:
+        raise MemoryError
+    for i in range(len(names)):
+        paths[i] = PyBytes_AS_STRING(names[i])
+    with nogil:
+        for place in range(count):
+            if removes:
+                result = file_remove(paths[place])
+            else:
+                result = file_rename(paths[place], paths[count + place])
+            if result < 0 and result != -ENOENT:
+                break
+    free(paths)
+    if result != -ENOENT and count > 0:
+        done(result, operation, sources[place])
+
+
+def rename_all(sources, targets):
+    """Rename files one after the other, passing over those that are not there.
+
+    The GIL is let go of once for all of them: a thread that takes it again for each of many short
+    calls keeps others from it.
+    """
+    sources, targets = list(sources), list(targets)
+    if len(sources) != len(targets):
+        raise ValueError("rename_all: each source needs a target")
+    move_all("rename", sources, targets)
+
+
+def remove_all(paths):
+    """Remove files as `rename_all` renames them."""
+    move_all("remove", list(paths), [])
 
 
 def sync_folder(path):

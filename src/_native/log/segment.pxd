@@ -27,6 +27,8 @@ cdef class Segment(Openable):
     cdef readonly int64_t max_timestamp
     cdef int64_t max_timestamp_offset
     cdef int64_t reserved               # bytes allocated in the file
+    cdef int64_t filled                 # up to here it was written to, be it with zeros
+    cdef int64_t since_opened           # log bytes written since the file was opened
     cdef int64_t created_ms             # wall clock of the first append in this life; 0: none yet
     cdef int64_t first_timestamp        # largest of the first batch; -1: none, -2: not looked up
     cdef bint is_settled                # all bytes are on the disk, the reservation is cut off
@@ -46,7 +48,8 @@ cdef class Segment(Openable):
     cdef int open(self, bint create) noexcept
     cdef int64_t roll_time(self) noexcept
     cdef int reserve(self, int64_t size) noexcept nogil
-    cdef int write(self, const uint8_t* data, size_t size) noexcept nogil
+    cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil
+    cdef int fill(self, int64_t size) noexcept nogil
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
     cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil

@@ -353,11 +353,11 @@ class Partitions:
             log.sync_indexes()
         self._offsets.write(offsets)
 
-    def note_log_starts(self) -> None:
-        """What `write_log_starts` shall write: on the loop, cheap."""
-        for log in self._logs.values():
-            if not log.is_loading:
-                self._offsets.note_start(log)
+    def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
+        """What `write_log_starts` shall write of some logs: on the loop, cheap."""
+        for log, offset in starts:
+            if not (log.is_loading or log.is_deleted):
+                self._offsets.note_start((log.topic, log.partition), offset)
 
     def write_log_starts(self) -> None:
         """Write where each log begins: what was deleted stays so after any crash."""

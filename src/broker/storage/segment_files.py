@@ -11,7 +11,6 @@ start offset is durable before the first is renamed: whatever a crash leaves, th
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from broker._native.kernel import file_ops
@@ -39,21 +38,20 @@ def is_offset_file(name: str, suffix: str) -> bool:
     )
 
 
-def set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
+def mark_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
     """Rename the files of segments that are no longer part of their log, oldest first."""
-    for name in _names(base_offsets):
-        with suppress(FileNotFoundError):  # without entries there is no index
-            file_ops.rename(str(folder / name), str(folder / (name + DELETED)))
+    paths = _paths(folder, base_offsets)  # without entries there is no index
+    file_ops.rename_all(paths, [path + DELETED for path in paths])
 
 
-def remove_set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
-    """Remove the files of segments that were set aside; also of a topic that is gone by now."""
-    for name in _names(base_offsets):
-        with suppress(FileNotFoundError):
-            file_ops.remove(str(folder / (name + DELETED)))
+def remove_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
+    """Remove the files of segments that were renamed; also of a topic that is gone by now."""
+    file_ops.remove_all([path + DELETED for path in _paths(folder, base_offsets)])
 
 
-def _names(base_offsets: Iterable[int]) -> Iterable[str]:
-    for base_offset in base_offsets:
-        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
-            yield file_name(base_offset, suffix)
+def _paths(folder: Path, base_offsets: Iterable[int]) -> list[str]:
+    return [
+        str(folder / file_name(base_offset, suffix))
+        for base_offset in base_offsets
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT)
+    ]

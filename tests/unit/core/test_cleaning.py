@@ -48,6 +48,10 @@ class Disk:
         self.done.append(name)
         return True
 
+    async def has_done(self, step: str, times: int) -> None:
+        while self.done.count(step) < times:
+            await asyncio.sleep(0)
+
     async def save_recovery_points(self) -> bool:
         self.done.append("recovery points")
         return self.saves
@@ -273,11 +277,28 @@ def test_a_topic_that_is_deleted_meanwhile_says_nothing(
 def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
     bench.clean()
 
-    bench.cleaning.topic_deleted("topic")
-    bench.log.retire()
-    bench.clean()
+    async def delete() -> None:
+        bench.cleaning.topic_deleted("topic")
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 10)
+
+    asyncio.run(delete())
 
     assert checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS) == {}
+
+
+def test_a_start_forgets_the_offsets_of_topics_that_are_gone(bench: Bench) -> None:
+    file = bench.path / checkpoint.CLEANER_OFFSETS
+    checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})
+    bench.cleaning = bench.started()
+
+    async def start() -> None:
+        running = asyncio.ensure_future(bench.cleaning.run())
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=1), 10)
+        running.cancel()
+
+    asyncio.run(start())
+
+    assert checkpoint.read_offsets(file) == {("topic", 0): 3}
 
 
 def test_overdue_records_are_rolled_and_compacted_whatever_the_ratio(tmp_path: Path) -> None:
