@@ -19,8 +19,8 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-compaction bench-guard bench-programs bench-storage \
-	sanitize fuzz clean
+.PHONY: run build test check bench bench-codec bench-compaction bench-growth bench-guard bench-programs \
+	bench-storage sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -81,6 +81,10 @@ bench-programs: $(VENV)/.built
 # Drives a real broker process. BENCH='--help' says what it takes.
 bench: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.bench $(BENCH)
+
+# How costs grow from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
+bench-growth: $(VENV)/.built
+	$(BIN)/python -m benchmarks.end_to_end.growth $(BENCH)
 
 # The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
 bench-codec: $(VENV)/.bench $(VENV)/.built

@@ -348,12 +348,11 @@ class World:
     def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
         log.configure(config)
 
-    async def persist_log_starts(self) -> None:
+    async def persist_log_starts(self, logs: Iterable[Any]) -> None:
         if self.store.is_broken:
             raise StorageError("no space left on device")
-        for topic in self.topics:
-            for log in topic.logs:
-                self.durable_starts[topic.name, log.partition] = log.log_start_offset
+        for log in logs:
+            self.durable_starts[log.topic, log.partition] = log.log_start_offset
 
     def announce_logs(
         self, name: str, topic_id: bytes, count: int, config: TopicConfig

@@ -11,7 +11,7 @@ import asyncio
 import os
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -134,8 +134,8 @@ async def _retain(log: PartitionLog, folder: Path) -> Facts:
     def logs() -> Iterable[tuple[PartitionLog, TopicConfig]]:
         return [(log, config)]
 
-    async def save() -> bool:
-        starts = {(log.topic, log.partition): log.log_start_offset}
+    async def save(moved: Sequence[tuple[PartitionLog, int]]) -> bool:
+        starts = {(each.topic, each.partition): start for each, start in moved}
         write = partial(checkpoint.write_offsets, folder / checkpoint.LOG_START_OFFSETS, starts)
         return await on_disk(write)
 

@@ -52,6 +52,27 @@ class ClientChecks:
             stored = wire_requests.fetch(wire, topic, 0, 0)
         assert CODECS[compression] in codec_numbers(stored)
 
+    @pytest.mark.parametrize(
+        ("compression", "stored"), [("gzip", "zstd"), ("lz4", "uncompressed"), ("none", "snappy")]
+    )
+    def test_a_topic_decides_on_compression_and_time(
+        self, client: Client, topic: str, broker: Broker, compression: str, stored: str
+    ) -> None:
+        with WireClient(broker.address) as wire:
+            wire_requests.create_topic(
+                wire, topic, compression_type=stored, message_timestamp_type="LogAppendTime"
+            )
+            sent = [Record(b"value %d " % i * 20, timestamp=YEAR_2020_MS + i) for i in range(500)]
+
+            client.produce(topic, sent, compression=compression, idempotent=True)
+
+            codecs = codec_numbers(wire_requests.fetch(wire, topic, 0, 0))
+        read = client.consume(topic, EARLIEST, len(sent))
+        assert values(read) == values(sent)
+        assert [r.offset for r in read] == list(range(len(sent)))
+        assert all((r.timestamp or 0) > YEAR_2020_MS + len(sent) for r in read)
+        assert set(codecs) == {CODECS.get(stored, 0)}
+
     def test_keys_headers_and_nulls_come_back(self, client: Client, topic: str) -> None:
         client.create_topic(topic)
         sent = [

@@ -8,8 +8,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ CLEANER = ("log.cleaner.backoff.ms=100", "polylog.durability=os")
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 KEYS = 40
 WRITES_PER_ROUND = 300
+ROUNDS = 12
 SETTLE_TIMEOUT_S = 60.0
 
 
@@ -173,6 +174,64 @@ def test_keys_equal_the_models_last_values_under_kill_dash_nine(
     assert folded(read(broker, topic)) == living(model)
     offsets = [offset_of(message) for message in read(broker, topic)]
     assert offsets == sorted(set(offsets))
+
+
+def test_readers_find_the_newest_record_of_each_key_while_files_change_under_them(
+    start_broker: StartBroker, topic: str
+) -> None:
+    broker = start_broker(*CLEANER)
+    create(broker, topic, delete_retention_ms="3600000")
+    written: dict[bytes | None, int] = {}  # key → offset that was acknowledged
+    most = 0
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        raise_failed(error, message)
+        written[message.key()] = offset_of(message)
+
+    some = random.Random(11)
+    with closing_producer(producing(broker)) as producer:
+        for _ in range(ROUNDS):
+            for _ in range(WRITES_PER_ROUND):
+                key = b"key %d" % some.randrange(KEYS)
+                producer.produce(topic, some.randbytes(100), key, on_delivery=note)
+            producer.poll(0)
+            known = dict(written)
+
+            messages = read(broker, topic)
+
+            offsets = [offset_of(message) for message in messages]
+            assert offsets == sorted(set(offsets))
+            newest = {message.key(): offset_of(message) for message in messages}
+            assert all(newest[key] >= offset for key, offset in known.items())
+            most = max(most, len(messages))
+    assert most < ROUNDS * WRITES_PER_ROUND, "something was compacted meanwhile"
+
+
+@contextmanager
+def closing_producer(producer: Producer) -> Iterator[Producer]:
+    """Lend a producer and wait for what it was given."""
+    yield producer
+    assert producer.flush(60) == 0
+
+
+def test_a_compacted_log_outlives_the_loss_of_its_recovery_point(
+    start_broker: StartBroker, topic: str
+) -> None:
+    """Some delete that file to have all logs checked."""
+    broker = start_broker(*CLEANER)
+    create(broker, topic)
+    model: Contents = {}
+    with closing_producer(producing(broker)) as producer:
+        for seed in range(6):
+            write(producer, topic, random.Random(seed), model)
+    wait_until(few_records(broker, topic, KEYS + 600), "it is compacted", SETTLE_TIMEOUT_S)
+    wait_until(lambda: not compactors(broker), "nothing is being compacted")
+
+    broker.kill()
+    (broker.data_dir / "recovery-point-offset-checkpoint").unlink()
+    broker.restart()
+
+    assert folded(read(broker, topic)) == living(model)
 
 
 def test_a_compactor_that_is_killed_is_started_again(start_broker: StartBroker, topic: str) -> None:

@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import wire_requests
-from tests.broker_process import Broker
+from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import JavaTools, UnavailableError, find
 from tests.wire_client import WireClient
 from tests.wire_records import Batch
@@ -119,6 +120,34 @@ def test_delete_records_command_moves_the_start_that_get_offsets_sees(
     assert re.search(rf"{made}-0\s+low_watermark: 2", deleted), deleted
     assert f"{made}:0:2" in starts
     assert f"{made}:0:3" in ends
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_dump_log_segments_reads_what_the_broker_has_compressed_and_stamped(
+    java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, codec: str
+) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(
+            client, topic, compression_type=codec, message_timestamp_type="LogAppendTime"
+        )
+        for _ in range(3):
+            wire_requests.produce(client, topic, Batch([b"words " * 50] * 20).encode())
+    assert broker.stop() == 0
+    [segment] = (broker.data_dir / f"{topic}-0").glob("*.log")
+
+    dump = java.run(
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--deep-iteration", "--print-data-log", "--files", str(segment)),
+    )
+
+    assert len(re.findall(rf"compresscodec: {codec} .*isvalid: true", dump)) == 3, dump[:2_000]
+    assert (
+        len(re.findall(r"^\| offset: \d+ LogAppendTime: \d+ .*payload: words", dump, re.MULTILINE))
+        == 60
+    )
+    for complaint in ("isvalid: false", "Mismatches", "Corrupt", "Exception"):
+        assert complaint not in dump
 
 
 def test_log_dirs_command_tells_sizes(java: JavaTools, broker: Broker, made: str) -> None:

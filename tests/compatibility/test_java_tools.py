@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from broker._native.log import recovery
 from tests import wire_requests
+from tests.batches import batch_of
 from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.native_log import NOW_MS, Logs
 from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
@@ -15,6 +19,7 @@ from tests.wire_records import Batch
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 RECORDS = 20_000
+FILE_KINDS = ("log", "index", "timeindex", "txnindex", "snapshot")
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +178,68 @@ def test_dump_log_segments_finds_our_indexes_true(
     assert len(re.findall(r"^offset: \d+ position: \d+", entries, re.MULTILINE)) > 10
     for complaint in ("Mismatches", "out of order", "not found", "Exception"):
         assert complaint not in entries, entries
+
+
+def test_dump_log_segments_reads_every_file_of_a_log_with_transactions(
+    java: JavaTools, tmp_path: Path
+) -> None:
+    logs = Logs(tmp_path)
+    log = logs.create(segment_bytes_max=2_000, index_interval_bytes=200)
+    for round_ in range(10):
+        for producer_id in (1, 2):
+            sent = transactional(producer_id, base_sequence=3 * round_, count=3)
+            assert log.append(sent)[0] == 0
+            log.append_internal(marker(producer_id, is_commit=producer_id == 1))
+    assert log.append(transactional(3, base_sequence=0, count=1))[0] == 0  # stays open
+    assert recovery.close(log) == 81
+    offset, snapshot = log.producer_snapshot()
+    folder = logs.folder()
+    (folder / f"{offset:020}.snapshot").write_bytes(snapshot)
+    files = {suffix: sorted(folder.glob(f"*.{suffix}")) for suffix in FILE_KINDS}
+    assert all(files.values())
+
+    dumps = {
+        suffix: java.run(
+            "org.apache.kafka.tools.DumpLogSegments",
+            *("--deep-iteration", "--print-data-log", "--files", ",".join(map(str, found))),
+        )
+        for suffix, found in files.items()
+    }
+
+    offsets = re.findall(r"^\|? *offset: (\d+)", dumps["log"], re.MULTILINE)
+    assert list(map(int, offsets)) == list(range(81))
+    assert dumps["log"].count("endTxnMarker: ABORT") == 10
+    assert dumps["log"].count("endTxnMarker: COMMIT") == 10
+    assert dumps["txnindex"].count("producerId: 2") == 10
+    assert dumps["snapshot"].count("producerId: ") == 3
+    assert "currentTxnFirstOffset: OptionalLong[80]" in dumps["snapshot"]
+    for dump in dumps.values():
+        for complaint in ("Mismatches", "out of order", "not found", "Corrupt", "Exception"):
+            assert complaint not in dump, dump
+
+
+def transactional(producer_id: int, base_sequence: int, count: int) -> bytes:
+    """Return a batch of a producer's transaction."""
+    return batch_of(
+        [(b"key", b"value", [])] * count,
+        NOW_MS,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=base_sequence,
+        is_transactional=True,
+    )
+
+
+def marker(producer_id: int, *, is_commit: bool) -> bytes:
+    """Return the control batch that ends a producer's transaction."""
+    return batch_of(
+        [(bytes(3) + bytes([is_commit]), bytes(6), [])],
+        NOW_MS,
+        producer_id=producer_id,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
 
 
 def create(broker: Broker, topic: str, partitions: int = 1) -> None:

@@ -61,8 +61,8 @@ def seeds(target: str) -> list[bytes]:
             found = list(_segments())
         case "batch" | "message_set" | "compressed_batch" | "compressed_message_set":
             found = list(_batches(target))
-        case "preparation":
-            found = [options(config) + each for config in range(6) for each in _plain_batches()]
+        case "compaction" | "preparation":
+            found = [head + each for head in HEADS[target] for each in _plain_batches()]
         case _:
             found = list(_folded(target))
     return [*kept(target), *found]
@@ -172,3 +172,9 @@ def _folded(target: str) -> Iterator[bytes]:
 def options(*values: int) -> bytes:
     """Return the head of an input."""
     return bytes(values).ljust(OPTIONS_SIZE, b"\0")
+
+
+HEADS = {
+    "compaction": [options(0, 40)],  # a map of so many places
+    "preparation": [options(config) for config in range(6)],
+}

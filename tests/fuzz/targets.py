@@ -18,6 +18,7 @@ TARGETS: Final[dict[str, str]] = {
     "compressed_batch": "batch_targets.compressed_batch",
     "message_set": "batch_targets.batch",  # other bytes to begin with
     "compressed_message_set": "batch_targets.compressed_message_set",
+    "compaction": "compaction_target.compaction",
     "preparation": "preparation_target.preparation",
     "encode_rows": "encode_targets.encode_rows",
     "encode_columns": "encode_targets.encode_columns",

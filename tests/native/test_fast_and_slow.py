@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
+from broker.codec import encode
 from broker.core.broker import Broker
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
@@ -26,6 +27,7 @@ from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from broker.server.requests import Requests
+from broker.storage.log_settings import log_settings
 from tests.batches import EMPTY
 from tests.native_log import TOPIC_ID, Logs, records
 from tests.native_wire import (
@@ -46,7 +48,8 @@ PARTITIONS = 2  # a request may name a third
 EPOCH = 2  # of partition 1
 HOUR_MS = 3600 * 1000
 NOW_MS = SystemClock().wall_ms()
-CONFIG = TopicConfig({"max.message.bytes": "400"}, load())
+OWN = {"max.message.bytes": "400", "polylog.durability": "os"}
+CONFIG = TopicConfig(OWN, load())
 FLEXIBLE_FETCH = 12
 OTHER_ID = b"another id of 16"
 
@@ -70,18 +73,13 @@ class OneTopic:
 class Served:
     """A broker of one topic, and a connection to it that is renewed when it closes."""
 
-    def __init__(self, path: Path, *, is_fast: bool) -> None:
+    def __init__(self, path: Path, config: TopicConfig, *, is_fast: bool) -> None:
         """Make the logs; only the fast one's are known to the native paths."""
         path.mkdir()
+        self.config = config
         self.logs = Logs(path, COMMIT)
         self.partitions = [
-            self.logs.create(
-                number,
-                is_group_commit=False,
-                batch_bytes_max=CONFIG.integer("max.message.bytes"),
-                behind_ms_max=CONFIG.integer("message.timestamp.before.max.ms"),
-                ahead_ms_max=CONFIG.integer("message.timestamp.after.max.ms"),
-            )
+            self.logs.create(number, **log_settings("topic", config))
             for number in range(PARTITIONS)
         ]
         self.partitions[1].start_epoch(EPOCH)
@@ -102,7 +100,7 @@ class Served:
         return counted
 
     def _connect(self) -> Client:
-        topic = Topic("topic", TOPIC_ID, CONFIG, list(self.partitions))
+        topic = Topic("topic", TOPIC_ID, self.config, list(self.partitions))
         broker = Broker(
             config=load(),
             clock=SystemClock(),
@@ -147,9 +145,10 @@ class Served:
 
 
 @contextmanager
-def two(path: Path) -> Iterator[tuple[Served, Served]]:
+def two(path: Path, config: TopicConfig = CONFIG) -> Iterator[tuple[Served, Served]]:
     """Lend the fast one and the slow one."""
-    served = Served(path / "fast", is_fast=True), Served(path / "slow", is_fast=False)
+    fast, slow = (Served(path / name, config, is_fast=name == "fast") for name in ("fast", "slow"))
+    served = fast, slow
     try:
         yield served
     finally:
@@ -178,6 +177,10 @@ def batch(draw: st.DrawFn) -> bytes | None:
         )
     elif kind < 16:
         data = records(timestamp=draw(st.sampled_from(FAR)))
+    elif kind < 18:
+        keys = draw(st.lists(st.sampled_from([b"", b"key", b"key", None]), min_size=1, max_size=3))
+        compression = draw(st.sampled_from(["none", "none", "gzip", "zstd"]))
+        [data] = encode([(key, b"v") for key in keys], timestamp_ms=NOW_MS, compression=compression)
     else:
         return draw(ODD)
     return data
@@ -295,6 +298,41 @@ def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
 
         fast, slow = served
         assert fast.state() == slow.state()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
+    ids=str,
+)
+@given(requests=st.lists(produce(), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_both_ways_agree_on_topics_that_look_into_their_batches(
+    tmp_path_factory: pytest.TempPathFactory, own: dict[str, str], requests: list[bytes]
+) -> None:
+    with two(tmp_path_factory.mktemp("both"), TopicConfig(OWN | own, load())) as served:
+        for asked in requests:
+            assert_same(asked, served)
+
+        fast, slow = served
+        assert fast.state() == slow.state()
+
+
+@pytest.mark.parametrize(("key", "handed_over"), [(b"key", 1), (None, 2)])
+def test_a_compacted_topic_takes_plain_batches_with_keys_without_python(
+    tmp_path: Path, key: bytes | None, handed_over: int
+) -> None:
+    [data] = encode([(b"first", b"1"), (key, b"2")], timestamp_ms=NOW_MS)
+    body = {
+        "acks": -1,
+        "topic_data": [{"name": "topic", "partition_data": [{"index": 0, "records": data}]}],
+    }
+
+    with two(tmp_path, TopicConfig(OWN | {"cleanup.policy": "compact"}, load())) as served:
+        assert_same(request(PRODUCE, 9, body), served)
+
+        fast, _ = served
+        assert fast.handed_over == handed_over  # an empty request follows
 
 
 def test_the_usual_requests_are_served_without_python(tmp_path: Path) -> None:

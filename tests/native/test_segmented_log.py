@@ -419,6 +419,17 @@ def test_under_group_commit_what_the_page_cache_has_is_synced(logs: Logs) -> Non
     assert log.durable_end == 1
 
 
+def test_a_setting_leaves_a_log_that_is_loading_to_its_thread(logs: Logs) -> None:
+    log = logs.create()
+    requested: list[str] = []
+    logs.turn.schedule = lambda: requested.append("end of turn")
+
+    log.begin_loading()
+    log.configure(is_group_commit=False)
+
+    assert requested == []
+
+
 def test_flush_messages_starts_a_sync_after_so_many(logs: Logs) -> None:
     log = logs.create(is_group_commit=False, flush_messages=3)
     for _ in range(3):

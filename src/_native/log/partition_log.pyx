@@ -117,8 +117,9 @@ cdef class PartitionLog(SegmentedLog):
                f"{self.log_end_offset}) high watermark {self.high_watermark}>"
 
     def configure(self, *, bint is_group_commit=True, bint is_plain=True,
-                  int64_t segment_bytes_max=1 << 30, int64_t segment_ms=7 * 24 * 3600 * 1000,
-                  int64_t segment_jitter_ms=0, int64_t index_bytes_max=limits.INDEX_BYTES_MAX,
+                  bint needs_keys=False, int64_t segment_bytes_max=1 << 30,
+                  int64_t segment_ms=7 * 24 * 3600 * 1000, int64_t segment_jitter_ms=0,
+                  int64_t index_bytes_max=limits.INDEX_BYTES_MAX,
                   int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
                   bint is_preallocated=False, int32_t batch_bytes_max=limits.MESSAGE_BYTES_MAX,
                   int64_t behind_ms_max=INT64_MAX, int64_t ahead_ms_max=INT64_MAX,
@@ -127,6 +128,7 @@ cdef class PartitionLog(SegmentedLog):
         cdef bint was_group_commit = self.is_group_commit
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
+        self.needs_keys = needs_keys
         self.segment_bytes_max = segment_bytes_max
         self.segment_ms = segment_ms
         self.segment_jitter_ms = segment_jitter_ms
@@ -138,7 +140,8 @@ cdef class PartitionLog(SegmentedLog):
         self.ahead_ms_max = ahead_ms_max
         self.flush_messages = flush_messages
         self.flush_ms = flush_ms
-        if self.active is not None and is_group_commit != was_group_commit:
+        if is_group_commit != was_group_commit and self.active is not None and (
+                not self.is_loading):
             # What was acknowledged under the other word is synced, or shown, at the turn's end.
             self.mark_dirty()
 

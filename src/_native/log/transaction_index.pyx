@@ -94,3 +94,11 @@ cdef list aborted_between(bytes path, int64_t start, int64_t end, bint* is_compl
             is_complete[0] = True
             break
     return found
+
+
+def select_entries(bytes data not None, chosen):
+    """Return a file's entries that name one of these (producer id, first and marker's offset)."""
+    return b"".join([
+        data[start:start + ENTRY_SIZE]
+        for start in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE)
+        if _ENTRY.unpack_from(data, start)[1:4] in chosen])

@@ -6,9 +6,11 @@ from broker._native.records.record_batch cimport BatchInfo
 
 
 cdef class Transactions:
-    cdef list aborted            # (first offset, producer id), ascending
+    cdef list aborted            # (first offset, producer id, marker's offset), ascending
     cdef Py_ssize_t seen
-    cdef dict aborting           # producer with an aborted transaction open here → had it batches
+    cdef dict aborting           # producer → its aborted transaction that is open here
+    cdef set observed            # producers of those that had batches
+    cdef list kept               # aborted ones that had batches, at their markers
     cdef set committing          # producers with records of a transaction that was not aborted
 
     cdef bint is_aborted(self, const BatchInfo* info) except -1

@@ -44,18 +44,22 @@ cdef enum:
 cdef class Transactions:
     """Which are open at the batch we are at, as Kafka's cleaner follows them.
 
-    `aborted` has (producer id, first offset, last offset) of each aborted one.
+    `aborted` has (producer id, first offset, marker's offset) of each aborted one.
     """
 
     def __cinit__(self, aborted=()):
-        self.aborted = sorted([(int(first), int(producer)) for producer, first, _ in aborted])
+        self.aborted = sorted([
+            (int(first), int(producer), int(marker)) for producer, first, marker in aborted])
         self.aborting = {}
+        self.observed = set()
         self.committing = set()
+        self.kept = []
 
     cdef int follow(self, const BatchInfo* info) except -1:
         while self.seen < len(self.aborted) and (
                 self.aborted[self.seen][0] <= batch_last_offset(info)):
-            self.aborting[self.aborted[self.seen][1]] = False
+            first, producer, marker = self.aborted[self.seen]
+            self.aborting[producer] = (producer, first, marker)
             self.seen += 1
         return 0
 
@@ -65,7 +69,7 @@ cdef class Transactions:
         if info.attributes & ATTRIBUTE_TRANSACTIONAL == 0:
             return False
         if info.producer_id in self.aborting:
-            self.aborting[info.producer_id] = True
+            self.observed.add(info.producer_id)
             return True
         self.committing.add(info.producer_id)
         return False
@@ -78,7 +82,12 @@ cdef class Transactions:
                 and fields.key.length >= CONTROL_KEY_SIZE):
             return False    # of a kind that is not known here: it stays
         if load_int16(fields.key.start + 2) == ABORT_MARKER:
-            return not self.aborting.pop(info.producer_id, False)
+            transaction = self.aborting.pop(info.producer_id, None)
+            if info.producer_id not in self.observed:
+                return True
+            self.observed.discard(info.producer_id)
+            self.kept.append(transaction)
+            return False
         if info.producer_id in self.committing:
             self.committing.discard(info.producer_id)
             return False

@@ -33,7 +33,7 @@ from broker._native.kernel.cursor cimport Cursor, cursor_take, cursor_varint, cu
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.batch_walk cimport BatchWalk
 from broker._native.records.column cimport COLUMN_BYTE, Column, column_new, column_reuse
-from broker._native.records.key_map cimport KeyMap
+from broker._native.records.key_map cimport KeyHash, KeyMap
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
@@ -56,6 +56,7 @@ cdef enum WalkStatus:
     WALK_DAMAGED         # records that do not fit their lengths, their count or their offsets
 
 cdef enum:
+    AHEAD_MAX = 32               # records read before the first of them is looked up
     # A timestamp delta of one byte may need ten against another base, and then the length one more.
     RECORD_GROWTH_MAX = 10
 
@@ -114,31 +115,55 @@ cdef class KeyCollector(BatchWalk):
         return 0
 
 
+cdef struct Ahead:
+    KeyHash hash
+    int64_t offset
+    int64_t timestamp_delta
+    bint has_key
+    bint has_value
+
+
+cdef int32_t look_ahead(Cursor* records, const BatchInfo* info, int32_t* last_delta,
+                        int32_t count, KeyMap key_map, Ahead* rows) noexcept nogil:
+    """Read some records and have the places of their keys fetched; how many, -1: damaged."""
+    cdef RecordFields fields
+    cdef Ahead* row
+    cdef int32_t i
+    if count > AHEAD_MAX:
+        count = AHEAD_MAX
+    for i in range(count):
+        if not record_take(records, &fields):
+            return -1
+        if fields.offset_delta <= last_delta[0] or fields.offset_delta > info.last_offset_delta:
+            return -1
+        last_delta[0] = fields.offset_delta
+        row = &rows[i]
+        row.offset = info.base_offset + fields.offset_delta
+        row.timestamp_delta = fields.timestamp_delta
+        row.has_value = fields.value.length >= 0
+        row.has_key = fields.key.length >= 0
+        if row.has_key:
+            row.hash = key_map.foresee(&fields.key)
+    return count
+
+
 cdef WalkStatus collect_keys(Cursor records, const BatchInfo* info, int64_t first_offset,
                              int64_t end_offset, KeyMap key_map) noexcept:
-    cdef RecordFields fields
-    cdef int32_t last_delta = -1
-    cdef int32_t _i
-    cdef int64_t offset
-    for _i in range(info.record_count):
-        if not next_record(&records, info, &fields, &last_delta):
+    cdef Ahead[AHEAD_MAX] rows
+    cdef Ahead* row
+    cdef int32_t last_delta = -1, done = 0, count, i
+    while done < info.record_count:
+        count = look_ahead(&records, info, &last_delta, info.record_count - done, key_map, rows)
+        if count < 0:
             return WALK_DAMAGED
-        offset = info.base_offset + fields.offset_delta
-        if first_offset <= offset < end_offset and fields.key.length >= 0 and (
-                not key_map.put(&fields.key, offset)):
-            key_map.end_offset = offset
-            return WALK_FULL
+        for i in range(count):
+            row = &rows[i]
+            if first_offset <= row.offset < end_offset and row.has_key and (
+                    not key_map.put(&row.hash, row.offset)):
+                key_map.end_offset = row.offset
+                return WALK_FULL
+        done += count
     return WALK_DONE if records.left == 0 else WALK_DAMAGED
-
-
-cdef inline bint next_record(Cursor* records, const BatchInfo* info, RecordFields* fields,
-                             int32_t* last_delta) noexcept nogil:
-    if not record_take(records, fields):
-        return False
-    if fields.offset_delta <= last_delta[0] or fields.offset_delta > info.last_offset_delta:
-        return False
-    last_delta[0] = fields.offset_delta
-    return True
 
 
 # ---- what stays ----------------------------------------------------------------------------------
@@ -196,6 +221,14 @@ cdef class RecordFilter(BatchWalk):
         finally:
             PyBuffer_Release(&view)
 
+    def take_aborted(self):
+        """Return which aborted transactions readers still need to know, since the last call.
+
+        (producer id, first offset, marker's offset) of those that had batches in what was filtered.
+        """
+        kept, self.transactions.kept = self.transactions.kept, []
+        return kept
+
     cdef int filter_batch(self) except -1:
         cdef BatchInfo* info = &self.info
         cdef bint has_horizon = info.attributes & ATTRIBUTE_DELETE_HORIZON != 0
@@ -209,6 +242,7 @@ cdef class RecordFilter(BatchWalk):
         records.left = 0
         if info.attributes & ATTRIBUTE_CONTROL:
             records = self.records()
+            self.must(records_fit(records, info))
             is_done = self.transactions.is_done(info, records)
             if is_done and has_horizon and info.base_timestamp <= self.now_ms:
                 verdict.kept = 0
@@ -234,8 +268,11 @@ cdef class RecordFilter(BatchWalk):
         """Decide about each record of a data batch."""
         self.verdicts.count = 0
         self.verdicts.reserve(self.info.record_count)
-        if judge_records(records, &self.info, self.key_map, self.now_ms,
-                         <uint8_t*>self.verdicts.data, verdict) != WALK_DONE:
+        return self.must(judge_records(records, &self.info, self.key_map, self.now_ms,
+                                       <uint8_t*>self.verdicts.data, verdict))
+
+    cdef int must(self, WalkStatus status) except -1:
+        if status != WALK_DONE:
             raise Corrupt("batch: records do not fit the header, in the batch", self.position())
         return 0
 
@@ -315,32 +352,44 @@ cdef class RecordFilter(BatchWalk):
                                                <size_t>size - BATCH_CRC_START))
 
 
+cdef WalkStatus records_fit(Cursor records, const BatchInfo* info) noexcept:
+    """Walk the records of a control batch, about which nothing is decided one by one."""
+    cdef RecordFields fields
+    cdef int32_t _i
+    for _i in range(info.record_count):
+        if not record_take(&records, &fields):
+            return WALK_DAMAGED
+    return WALK_DONE if records.left == 0 else WALK_DAMAGED
+
+
 cdef WalkStatus judge_records(Cursor records, const BatchInfo* info, KeyMap key_map, int64_t now_ms,
                               uint8_t* verdicts, Verdict* verdict) noexcept:
-    cdef RecordFields fields
-    cdef int32_t last_delta = -1
-    cdef int32_t i
-    cdef int64_t offset, timestamp
+    cdef Ahead[AHEAD_MAX] rows
+    cdef Ahead* row
+    cdef int32_t last_delta = -1, done = 0, count, i
+    cdef int64_t timestamp
     cdef bint is_over = (info.attributes & ATTRIBUTE_DELETE_HORIZON != 0
                          and info.base_timestamp <= now_ms)
     verdict.kept = 0
     verdict.max_timestamp = INT64_MIN
-    for i in range(info.record_count):
-        if not next_record(&records, info, &fields, &last_delta):
+    while done < info.record_count:
+        count = look_ahead(&records, info, &last_delta, info.record_count - done, key_map, rows)
+        if count < 0:
             return WALK_DAMAGED
-        offset = info.base_offset + fields.offset_delta
-        if offset < key_map.end_offset:
-            verdicts[i] = (fields.key.length >= 0 and not (is_over and fields.value.length < 0)
-                           and offset >= key_map.find(&fields.key))
-            if verdicts[i] and fields.value.length < 0:
-                verdict.has_tombstone = True
-        else:
-            verdicts[i] = True
-        if not verdicts[i]:
-            continue
-        verdict.kept += 1
-        timestamp = sum_wrapped(info.base_timestamp, fields.timestamp_delta)
-        verdict.max_timestamp = max(verdict.max_timestamp, timestamp)
+        for i in range(count):
+            row = &rows[i]
+            if row.offset < key_map.end_offset:
+                verdicts[done] = (row.has_key and (row.has_value or not is_over)
+                                  and row.offset >= key_map.find(&row.hash))
+                if verdicts[done] and not row.has_value:
+                    verdict.has_tombstone = True
+            else:
+                verdicts[done] = True
+            if verdicts[done]:
+                verdict.kept += 1
+                timestamp = sum_wrapped(info.base_timestamp, row.timestamp_delta)
+                verdict.max_timestamp = max(verdict.max_timestamp, timestamp)
+            done += 1
     return WALK_DONE if records.left == 0 else WALK_DAMAGED
 
 

@@ -3,10 +3,14 @@ from libc.stdint cimport int64_t, uint64_t
 from broker._native.records.record_walk cimport Span
 
 
-cdef struct Place:
-    uint64_t low             # 128 bits of the key's hash, and the offset of its newest record
+cdef struct KeyHash:
+    uint64_t low
     uint64_t high
-    int64_t offset           # -1: free
+
+
+cdef struct Place:
+    KeyHash hash
+    int64_t offset           # of the key's newest record; -1: free
 
 
 cdef class KeyMap:
@@ -17,6 +21,7 @@ cdef class KeyMap:
     cdef readonly int64_t count         # keys it has
     cdef public int64_t end_offset      # records from here on were not looked at
 
-    cdef Place* place_of(self, const Span* key) noexcept nogil
-    cdef bint put(self, const Span* key, int64_t offset) noexcept nogil
-    cdef int64_t find(self, const Span* key) noexcept nogil
+    cdef KeyHash foresee(self, const Span* key) noexcept nogil
+    cdef Place* place_of(self, const KeyHash* hash) noexcept nogil
+    cdef bint put(self, const KeyHash* hash, int64_t offset) noexcept nogil
+    cdef int64_t find(self, const KeyHash* hash) noexcept nogil

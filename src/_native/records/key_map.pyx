@@ -33,6 +33,7 @@ cdef extern from *:
     }
     """
     uint64_t scale_hash(uint64_t hash, uint64_t n) nogil
+    void prefetch "__builtin_prefetch"(const void* address) nogil
 
 cdef enum:
     SECRET_SIZE = 16
@@ -73,8 +74,9 @@ cdef inline void put_word(State* state, uint64_t word) noexcept nogil:
     state.a ^= word
 
 
-cdef inline void hash_key(const uint64_t* secret, const uint8_t* key, size_t size,
-                          uint64_t* low, uint64_t* high) noexcept nogil:
+cdef inline KeyHash hash_key(const uint64_t* secret, const uint8_t* key,
+                             size_t size) noexcept nogil:
+    cdef KeyHash hash
     cdef State state
     cdef uint64_t word = <uint64_t>size << 56
     cdef size_t left = size
@@ -92,10 +94,11 @@ cdef inline void hash_key(const uint64_t* secret, const uint8_t* key, size_t siz
     put_word(&state, word)
     state.c ^= 0xEE
     stir(&state, LAST_ROUNDS)
-    low[0] = state.a ^ state.b ^ state.c ^ state.d
+    hash.low = state.a ^ state.b ^ state.c ^ state.d
     state.b ^= 0xDD
     stir(&state, LAST_ROUNDS)
-    high[0] = state.a ^ state.b ^ state.c ^ state.d
+    hash.high = state.a ^ state.b ^ state.c ^ state.d
+    return hash
 
 
 @final
@@ -124,55 +127,55 @@ cdef class KeyMap:
     def __len__(self):
         return self.count
 
-    cdef Place* place_of(self, const Span* key) noexcept nogil:
-        """Return the key's place, with its hash in it: a free one is the key's from now on."""
-        cdef uint64_t low = 0, high = 0, i
+    cdef KeyHash foresee(self, const Span* key) noexcept nogil:
+        """Hash a key, and have its place fetched: memory takes as long as some records do."""
+        cdef KeyHash hash = hash_key(self.secret, key.start, <size_t>key.length)
+        prefetch(&self.places[scale_hash(hash.low, self.place_count)])
+        return hash
+
+    cdef Place* place_of(self, const KeyHash* hash) noexcept nogil:
+        """Return the key's place, or the free one that it would take."""
+        cdef uint64_t i = scale_hash(hash.low, self.place_count)
         cdef Place* place
-        hash_key(self.secret, key.start, <size_t>key.length, &low, &high)
-        i = scale_hash(low, self.place_count)
         while True:
             place = &self.places[i]
-            if place.offset < 0:
-                place.low = low
-                place.high = high
-                return place
-            if place.low == low and place.high == high:
+            if place.offset < 0 or (
+                    place.hash.low == hash.low and place.hash.high == hash.high):
                 return place
             i += 1
             if i == self.place_count:
                 i = 0
 
-    cdef bint put(self, const Span* key, int64_t offset) noexcept nogil:
+    cdef bint put(self, const KeyHash* hash, int64_t offset) noexcept nogil:
         """Note a record of a key; False when the key is new and there is no room for it."""
-        cdef Place* place = self.place_of(key)
+        cdef Place* place = self.place_of(hash)
         if place.offset < 0:
             if self.count == self.capacity:
                 return False
             self.count += 1
+            place.hash = hash[0]
         if offset > place.offset:
             place.offset = offset
         return True
 
-    cdef int64_t find(self, const Span* key) noexcept nogil:
+    cdef int64_t find(self, const KeyHash* hash) noexcept nogil:
         """Return the offset of the newest record of a key, -1 for none."""
-        return self.place_of(key).offset
+        return self.place_of(hash).offset
 
     def get(self, bytes key not None):
         """Return the offset of the newest record of a key, -1 for none."""
-        cdef Span span
-        span.start = <const uint8_t*>PyBytes_AS_STRING(key)
-        span.length = <int>PyBytes_GET_SIZE(key)
-        return self.find(&span)
+        cdef KeyHash hash = hash_key(self.secret, <const uint8_t*>PyBytes_AS_STRING(key),
+                                     <size_t>PyBytes_GET_SIZE(key))
+        return self.find(&hash)
 
 
 def key_hash(bytes secret not None, bytes key not None):
     """Return what a map knows of a key: 16 bytes."""
     cdef uint64_t words[2]
-    cdef uint64_t low = 0, high = 0
+    cdef KeyHash hash
     if PyBytes_GET_SIZE(secret) != SECRET_SIZE:
         raise ValueError(f"a secret of {len(secret)} bytes, expected {SECRET_SIZE}")
     words[0] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret))
     words[1] = load64_little(<const uint8_t*>PyBytes_AS_STRING(secret) + 8)
-    hash_key(words, <const uint8_t*>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key),
-             &low, &high)
-    return int(low).to_bytes(8, "little") + int(high).to_bytes(8, "little")
+    hash = hash_key(words, <const uint8_t*>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key))
+    return int(hash.low).to_bytes(8, "little") + int(hash.high).to_bytes(8, "little")

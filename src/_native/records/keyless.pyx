@@ -9,6 +9,11 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    BATCH_HEADER_SIZE,
+    BatchInfo,
+)
 from broker._native.records.record_walk cimport RecordFields, Span, header_take, record_take
 
 from broker.model.errors import Corrupt
@@ -36,6 +41,17 @@ cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
             places[found] = i
             found += 1
     return found if records.left == 0 else -1
+
+
+cdef bint all_have_keys(const uint8_t* batch, const BatchInfo* info) noexcept nogil:
+    """Whether every record of a validated batch is sound and has a key; False when compressed."""
+    cdef Cursor records
+    cdef int32_t place
+    if info.attributes & ATTRIBUTE_CODEC:
+        return False
+    records.next = batch + BATCH_HEADER_SIZE
+    records.left = info.size - BATCH_HEADER_SIZE
+    return find_keyless(&records, info.record_count, &place, 1) == 0
 
 
 def keyless(data, int32_t count, int32_t places_max):

@@ -25,6 +25,7 @@ from broker._native.log.producer_state cimport (
     SequenceStatus,
 )
 from broker._native.log.turn cimport LOG_OK, AckWaiter, LogStatus, Turn
+from broker._native.records.keyless cimport all_have_keys
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_TRANSACTIONAL,
@@ -90,6 +91,8 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int
         return False
     if part.info.attributes & ATTRIBUTE_TRANSACTIONAL or (
             version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
+        return False
+    if log.needs_keys and not all_have_keys(records, &part.info):
         return False
     if <int64_t>part.info.size > log.segment_bytes_max or not log.accepts_times(&part.info):
         return False

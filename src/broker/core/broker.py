@@ -1,11 +1,12 @@
 """What the protocols and the server see of core: the parts, side by side, without logic."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
+from broker.core.log import Log
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
@@ -27,7 +28,7 @@ class Broker(NamedTuple):
     groups: GroupCoordinator
     producer_ids: ProducerIds
     recompression: Recompression
-    persist_log_starts: Callable[[], Awaitable[None]]  # durable on return; StorageError
+    persist_log_starts: Callable[[Iterable[Log]], Awaitable[None]]  # durable, or StorageError
 
     @property
     def node_id(self) -> int:

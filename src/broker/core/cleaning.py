@@ -76,6 +76,9 @@ class CompactedLog(Protocol):
     def producer_ends(self) -> list[tuple[int, int, int]]:
         """(id, epoch, last offset) of each live producer."""
 
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+
     def read(self, offset: int, size_max: int) -> bytes:
         """Whole batches from the one that holds `offset` on."""
 
@@ -115,12 +118,12 @@ class Cleaning:
     __slots__ = (
         "_clock",
         "_first_dirty",
-        "_is_stale",
         "_logs",
         "_not_before",
         "_on_disk",
         "_path",
         "_save_recovery_points",
+        "_saving",
         "_settings",
         "_uncleanable",
     )
@@ -144,29 +147,31 @@ class Cleaning:
         self._first_dirty = checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS)
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
-        self._is_stale = False  # the file has offsets of deleted topics
+        self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
 
     async def run(self) -> None:
         """Do what is due, then wait."""
+        known = {(log.topic, log.partition) for log, _ in self._logs()}
+        self._forget(key for key in list(self._first_dirty) if key not in known)
         while True:
             await asyncio.sleep(self._settings.backoff_ms / 1000)
             while await self.clean_next():
                 pass
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget the offsets of a topic: one of the same name begins anew."""
-        for key in [key for key in self._first_dirty if key[0] == topic]:
-            del self._first_dirty[key]
-            self._is_stale = True
+        """Forget a topic, before one of the same name has its first file."""
+        self._forget(key for key in list(self._first_dirty) if key[0] == topic)
         for folder in {*self._uncleanable, *self._not_before}:
             if Path(folder).name.rpartition("-")[0] == topic:
                 self._uncleanable.discard(folder)
                 self._not_before.pop(folder, None)
 
+    def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
+        if [self._first_dirty.pop(key) for key in keys]:
+            self._saving = asyncio.ensure_future(self._save_first_dirty())
+
     async def clean_next(self) -> bool:
         """Do one pass over the most urgent log; False when none is due."""
-        if self._is_stale:
-            await self._save_first_dirty()
         plans: dict[str, Plan] = {}
         logs: dict[str, tuple[CompactedLog, TopicConfig]] = {}
         for place, (log, config) in enumerate(list(self._logs())):
@@ -209,7 +214,7 @@ class Cleaning:
 
     def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
         facts = LogFacts(
-            segments=[Segment(*entry) for entry in log.segment_entries],
+            segments=list(map(Segment._make, log.segment_entries)),
             first_dirty_offset=self._first_dirty.get((log.topic, log.partition), 0),
             log_start_offset=log.log_start_offset,
             last_stable_offset=log.last_stable_offset,
@@ -248,6 +253,7 @@ class Cleaning:
         self._not_before[log.folder] = self._clock.monotonic_ms() + self._settings.backoff_ms
 
     def _job(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> Job:
+        start = plan.groups[0][0].base_offset
         return Job(
             folder=os.path.abspath(log.folder),  # noqa: PTH100 (as the log has it, links and all)
             groups=[[(each.base_offset, each.size) for each in group] for group in plan.groups],
@@ -259,7 +265,7 @@ class Cleaning:
             index_interval_bytes=config.integer("index.interval.bytes"),
             unfolded_bytes_max=limits.COMPACTION_UNFOLDED_BYTES_MAX,
             producer_ends=log.producer_ends,
-            aborted=[],  # no transaction is written yet
+            aborted=log.aborted_transactions(start, plan.end_offset),
             parent_pid=os.getpid(),
         )
 
@@ -323,7 +329,6 @@ class Cleaning:
         await self._save_first_dirty()
 
     async def _save_first_dirty(self) -> None:
-        self._is_stale = False
         offsets = dict(self._first_dirty)
         file = self._path / checkpoint.CLEANER_OFFSETS
         await self._on_disk(partial(checkpoint.write_offsets, file, offsets))

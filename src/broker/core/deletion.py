@@ -76,7 +76,7 @@ class Deletions:
         if recorded:
             self._folders.sync()
         for topic in recorded:
-            self._doom(topic, 0)
+            self._doom(topic, self._waiting(topic), 0)
 
     def remove(self, folders: Iterable[Path]) -> None:
         """Remove folders that no record tells of."""
@@ -95,18 +95,22 @@ class Deletions:
                 some = everything[first : first + FOLDERS_RENAMED_PER_STEP]
                 await self._io_thread.run(partial(self._rename, topic, some))
             await self._io_thread.run(self._folders.sync)
+            folders = await self._io_thread.run(partial(self._waiting, topic))
         except StorageError as error:
             _log.warning("folders of a deleted topic stay: topic=%s error=%s", topic.name, error)
         else:
-            self._doom(topic, delay_ms)
+            self._doom(topic, folders, delay_ms)
 
     def _rename(self, topic: DeletedTopic, partitions: range) -> None:
         self._folders.put_away(topic.name, topic.topic_id, partitions, is_name_taken=False)
 
-    def _doom(self, topic: DeletedTopic, delay_ms: int) -> None:
-        folders = self._folders.waiting(topic.name, topic.topic_id, range(topic.partitions))
+    def _waiting(self, topic: DeletedTopic) -> deque[Path]:
+        partitions = range(topic.partitions)
+        return deque(self._folders.waiting(topic.name, topic.topic_id, partitions))
+
+    def _doom(self, topic: DeletedTopic, folders: deque[Path], delay_ms: int) -> None:
         due = asyncio.get_running_loop().time() + delay_ms / 1000
-        self._add(_Doomed(due, deque(folders), topic))
+        self._add(_Doomed(due, folders, topic))
 
     def _add(self, doomed: _Doomed) -> None:
         self._doomed.append(doomed)

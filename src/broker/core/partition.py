@@ -25,8 +25,6 @@ BATCH_HEADER_BYTES = 61
 _CRC_POSITION = 17
 _TIMESTAMPS_POSITION = 27
 _LOG_APPEND_TIME = 0x08
-_ALL_REPLICAS = -1  # of acks
-_REPLICAS = 1
 _ALL = -1  # Kafka's DeleteRecordsRequest.HIGH_WATERMARK
 _CRC = Struct(">I")
 _TIMESTAMPS = Struct(">qq")
@@ -57,12 +55,6 @@ _REFUSALS = {
     ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
     ("log", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,  # still being recovered
 }
-
-
-def check_replicas(config: TopicConfig, acks: int) -> None:
-    """Refuse what wants more replicas to have it than there are: one, this broker."""
-    if acks == _ALL_REPLICAS and config.integer("min.insync.replicas") > _REPLICAS:
-        raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Appended:

@@ -22,6 +22,8 @@ from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import random_id
 from broker.model.limits import (
+    LOGS_CONFIGURED_PER_STEP,
+    LOGS_DELETED_PER_STEP,
     PARTITIONS_PER_BROKER_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     TOPIC_NAME_BYTES_MAX,
@@ -200,6 +202,7 @@ class Topics:
             config = self._config_of(_without_null(new.config))
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        _check_durability(new.name, config)
         return Plan(new.name, partitions, config)
 
     async def create(self, new: NewTopic) -> Topic:
@@ -236,9 +239,7 @@ class Topics:
             config = TopicConfig(change(topic.config), self._config)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        if topic.is_internal and not config.is_group_commit:
-            text = f"polylog.durability of '{topic.name}' is group-commit, always"
-            raise RequestError(ErrorCode.INVALID_CONFIG, text)
+        _check_durability(topic.name, config)
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
@@ -278,7 +279,9 @@ class Topics:
             operations = topic_records.deletions(topic.name, topic.topic_id)
             await self._transact([], [*operations, topic_records.remembered(deleted)])
             self._withdraw(topic)
-            for log in topic.logs:
+            for number, log in enumerate(topic.logs):
+                if number % LOGS_DELETED_PER_STEP == 0:
+                    await asyncio.sleep(0)
                 self._delete_log(log)
             for callback in self._on_delete:
                 callback(topic.name)
@@ -288,6 +291,7 @@ class Topics:
             return topic
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
+        await self._until_loaded(topic.logs)  # a log that loads is its thread's
         async with self._changes:
             config = self.plan_config(topic, change)
             own = config.overrides
@@ -295,8 +299,10 @@ class Topics:
                 lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
             )
             topic.config = config
-            for log in topic.logs:
+            for place, log in enumerate(topic.logs, 1):
                 self._configure_log(log, config)
+                if place % LOGS_CONFIGURED_PER_STEP == 0:
+                    await asyncio.sleep(0)  # others have their turn
             return topic
 
     async def _add_partitions(self, topic: Topic, new: NewPartitions) -> Topic:
@@ -421,6 +427,13 @@ def check_name(name: str) -> None:
             f"a topic name has 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
             " a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
         )
+
+
+def _check_durability(name: str, config: TopicConfig) -> None:
+    """What a group was told is still true after a power cut, whatever is asked for."""
+    if name in INTERNAL_TOPICS and not config.is_group_commit:
+        text = f"polylog.durability of '{name}' is group-commit, always"
+        raise RequestError(ErrorCode.INVALID_CONFIG, text)
 
 
 def _metric_name(name: str) -> str:

@@ -1,21 +1,21 @@
 """What a log's settings ask for while nobody does: the front of logs goes when it may.
 
-    plan (storage/retention.py)
-      →  roll, move the log start, take segments off   on the loop, in small steps
-      →  log start offsets made durable                in the I/O thread
-      →  files renamed, later removed                  in the I/O thread
+    plan (storage/retention.py), roll           on the loop, some segments of a log at a time
+      →  the log starts planned made durable    in the I/O thread
+      →  log starts moved, segments taken off   on the loop
+      →  files renamed, later removed           in the I/O thread
 
-Readers see at once that a log begins later. A crash before the log starts are durable undoes that
-as if it had never been; after it, the next start removes what is left of the files.
+So what readers have seen to be gone never comes back, wherever a crash comes; the next start
+removes what is left of the files.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from broker._native.kernel import file_ops
 from broker.model import limits
@@ -74,6 +74,8 @@ class TrimmedLog(Protocol):
 
 # Work for the I/O thread; whether it was done.
 OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
+# Make it durable that these logs begin there; whether it is.
+SaveLogStarts = Callable[[Sequence[tuple[Any, int]]], Awaitable[bool]]
 # Every log with the configuration of its topic.
 Logs = Callable[[], Iterable[tuple[TrimmedLog, TopicConfig]]]
 
@@ -96,9 +98,9 @@ class Upkeep:
         logs: Logs,
         clock: Clock,
         on_disk: OnDisk,
-        save_log_starts: Callable[[], Awaitable[bool]],
+        save_log_starts: SaveLogStarts,
     ) -> None:
-        """Take part in a broker; `save_log_starts` makes all log start offsets durable."""
+        """Take part in a broker."""
         self._logs = logs
         self._clock = clock
         self._on_disk = on_disk
@@ -116,44 +118,47 @@ class Upkeep:
                 next_check_ms = self._clock.monotonic_ms() + interval_ms
 
     async def apply_retention(self) -> None:
-        """Let go of what each log's settings do not keep."""
-        taken: list[tuple[TrimmedLog, TopicConfig, list[int]]] = []
-        has_moved = False
+        """Let go of what each log's settings do not keep, some segments of each at a time."""
+        while await self._round():
+            pass
+
+    async def _round(self) -> bool:
+        """Plan, make durable, take off: whether there may be more to take off."""
+        planned = [each async for each in self._plans()]
+        starts = [(log, start) for log, _, start in planned]
+        if not planned or not await self._save_log_starts(starts):
+            return False
+        has_taken = False
+        for log, config, start in planned:
+            if not log.is_in_service:
+                continue
+            log.move_log_start(start)
+            taken = log.take_off(limits.UPKEEP_SEGMENTS_PER_STEP)
+            if taken:
+                has_taken = True
+                await self._mark_deleted(log, config, taken)
+        return has_taken
+
+    async def _plans(self) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
+        """Every log that has something to let go of, and where it is to begin."""
+        now_ms = self._clock.wall_ms()
         for place, (log, config) in enumerate(list(self._logs())):
             if place % limits.UPKEEP_LOGS_PER_STEP == 0:
                 await asyncio.sleep(0)
             if not log.is_in_service:
                 continue
-            start = log.log_start_offset
-            base_offsets = await self._trim(log, config)
-            has_moved = has_moved or log.log_start_offset > start
-            if base_offsets:
-                taken.append((log, config, base_offsets))
-        if (has_moved or taken) and await self._save_log_starts():
-            for log, config, base_offsets in taken:
-                await self._set_aside(log, config, base_offsets)
-
-    async def _trim(self, log: TrimmedLog, config: TopicConfig) -> list[int]:
-        """Move the log start and take off what is before it: the base offsets of that."""
-        allowed = _limits(config)
-        taken: list[int] = []
-        while log.is_in_service:
-            decided = plan(_facts(log), allowed, self._clock.wall_ms())
             try:
+                facts = _facts(log)
+                decided = plan(facts, _limits(config), now_ms)
                 if decided.rolls:
                     log.roll()
-                log.move_log_start(decided.log_start_offset)
-            except StorageError as error:
-                _log.warning("not trimmed: folder=%s error=%s", log.folder, error)
-                break
-            step = log.take_off(limits.UPKEEP_SEGMENTS_PER_STEP)
-            taken += step
-            if not step:
-                break
-            await asyncio.sleep(0)
-        return taken
+            except (StorageError, FileNotFoundError) as error:
+                _log.warning("retention passes by: folder=%s error=%s", log.folder, error)
+                continue
+            if decided.log_start_offset > log.log_start_offset or _has_passed_segment(facts):
+                yield log, config, decided.log_start_offset
 
-    async def _set_aside(
+    async def _mark_deleted(
         self, log: TrimmedLog, config: TopicConfig, base_offsets: list[int]
     ) -> None:
         folder = Path(log.folder)
@@ -164,10 +169,9 @@ class Upkeep:
             len(base_offsets),
             log.log_start_offset,
         )
-        for step in _in_steps(base_offsets):
-            if await self._on_disk(partial(segment_files.set_aside, folder, step)):
-                due_ms = self._clock.monotonic_ms() + delay_ms
-                self._doomed.append(_Doomed(due_ms, folder, step))
+        if await self._on_disk(partial(segment_files.mark_deleted, folder, base_offsets)):
+            due_ms = self._clock.monotonic_ms() + delay_ms
+            self._doomed.append(_Doomed(due_ms, folder, base_offsets))
 
     async def remove_due_files(self) -> None:
         """Remove the files whose time is over."""
@@ -175,7 +179,7 @@ class Upkeep:
         due = [doomed for doomed in self._doomed if doomed.due_ms <= now_ms]
         self._doomed = deque(doomed for doomed in self._doomed if doomed.due_ms > now_ms)
         for _, folder, base_offsets in due:
-            await self._on_disk(partial(segment_files.remove_set_aside, folder, base_offsets))
+            await self._on_disk(partial(segment_files.remove_deleted, folder, base_offsets))
 
 
 def _limits(config: TopicConfig) -> Limits:
@@ -209,6 +213,6 @@ def _changed_ms(folder: Path, base_offset: int) -> int:
     )
 
 
-def _in_steps(base_offsets: list[int]) -> Iterable[list[int]]:
-    step = limits.UPKEEP_SEGMENTS_PER_STEP
-    return (base_offsets[place : place + step] for place in range(0, len(base_offsets), step))
+def _has_passed_segment(facts: LogFacts) -> bool:
+    """Whether the log start has passed a segment that could not be taken off at once."""
+    return len(facts.segments) > 1 and facts.segments[1].base_offset <= facts.log_start_offset

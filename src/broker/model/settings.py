@@ -58,7 +58,7 @@ class Setting(NamedTuple):
     @property
     def allowed(self) -> str:
         """The allowed values in words."""
-        if self.kind is Kind.BOOLEAN:
+        if self.kind is Kind.BOOLEAN and not self.choices:
             return "true or false"
         if self.choices:
             return ("a list of " if self.kind is Kind.LIST else "") + " | ".join(self.choices)
@@ -120,8 +120,8 @@ _TOPICS = (
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
-            doc="Replicas that must have a record before acks=all is answered; with more than there"
-                " are, such a produce is refused."),
+            doc="Replicas that must have a record before acks=all is answered, or all of them where"
+                " a partition has fewer: one, here."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
             topic="unclean.leader.election.enable", applies=False,
             doc="Whether a replica that lacks records may lead."),

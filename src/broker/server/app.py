@@ -6,8 +6,9 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import uvloop
 
@@ -164,23 +165,27 @@ class _Process:
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
         announce(bound)
-        housekeeping = asyncio.ensure_future(self._housekeep())
-        upkeep = asyncio.ensure_future(
-            self._upkeep.run(self._config.integer("log.retention.check.interval.ms"))
-        )
-        cleaning: asyncio.Future[None] = self._loop.create_future()
-        if self._config.flag("log.cleaner.enable"):
-            cleaning = asyncio.ensure_future(self._cleaning.run())
+        background = self._begin_background()
         try:
             return await self._stop
         finally:
-            housekeeping.cancel()
-            upkeep.cancel()
-            cleaning.cancel()
+            for task in background:
+                task.cancel()
             for listener in listeners:
                 listener.close(self._loop)
-            await asyncio.wait([cleaning], timeout=limits.STOP_SECONDS)  # its process has ended
+            await asyncio.wait(background, timeout=limits.STOP_SECONDS)  # the compactor has ended
             await self._shut_down()
+
+    def _begin_background(self) -> list[asyncio.Task[None]]:
+        """What goes on as long as the broker runs; a log line tells of one that ends before."""
+        check_ms = self._config.integer("log.retention.check.interval.ms")
+        work = [self._housekeep(), self._upkeep.run(check_ms)]
+        if self._config.flag("log.cleaner.enable"):
+            work.append(self._cleaning.run())
+        tasks = [asyncio.ensure_future(each) for each in work]
+        for task in tasks:
+            task.add_done_callback(_tell_of_failure)
+        return tasks
 
     def _make_poller(self) -> Poller:
         sessions = FetchSessions(
@@ -295,12 +300,12 @@ class _Process:
         points = self._partitions.plan_checkpoint()
         return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
-    async def _persist_log_starts(self) -> None:
-        self._partitions.note_log_starts()
+    async def _persist_log_starts(self, logs: Iterable[Any]) -> None:
+        self._partitions.note_log_starts((log, log.log_start_offset) for log in logs)
         await self._io_thread.run(self._partitions.write_log_starts)
 
-    async def _save_log_starts(self) -> bool:
-        self._partitions.note_log_starts()
+    async def _save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:
+        self._partitions.note_log_starts(planned)
         return await self._on_disk(self._partitions.write_log_starts)
 
     async def _on_disk(self, work: Callable[[], None]) -> bool:
@@ -352,6 +357,12 @@ class _Process:
         self._io_thread.stop()
         self._partitions.close()
         self._store.close()
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        _log.error("background work has failed and does not go on", exc_info=error)
 
 
 def _open_segments_max() -> int:

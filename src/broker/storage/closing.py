@@ -15,7 +15,7 @@ from typing import NamedTuple
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from broker.storage.side_files import SideFiles
+from broker.storage.side_files import TEMPORARY, SideFiles, Staged
 from broker.storage.syncing import is_one_sync_cheaper
 
 
@@ -29,32 +29,47 @@ class Closed(NamedTuple):
 def close_logs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> list[Closed]:
     """Close logs of a data directory; StorageError when a file cannot be written or synced."""
     closed = [Closed(log, recovery.cut(log)) for log in logs]
-    staged = {log: side_files.stage(log) for log, end_offset in closed if end_offset >= 0}
-    changed = [log for log in staged if staged[log] or log.needs_sync or log.has_unsynced_indexes]
-    _sync(path, changed, staged)
-    renamed = [log for log in changed if staged[log]]
-    for log in renamed:
-        side_files.rename_staged(log, staged[log])
-    _sync_names(path, renamed)
-    return closed
-
-
-def _sync(path: Path, logs: list[PartitionLog], staged: dict[PartitionLog, list[str]]) -> None:
-    is_synced = is_one_sync_cheaper(len(logs))
+    whole = [log for log, end_offset in closed if end_offset >= 0]
+    staged = _stage(whole, side_files, with_snapshots=True)
+    unsynced = [log for log in whole if log.needs_sync or log.has_unsynced_indexes]
+    is_synced = is_one_sync_cheaper(len({*unsynced, *staged}))
     if is_synced:
         file_ops.sync_filesystem(str(path))
-    for log in logs:
+    for log in unsynced:
         if log.needs_sync:
             recovery.settle(log, is_synced=is_synced)
         if not is_synced:
             log.sync_indexes()
-            for name in staged[log]:
-                file_ops.sync_file(name + ".tmp")
+    _put_in_place(path, staged, side_files, is_synced=is_synced)
+    return closed
 
 
-def _sync_names(path: Path, logs: list[PartitionLog]) -> None:
-    if is_one_sync_cheaper(len(logs)):
+def write_epochs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> None:
+    """Write the epochs of those logs that have new ones, while they are used."""
+    staged = _stage(logs, side_files, with_snapshots=False)
+    is_synced = is_one_sync_cheaper(len(staged))
+    if is_synced:
+        file_ops.sync_filesystem(str(path))
+    _put_in_place(path, staged, side_files, is_synced=is_synced)
+
+
+def _stage(
+    logs: list[PartitionLog], side_files: SideFiles, *, with_snapshots: bool
+) -> dict[PartitionLog, Staged]:
+    staged = ((log, side_files.stage(log, with_snapshot=with_snapshots)) for log in logs)
+    return {log: files for log, files in staged if files is not None}
+
+
+def _put_in_place(
+    path: Path, staged: dict[PartitionLog, Staged], side_files: SideFiles, *, is_synced: bool
+) -> None:
+    """Sync staged files, unless that has been done, rename them, and sync their names."""
+    for log, files in staged.items():
+        for name in () if is_synced else files.names:
+            file_ops.sync_file(name + TEMPORARY)
+        side_files.rename(log, files)
+    if is_one_sync_cheaper(len(staged)):
         file_ops.sync_filesystem(str(path))
         return
-    for log in logs:
+    for log in staged:
         file_ops.sync_folder(log.folder)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from broker._native.kernel import file_ops
 from broker._native.log.cleaned_segment import CleanedSegment
+from broker._native.log.transaction_index import select_entries
 from broker._native.records.compaction import KeyCollector, RecordFilter
 from broker._native.records.key_map import PLACE_BYTES, KeyMap
 from broker.codec import compression
@@ -34,7 +35,7 @@ from broker.model.limits import (
     COMPACTION_NICE,
     COMPACTION_READ_BYTES,
 )
-from broker.storage.segment_files import LOG, file_name
+from broker.storage.segment_files import ABORTED, CLEANED, LOG, file_name
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_ORPHANED = 1
@@ -56,7 +57,7 @@ class Job(NamedTuple):
     index_interval_bytes: int
     unfolded_bytes_max: int  # of one batch
     producer_ends: list[tuple[int, int, int]]  # (id, epoch, last offset) of live producers
-    aborted: list[tuple[int, int, int]]  # (producer id, first offset, last offset)
+    aborted: list[tuple[int, int, int]]  # (producer id, first offset, marker's offset)
     parent_pid: int
 
     @property
@@ -146,14 +147,26 @@ def _clean(
         _read_segment(job.folder, base, size, take, report)
     if len(group) == 1 and record_filter.batches_changed == changed_before:
         target.discard()
+        record_filter.take_aborted()  # they are in its file already
         return
+    aborted = record_filter.take_aborted()
     if target.size == 0:
         target.discard()
     else:
         target.finish()
+        _write_aborted(Path(job.folder), [base for base, _ in group], aborted)
     new = target.base_offset if target.size else None
     old = [base for base, _ in group]
     report({"kind": "cleaned", "old": old, "new": new, "size": target.size})
+
+
+def _write_aborted(folder: Path, bases: list[int], aborted: list[tuple[int, int, int]]) -> None:
+    """Write the aborted transactions that readers still need to know, if there ever were any."""
+    files = [folder / file_name(base, ABORTED) for base in bases]
+    entries = [file_ops.read_file(file) for file in files if file.exists()]
+    if entries:
+        kept = b"".join(select_entries(each, frozenset(aborted)) for each in entries)
+        file_ops.write_file_atomic(folder / file_name(bases[0], ABORTED + CLEANED), kept)
 
 
 def _read_segment(

@@ -13,6 +13,7 @@ class LogSettings(TypedDict):
 
     is_group_commit: bool
     is_plain: bool
+    needs_keys: bool
     segment_bytes_max: int
     segment_ms: int
     segment_jitter_ms: int
@@ -36,6 +37,7 @@ def log_settings(topic: str, config: TopicConfig) -> LogSettings:
     return {
         "is_group_commit": config.is_group_commit,
         "is_plain": is_plain(topic, config),
+        "needs_keys": "compact" in config.words("cleanup.policy"),
         "segment_bytes_max": config.integer("segment.bytes"),
         "segment_ms": config.integer("segment.ms"),
         "segment_jitter_ms": config.integer("segment.jitter.ms"),
@@ -51,11 +53,12 @@ def log_settings(topic: str, config: TopicConfig) -> LogSettings:
 
 
 def is_plain(topic: str, config: TopicConfig) -> bool:
-    """Whether a batch is appended as it came, so that the native path may do it alone."""
+    """Whether a batch is appended as it came, so that the native path may do it alone.
+
+    Where records need keys, it does so once it has seen them: not through a compression.
+    """
     return (
         config.text("message.timestamp.type") == "CreateTime"
-        and "compact" not in config.words("cleanup.policy")
         and config.text("compression.type") == _PRODUCERS_OWN
-        and config.integer("min.insync.replicas") == 1
         and not topic.startswith("__")
     )

@@ -1,5 +1,8 @@
 """How far each log is synced and where it starts: Kafka's two checkpoints of a data directory.
 
+What is compacted has been synced, too: without that, a recovery point that is lost would have a
+start take the gaps of a compacted log for its end. So the cleaner's checkpoint is read as well.
+
 They tell logs apart by topic and partition alone, so an entry must not outlive its topic: one that
 is made again under the same name would lose its first records to the log start of the old one, and
 be read with the gaps that only compacted logs have. So an entry goes from the file before a new log
@@ -33,6 +36,8 @@ class OffsetCheckpoints:
         self._recovery_points = checkpoint.read_offsets(path / checkpoint.RECOVERY_POINTS)
         self._log_starts = checkpoint.read_offsets(path / checkpoint.LOG_START_OFFSETS)
         self._written = Offsets(dict(self._recovery_points), dict(self._log_starts))
+        for key, offset in checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS).items():
+            self._recovery_points[key] = max(offset, self.recovery_point(key))
         self._writing = Lock()
 
     def recovery_point(self, key: Key) -> int:
@@ -54,12 +59,12 @@ class OffsetCheckpoints:
             self._recovery_points[key] = durable_end
         else:
             self._recovery_points.pop(key, None)
-        self.note_start(log)
+        self.note_start(key, log.log_start_offset)
 
-    def note_start(self, log: PartitionLog) -> None:
-        """Take over where a log starts."""
-        if log.log_start_offset > 0:
-            self._log_starts[log.topic, log.partition] = log.log_start_offset
+    def note_start(self, key: Key, log_start_offset: int) -> None:
+        """Take over where a log starts, or is about to: a start that was noted is never undone."""
+        if log_start_offset > self._log_starts.get(key, 0):
+            self._log_starts[key] = log_start_offset
 
     def forget(self, key: Key) -> bool:
         """There is no such log any more. Whether the files still tell of it."""

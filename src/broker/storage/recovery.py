@@ -28,7 +28,7 @@ from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint
-from broker.storage.closing import close_logs
+from broker.storage.closing import close_logs, write_epochs
 from broker.storage.deletion import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
@@ -345,17 +345,19 @@ class Partitions:
 
     def write_checkpoint(self, offsets: Offsets) -> None:
         """Write how far recovery need not look, once epochs and indexes up to there are durable."""
-        for log in list(self._logs.values()):
-            if not log.is_loading and not log.is_deleted:
-                self._side_files.write_epochs(log)
-                log.sync_indexes()
+        logs = [
+            log for log in list(self._logs.values()) if not log.is_loading and not log.is_deleted
+        ]
+        write_epochs(self._path, logs, self._side_files)
+        for log in logs:
+            log.sync_indexes()
         self._offsets.write(offsets)
 
-    def note_log_starts(self) -> None:
-        """What `write_log_starts` shall write: on the loop, cheap."""
-        for log in self._logs.values():
-            if not log.is_loading:
-                self._offsets.note_start(log)
+    def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
+        """What `write_log_starts` shall write of some logs: on the loop, cheap."""
+        for log, offset in starts:
+            if not (log.is_loading or log.is_deleted):
+                self._offsets.note_start((log.topic, log.partition), offset)
 
     def write_log_starts(self) -> None:
         """Write where each log begins: what was deleted stays so after any crash."""

@@ -20,7 +20,8 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
-SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex")
+ABORTED = ".txnindex"
+SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ABORTED)
 _OFFSET_DIGITS = 20
 
 
@@ -38,20 +39,20 @@ def is_offset_file(name: str, suffix: str) -> bool:
     )
 
 
-def set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
+def mark_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
     """Rename the files of segments that are no longer part of their log, oldest first."""
     paths = _paths(folder, base_offsets)  # without entries there is no index
     file_ops.rename_all(paths, [path + DELETED for path in paths])
 
 
-def remove_set_aside(folder: Path, base_offsets: Iterable[int]) -> None:
-    """Remove the files of segments that were set aside; also of a topic that is gone by now."""
+def remove_deleted(folder: Path, base_offsets: Iterable[int]) -> None:
+    """Remove the files of segments that were renamed; also of a topic that is gone by now."""
     file_ops.remove_all([path + DELETED for path in _paths(folder, base_offsets)])
 
 
 def _paths(folder: Path, base_offsets: Iterable[int]) -> list[str]:
     return [
-        f"{folder}/{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
+        str(folder / file_name(base_offset, suffix))
         for base_offset in base_offsets
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT)
     ]

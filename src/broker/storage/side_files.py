@@ -13,6 +13,7 @@ from broker.storage import checkpoint
 from broker.storage.folder_plan import offsets_of
 from broker.storage.segment_files import SNAPSHOT, file_name
 
+TEMPORARY = ".tmp"
 _SNAPSHOTS_KEPT = 3
 
 
@@ -21,6 +22,13 @@ class _Written(NamedTuple):
 
     epochs: tuple[tuple[int, int], ...]
     snapshot_offset: int  # of the newest
+
+
+class Staged(NamedTuple):
+    """Files of one log that wait for their names."""
+
+    names: list[str]  # without TEMPORARY
+    written: _Written  # what the files have then
 
 
 _NOTHING = _Written((), 0)
@@ -43,62 +51,52 @@ class SideFiles:
         """A log is gone."""
         self._written.pop(log.folder, None)
 
-    def write_epochs(self, log: PartitionLog) -> None:
-        """Write a log's epochs if there are new ones."""
-        entries = self._new_epochs(log)
-        if entries:
-            checkpoint.write_leader_epochs(Path(log.folder), entries)
-            self._set(log, epochs=tuple(entries))
-
     def write_snapshot(self, log: PartitionLog, offset: int, content: bytes) -> None:
         """Write the producers of a log at an offset; of older ones the newest two stay."""
         folder = Path(log.folder)
         file_ops.write_file_atomic(str(folder / file_name(offset, SNAPSHOT)), content)
-        self._set(log, snapshot_offset=offset)
+        before = self._written.get(log.folder, _NOTHING)
+        self._written[log.folder] = before._replace(
+            snapshot_offset=max(before.snapshot_offset, offset)
+        )
         _remove_old_snapshots(folder)
 
-    def stage(self, log: PartitionLog) -> list[str]:
-        """Write what is new of a log, not durable, under temporary names: the names without .tmp.
+    def stage(self, log: PartitionLog, *, with_snapshot: bool) -> Staged | None:
+        """Write what is new of a log, not durable, under temporary names; None: nothing is.
 
-        Whoever calls this makes them durable, and then calls `rename_staged`.
+        Whoever calls this makes them durable, and then calls `rename`.
         """
         folder = Path(log.folder)
-        staged: list[str] = []
+        before = self._written.get(log.folder, _NOTHING)
+        contents: dict[str, bytes] = {}
         entries = self._new_epochs(log)
         if entries:
-            staged.append(str(folder / checkpoint.LEADER_EPOCHS))
-            file_ops.write_file(staged[-1] + ".tmp", checkpoint.leader_epochs(entries).encode())
-        if log.log_end_offset > self._written.get(log.folder, _NOTHING).snapshot_offset:
+            contents[str(folder / checkpoint.LEADER_EPOCHS)] = checkpoint.leader_epochs(
+                entries
+            ).encode()
+        offset = before.snapshot_offset
+        if with_snapshot and log.log_end_offset > offset:
             offset, content = log.producer_snapshot()
-            staged.append(str(folder / file_name(offset, SNAPSHOT)))
-            file_ops.write_file(staged[-1] + ".tmp", content)
-        return staged
+            contents[str(folder / file_name(offset, SNAPSHOT))] = content
+        for name, content in contents.items():
+            file_ops.write_file(name + TEMPORARY, content)
+        written = _Written(tuple(entries) or before.epochs, offset)
+        return Staged(list(contents), written) if contents else None
 
-    def rename_staged(self, log: PartitionLog, staged: list[str]) -> None:
+    def rename(self, log: PartitionLog, staged: Staged) -> None:
         """Give staged files their names; durable with the next sync of the folder."""
-        for name in staged:
-            file_ops.rename(name + ".tmp", name)
-        self.found(log, log.log_end_offset)
-        _remove_old_snapshots(Path(log.folder))
+        for name in staged.names:
+            file_ops.rename(name + TEMPORARY, name)
+        before = self._written.get(log.folder, _NOTHING)
+        self._written[log.folder] = staged.written
+        if 0 < before.snapshot_offset < staged.written.snapshot_offset:
+            _remove_old_snapshots(Path(log.folder))
 
     def _new_epochs(self, log: PartitionLog) -> list[tuple[int, int]]:
         """The epochs, if the file has others; a log that was never written to has none."""
         entries = log.epoch_entries
         is_known = tuple(entries) == self._written.get(log.folder, _NOTHING).epochs
         return [] if is_known or log.log_end_offset == 0 else entries
-
-    def _set(
-        self,
-        log: PartitionLog,
-        *,
-        epochs: tuple[tuple[int, int], ...] | None = None,
-        snapshot_offset: int = 0,
-    ) -> None:
-        before = self._written.get(log.folder, _NOTHING)
-        self._written[log.folder] = _Written(
-            before.epochs if epochs is None else epochs,
-            max(before.snapshot_offset, snapshot_offset),
-        )
 
 
 def _remove_old_snapshots(folder: Path) -> None:

@@ -12,22 +12,21 @@ snapshots of the segments that go stay: recovery begins at one of them.
 """
 
 import logging
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from broker._native.kernel import file_ops
 from broker.storage import checkpoint
 from broker.storage.segment_files import (
+    ABORTED,
     CLEANED,
-    LOG,
     SEGMENT_SUFFIXES,
     SWAP,
     file_name,
     is_offset_file,
 )
 
-_WRITTEN = (LOG, ".index", ".timeindex")
 _log = logging.getLogger(__name__)
 
 
@@ -56,9 +55,9 @@ def commit(swap: Swap) -> None:
     `drop_cleaned`.
     """
     if swap.new is not None:
-        for suffix in _WRITTEN:
-            file = swap.folder / file_name(swap.new, suffix)
-            file_ops.rename(f"{file}{CLEANED}", f"{file}{SWAP}")
+        for file in _files(swap):
+            with _may_be_missing(file):
+                file_ops.rename(f"{file}{CLEANED}", f"{file}{SWAP}")
         file_ops.sync_folder(swap.folder)
     checkpoint.write_swap(swap.manifest, swap.new, swap.gone)
 
@@ -72,9 +71,8 @@ def undo(swap: Swap) -> None:
 
 def install(swap: Swap) -> None:
     """Give the new files their names: on the loop, right before the log is told to use them."""
-    if swap.new is not None:
-        for suffix in _WRITTEN:
-            file = swap.folder / file_name(swap.new, suffix)
+    for file in _files(swap):
+        with _may_be_missing(file):
             file_ops.rename(f"{file}{SWAP}", file)
 
 
@@ -114,6 +112,18 @@ def finish_swaps(folder: Path) -> None:
         old = sorted([*gone] if kept is None else [kept, *gone])
         _log.info("compaction completed: folder=%s kept=%s gone=%s", folder.name, kept, gone)
         finish(Swap(folder, old, kept))
+
+
+def _files(swap: Swap) -> list[Path]:
+    """The files of the new segment under their final names."""
+    if swap.new is None:
+        return []
+    return [swap.folder / file_name(swap.new, suffix) for suffix in SEGMENT_SUFFIXES]
+
+
+def _may_be_missing(file: Path) -> AbstractContextManager[None]:
+    """Only a segment made from one with aborted transactions has a file of them."""
+    return suppress(FileNotFoundError) if file.suffix == ABORTED else nullcontext()
 
 
 def _manifest_of(name: str) -> str:

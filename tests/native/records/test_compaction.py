@@ -356,6 +356,16 @@ def test_damaged_batches_are_refused_by_both_ways(data: bytes) -> None:
         record_filter.filter(data)
 
 
+@pytest.mark.parametrize("payload", [b"", b"\2", b"\xff" * 9, Record(0, 0, b"a", b"", []).encode()])
+def test_a_control_batch_with_fewer_records_than_counted_is_refused(payload: bytes) -> None:
+    """Nothing is decided about them one by one, but they are written anew with a horizon."""
+    attributes = CONTROL | TRANSACTIONAL
+    header = Header(attributes=attributes, producer_id=7, record_count=2, last_offset_delta=1)
+
+    with pytest.raises(Corrupt):
+        clean(header.encode(payload + bytes(14)), plan_of())
+
+
 @given(st.data())
 def test_any_bytes_are_refused_or_cut_short(data: st.DataObject) -> None:
     content = bytearray(encoded(batch([record(i, b"k%d" % i) for i in range(3)])))

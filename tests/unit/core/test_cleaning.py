@@ -23,6 +23,7 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, swap
+from tests.batches import batch_of
 from tests.broker_process import wait_until
 from tests.compacting import Writes, contents, newest, settle, write, written
 from tests.native_log import NOW_MS, Logs, appended, bases_of, records
@@ -47,6 +48,10 @@ class Disk:
         work()
         self.done.append(name)
         return True
+
+    async def has_done(self, step: str, times: int) -> None:
+        while self.done.count(step) < times:
+            await asyncio.sleep(0)
 
     async def save_recovery_points(self) -> bool:
         self.done.append("recovery points")
@@ -273,11 +278,28 @@ def test_a_topic_that_is_deleted_meanwhile_says_nothing(
 def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
     bench.clean()
 
-    bench.cleaning.topic_deleted("topic")
-    bench.log.retire()
-    bench.clean()
+    async def delete() -> None:
+        bench.cleaning.topic_deleted("topic")
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 10)
+
+    asyncio.run(delete())
 
     assert checkpoint.read_offsets(bench.path / checkpoint.CLEANER_OFFSETS) == {}
+
+
+def test_a_start_forgets_the_offsets_of_topics_that_are_gone(bench: Bench) -> None:
+    file = bench.path / checkpoint.CLEANER_OFFSETS
+    checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})
+    bench.cleaning = bench.started()
+
+    async def start() -> None:
+        running = asyncio.ensure_future(bench.cleaning.run())
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=1), 10)
+        running.cancel()
+
+    asyncio.run(start())
+
+    assert checkpoint.read_offsets(file) == {("topic", 0): 3}
 
 
 def test_overdue_records_are_rolled_and_compacted_whatever_the_ratio(tmp_path: Path) -> None:
@@ -399,3 +421,43 @@ def test_producers_go_on_where_they_were_after_all_their_records_have_gone(tmp_p
     status, _ = bench.log.append(batch)
     assert isinstance(status, tuple)
     assert status[0] == "duplicate"
+
+
+def transaction(log: PartitionLog, sequence: int, key: bytes, *, is_abort: bool) -> None:
+    """Append a record in a transaction, and its marker."""
+    fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    value = b"in a transaction"
+    appended(log, batch_of([(key, value, [])], NOW_MS, base_sequence=sequence, **fields))
+    kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
+    log.append_internal(batch_of([(kind, b"\0" * 6, [])], NOW_MS, is_control=True, **fields))
+
+
+def aborted_in(log: PartitionLog) -> list[tuple[int, int, int]]:
+    return log.aborted_transactions(0, log.log_end_offset)
+
+
+def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [], delete_retention_ms="1000")
+    write(bench.logs, bench.log, [(b"key", b"committed")])
+    transaction(bench.log, 0, b"key", is_abort=True)
+    transaction(bench.log, 1, b"other", is_abort=False)
+    write(bench.logs, bench.log, [(b"filler %d" % i, b"x" * 20) for i in range(8)])
+    bench.log.roll()
+    settle(bench.logs, bench.log)
+    assert aborted_in(bench.log) == [(7, 1, 2)]
+    names = [bench.log.folder, f"{0:020d}.txnindex"]
+
+    bench.clean()
+
+    assert bench.latest[b"key"] == (0, b"committed")
+    assert bench.latest[b"other"] == (3, b"in a transaction")
+    assert aborted_in(bench.log) == [(7, 1, 2)]
+    assert Path(*names).stat().st_size == 34
+
+    write(bench.logs, bench.log, [(b"filler", b"x" * 20) for _ in range(20)])
+    bench.log.roll()
+    settle(bench.logs, bench.log)
+    bench.clean()
+
+    assert aborted_in(bench.log) == []
+    assert bench.latest[b"key"] == (0, b"committed")

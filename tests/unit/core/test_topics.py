@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from broker.core.topics import NewTopic, check_name
+from broker.core.topics import OFFSETS_TOPIC, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
 from tests.fakes import FakeStore, World
@@ -105,6 +105,14 @@ def test_a_topic_that_another_broker_created_exists() -> None:
     assert refusal(world, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+@pytest.mark.parametrize("own", [{}, {"polylog.durability": "os"}])
+def test_a_topic_of_the_broker_is_created_durable_or_not_at_all(own: dict[str, str]) -> None:
+    world = World({"polylog.durability": "os"})
+
+    assert refusal(world, NewTopic(OFFSETS_TOPIC, 1, config=own)) is ErrorCode.INVALID_CONFIG
+    assert asyncio.run(world.topics.offsets_topic()).config.is_group_commit
+
+
 def test_creating_the_same_topic_at_once_makes_one() -> None:
     world = World()
 
@@ -157,6 +165,30 @@ def test_deleting_twice_is_an_unknown_topic() -> None:
     with pytest.raises(RequestError) as caught:
         asyncio.run(world.topics.delete(topic))
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_logs_of_a_large_topic_are_configured_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 2)
+    world = World()
+    topic = world.create("a", 5)
+    turns: list[int] = []
+
+    async def count_turns() -> None:
+        while True:
+            turns.append(sum(log.config is topic.config for log in topic.logs))
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        counting = asyncio.create_task(count_turns())
+        await world.topics.alter_config(topic, lambda _: {"retention.ms": "5"})
+        counting.cancel()
+
+    asyncio.run(scenario())
+
+    assert [log.config.integer("retention.ms") for log in topic.logs] == [5] * 5
+    assert {2, 4} <= set(turns)
 
 
 def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

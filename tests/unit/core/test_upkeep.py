@@ -1,7 +1,7 @@
 """Retention over real files: what is taken off a log, made durable and removed, in this order."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,8 @@ class Disk:
         self.events.append("files")
         return True
 
-    async def save(self) -> bool:
-        self.events.append("log starts")
+    async def save(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:
+        self.events += [f"{log.log_start_offset} to {offset}" for log, offset in planned]
         return self.works
 
 
@@ -83,22 +83,23 @@ def test_old_segments_leave_the_log_and_after_a_while_the_disk(tmp_path: Path) -
     assert bench.names("*.log") == [2, 3]
 
 
-def test_the_log_start_is_durable_before_a_file_is_touched(tmp_path: Path) -> None:
+def test_the_log_start_is_durable_before_anybody_sees_it(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000")
     bench.clock.advance(1002)
 
     bench.check()
 
-    assert bench.disk.events[:2] == ["log starts", "files"]
+    assert bench.disk.events[:2] == ["0 to 2", "files"]
 
 
-def test_no_file_goes_when_the_log_start_cannot_be_written(tmp_path: Path) -> None:
+def test_nothing_goes_when_the_log_start_cannot_be_written(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000")
     bench.clock.advance(1002)
     bench.disk.works = False
 
     bench.check()
 
+    assert bench.log.log_start_offset == 0
     assert bench.names("*.log") == [0, 1, 2, 3]
 
 

@@ -122,7 +122,7 @@ def test_durability_is_the_stronger_of_its_two_words(
         ("cleanup.policy", "shred", r"delete \| compact"),
         ("leader.replication.throttled.replicas", "0:1,x", "match"),
         ("min.cleanable.dirty.ratio", "nan", "0.0 .. 1.0"),
-        ("remote.storage.enable", "true", "remote.storage.enable='true'"),
+        ("remote.storage.enable", "true", "remote.storage.enable='true': allowed is false$"),
         ("num.partitions", "3", "unknown setting"),
     ],
 )

@@ -118,7 +118,9 @@ def test_a_damaged_batch_names_its_segment(logs: Logs) -> None:
         compacted(job_of(log))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None
+)
 @given(
     st.lists(
         st.tuples(

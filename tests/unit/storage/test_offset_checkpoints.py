@@ -33,6 +33,19 @@ def test_what_was_written_is_known(written: Path) -> None:
     assert (offsets.recovery_point(("v", 0)), offsets.log_start(("v", 0))) == (0, 0)
 
 
+def test_what_is_compacted_was_synced_even_if_the_recovery_points_are_lost(written: Path) -> None:
+    compacted = {KEY: 15, ("u", 1): 9, ("w", 0): 3}
+    checkpoint.write_offsets(written / checkpoint.CLEANER_OFFSETS, compacted)
+
+    offsets = OffsetCheckpoints(written)
+    (written / checkpoint.RECOVERY_POINTS).unlink()
+    without = OffsetCheckpoints(written)
+
+    assert [offsets.recovery_point(key) for key in compacted] == [20, 9, 3]
+    assert [without.recovery_point(key) for key in compacted] == [15, 9, 3]
+    assert offsets.written_recovery_point(KEY) == 20
+
+
 def test_the_files_are_written_only_when_something_changed(written: Path) -> None:
     offsets = OffsetCheckpoints(written)
     file_ops.start_recording()

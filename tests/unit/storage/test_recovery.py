@@ -338,3 +338,28 @@ def test_many_recovered_logs_share_one_sync(life: Life, monkeypatch: pytest.Monk
     assert syncs == ["sync_filesystem"]
     assert [log.durable_end for log in logs] == [1, 1, 1]
     again.kill()
+
+
+@pytest.mark.parametrize("one_by_one_max", [0, 16])
+def test_a_checkpoint_writes_the_epochs_of_logs_that_have_new_ones(
+    life: Life, monkeypatch: pytest.MonkeyPatch, one_by_one_max: int
+) -> None:
+    monkeypatch.setattr(syncing, "LOGS_SYNCED_ONE_BY_ONE_MAX", one_by_one_max)
+    first, second, _ = life.make(count=3)
+    for log in (first, second):
+        log.append(BATCH)
+        life.end_synced(log)
+    second.start_epoch(4)
+    file_ops.start_recording()
+
+    for _ in range(2):
+        life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+
+    file_ops.stop_recording()
+    renames = [Path(path).parent.name for op, path, *_ in file_ops.recorded() if op == "rename"]
+    assert [name for name in renames if name.startswith("topic")] == ["topic-0", "topic-1"]
+    steps = [op for op, *_ in file_ops.recorded()]
+    assert steps.index("write") < steps.index("rename")
+    assert steps.index("sync_filesystem" if one_by_one_max == 0 else "sync") < steps.index("rename")
+    epochs = [checkpoint.read_leader_epochs(Path(log.folder)) for log in (first, second)]
+    assert epochs == [[(0, 0)], [(0, 0), (4, 1)]]

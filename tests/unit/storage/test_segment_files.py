@@ -8,8 +8,8 @@ from broker.storage.segment_files import (
     SNAPSHOT,
     file_name,
     is_offset_file,
-    remove_set_aside,
-    set_aside,
+    mark_deleted,
+    remove_deleted,
 )
 
 
@@ -29,24 +29,24 @@ def test_all_files_of_a_segment_are_renamed_and_later_removed(tmp_path: Path) ->
         for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
             (tmp_path / file_name(base, suffix)).touch()
 
-    set_aside(tmp_path, [0])
+    mark_deleted(tmp_path, [0])
 
     kept = sorted(file_name(7, suffix) for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT))
     assert names(tmp_path) == sorted(
         [f"{file_name(0, suffix)}.deleted" for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT)] + kept
     )
-    remove_set_aside(tmp_path, [0])
+    remove_deleted(tmp_path, [0])
     assert names(tmp_path) == kept
 
 
 def test_a_segment_may_lack_its_indexes(tmp_path: Path) -> None:
     (tmp_path / file_name(0, LOG)).touch()
 
-    set_aside(tmp_path, [0])
-    remove_set_aside(tmp_path, [0])
+    mark_deleted(tmp_path, [0])
+    remove_deleted(tmp_path, [0])
 
     assert names(tmp_path) == []
 
 
 def test_a_folder_that_is_gone_holds_nothing_to_remove(tmp_path: Path) -> None:
-    remove_set_aside(tmp_path / "gone", [0])
+    remove_deleted(tmp_path / "gone", [0])

@@ -25,6 +25,7 @@ class PartitionLog(SegmentedLog):
         *,
         is_group_commit: bool = True,
         is_plain: bool = True,
+        needs_keys: bool = False,
         segment_bytes_max: int = ...,
         segment_ms: int = ...,
         segment_jitter_ms: int = 0,

@@ -1,3 +1,5 @@
-# Nothing for Python: the native modules take what they need through transaction_index.pxd.
+from collections.abc import Container
 
 __pyx_capi__: dict[str, object]  # what transaction_index.pxd declares
+
+def select_entries(data: bytes, chosen: Container[tuple[int, int, int]]) -> bytes: ...

@@ -23,11 +23,17 @@ def topic_by_id(topics: Topics, topic_id: bytes) -> Topic:
     return topic
 
 
-def log_of(topic: Topic, partition: int) -> Log:
-    """The log of one partition, in service."""
+def check_partition(topic: Topic, partition: int) -> Log:
+    """The log of one partition, whatever can be done with it now."""
     log = topic.log(partition)
     if log is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return log
+
+
+def log_of(topic: Topic, partition: int) -> Log:
+    """The log of one partition, in service."""
+    log = check_partition(topic, partition)
     if log.is_loading:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if log.is_offline:

@@ -5,6 +5,7 @@ log begins is made durable for all partitions of the request in one write, howev
 timeout_ms is for replicas.
 """
 
+from broker.core.log import Log
 from broker.core.partition import delete_records
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError, StorageError
@@ -23,33 +24,34 @@ async def handle(request: Request, session: Session) -> Fields:
         for each in topic["partitions"]
     }
     starts: dict[tuple[str, int], int | RequestError] = {}
+    logs: list[Log] = []
     for (name, partition), offset in wanted.items():
         try:
-            starts[name, partition] = _delete(session, name, partition, offset)
+            log, starts[name, partition] = _delete(session, name, partition, offset)
+            logs.append(log)
         except RequestError as error:
             starts[name, partition] = error
-    lost = await _persist(session, starts)
+    lost = await _persist(session, logs)
     topics: dict[str, list[Fields]] = {}
     for (name, partition), start in starts.items():
         topics.setdefault(name, []).append(_result(partition, lost or start))
     return {"topics": [{"name": name, "partitions": each} for name, each in topics.items()]}
 
 
-def _delete(session: Session, name: str, partition: int, offset: int) -> int:
+def _delete(session: Session, name: str, partition: int, offset: int) -> tuple[Log, int]:
     topic = topic_by_name(session.broker.topics, name)
     if topic.is_internal:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    return delete_records(log_of(topic, partition), topic.config, offset)
+    log = log_of(topic, partition)
+    return log, delete_records(log, topic.config, offset)
 
 
-async def _persist(
-    session: Session, starts: dict[tuple[str, int], int | RequestError]
-) -> RequestError | None:
-    """Make the moved starts durable; what to answer for all of them when that fails."""
-    if all(isinstance(start, RequestError) for start in starts.values()):
+async def _persist(session: Session, logs: list[Log]) -> RequestError | None:
+    """Make the starts of logs durable; what to answer for all of them when that fails."""
+    if not logs:
         return None
     try:
-        await session.broker.persist_log_starts()
+        await session.broker.persist_log_starts(logs)
     except StorageError as error:
         return RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return None

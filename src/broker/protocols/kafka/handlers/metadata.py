@@ -8,11 +8,14 @@ v11 cluster operations move to DescribeCluster; v12 lookup by topic id; v13 top-
 A topic that is to be created is created before the answer, so the answer already names its leader.
 """
 
+from functools import lru_cache
+
 from broker.core.log import Log
 from broker.core.session import Session
 from broker.core.topics import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
+from broker.model.limits import METADATA_PARTITIONS_CACHED
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.lookup import topic_by_id, topic_by_name
@@ -114,29 +117,41 @@ def _find(
 
 
 def _known_topic(request: Request, session: Session, topic: Topic) -> Fields:
+    node_id = session.broker.node_id
     is_asked = request.body["include_topic_authorized_operations"]
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [_partition(session.broker.node_id, log) for log in topic.logs],
+        "partitions": [
+            _partition(node_id, log.partition, _epoch(log), is_offline=log.is_offline)
+            for log in topic.logs
+        ],
         "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
     }
 
 
-def _partition(node_id: int, log: Log) -> Fields:
-    """Every partition has one replica, this broker; it does not lead what its disk has lost."""
-    code = ErrorCode.LEADER_NOT_AVAILABLE if log.is_offline else ErrorCode.NONE
+def _epoch(log: Log) -> int:
+    """While its log is recovered nobody knows; clients keep the epoch that they have."""
+    return -1 if log.is_loading else log.leader_epoch
+
+
+@lru_cache(METADATA_PARTITIONS_CACHED)
+def _partition(node_id: int, partition: int, leader_epoch: int, *, is_offline: bool) -> Fields:
+    """Every partition has one replica, this broker; it does not lead what its disk has lost.
+
+    Partitions of that number look the same in all topics: made once, never changed.
+    """
+    code = ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE
     return {
         "error_code": errors.number(code),
-        "partition_index": log.partition,
-        "leader_id": -1 if log.is_offline else node_id,
-        # While its log is recovered nobody knows; clients keep the epoch that they have.
-        "leader_epoch": -1 if log.is_loading else log.leader_epoch,
+        "partition_index": partition,
+        "leader_id": -1 if is_offline else node_id,
+        "leader_epoch": leader_epoch,
         "replica_nodes": [node_id],
-        "isr_nodes": [] if log.is_offline else [node_id],
-        "offline_replicas": [node_id] if log.is_offline else [],
+        "isr_nodes": [] if is_offline else [node_id],
+        "offline_replicas": [node_id] if is_offline else [],
     }
 
 

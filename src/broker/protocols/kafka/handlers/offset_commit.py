@@ -12,7 +12,7 @@ from broker.core.topics import Topic
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, then
-from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
+from broker.protocols.kafka.lookup import check_partition, topic_by_id, topic_by_name
 
 _TOPIC_IDS_SINCE = 10
 
@@ -62,7 +62,7 @@ def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
 
 
 def _offset(topic: Topic, wanted: Fields) -> OffsetToCommit:
-    log_of(topic, wanted["partition_index"])
+    check_partition(topic, wanted["partition_index"])
     return OffsetToCommit(
         topic.name,
         wanted["partition_index"],

@@ -23,7 +23,6 @@ from broker.core.partition import (
     BATCH_HEADER_BYTES,
     Appended,
     append,
-    check_replicas,
     wait_durable,
 )
 from broker.core.recompression import KeylessRecordsError, Preparation, prepare
@@ -103,7 +102,6 @@ def _append(
         log = log_of(found, partition["index"])
         records = partition["records"] or b""
         _check_batch(request, records)
-        check_replicas(found.config, request.body["acks"])
         preparation = prepare(found.config, records)
         if preparation is None:
             return _write(session, log, found.config, records)

@@ -291,3 +291,12 @@ def test_fetches_that_wait_in_vain_leave_one_callback_on_a_log(world: World) -> 
         fetch(world, 12, part(), max_wait_ms=1)
 
     assert world.log("a").callback_count == 1
+
+
+def test_a_partition_that_is_still_recovered_is_refused_without_waiting(world: World) -> None:
+    fill(world, 0, 2)
+    world.log("a").is_loading = True
+
+    answer = only(fetch(world, 11, part(), max_wait_ms=600_000))
+
+    assert (answer["error_code"], answer["records"] or b"") == (6, b"")

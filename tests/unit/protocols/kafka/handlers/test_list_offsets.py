@@ -123,3 +123,14 @@ def test_a_partition_named_twice_is_an_invalid_request_answered_once(world: Worl
 
     codes = [(each["partition_index"], each["error_code"]) for each in answer["partitions"]]
     assert codes == [(0, 42), (1, 0)]
+
+
+def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
+    world = World()
+    world.create("a")
+    world.log("a").is_loading = True
+
+    partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
+    answer = world.ask(2, 7, topics=[{"name": "a", "partitions": partitions}])
+
+    assert only(only(answer["topics"])["partitions"])["error_code"] == 6

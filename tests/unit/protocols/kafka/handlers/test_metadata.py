@@ -177,3 +177,17 @@ def test_authorized_operations_are_told_only_when_asked_for() -> None:
     assert only(silent["topics"])["topic_authorized_operations"] == -(1 << 31)
     assert asked["cluster_authorized_operations"] == 8096
     assert only(asked["topics"])["topic_authorized_operations"] == 3576
+
+
+def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -> None:
+    world = World()
+    world.create("a")
+    world.log("a").leader_epoch = 7
+    world.log("a").is_loading = True
+
+    loading = only(only(world.ask(3, 9, topics=[{"name": "a"}])["topics"])["partitions"])
+    world.log("a").is_loading = False
+    ready = only(only(world.ask(3, 9, topics=[{"name": "a"}])["topics"])["partitions"])
+
+    assert (loading["error_code"], loading["leader_id"], loading["leader_epoch"]) == (0, 1, -1)
+    assert (ready["error_code"], ready["leader_id"], ready["leader_epoch"]) == (0, 1, 7)

@@ -173,3 +173,14 @@ def test_version_10_asks_by_topic_id(world: World) -> None:
     assert [each["topic_id"] for each in group["topics"]] == [topic.topic_id, bytes(range(16))]
     assert codes(group) == [0, 100]
     assert only(world.groups.commands).topics == {"a": (0,)}
+
+
+def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None:
+    world = World()
+    world.create("a")
+    world.log("a").is_loading = True
+
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    answer = world.ask(8, 2, group_id="g", topics=[{"name": "a", "partitions": partitions}])
+
+    assert only(only(answer["topics"])["partitions"])["error_code"] == 0

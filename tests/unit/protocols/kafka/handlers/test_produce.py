@@ -264,28 +264,23 @@ def test_one_refused_partition_does_not_hold_up_another(world: World) -> None:
     assert codes == [(1, 2), (0, 0)]
 
 
+def test_a_partition_that_is_still_recovered_takes_nothing(world: World) -> None:
+    world.log("a").is_loading = True
+
+    assert produce(world, 9, batch())["error_code"] == 6
+    assert world.log("a").log_end_offset == 0
+
+
 def rows(*keys: bytes | None, **fields: Any) -> bytes:
     return batch_of([(key, b"value" * 20, []) for key in keys], NOW_MS, **fields)
 
 
-@pytest.mark.parametrize(("acks", "error"), [(-1, 19), (1, 0)])
-def test_a_topic_that_wants_more_replicas_than_there_are_refuses_acks_of_all(
-    acks: int, error: int
-) -> None:
+def test_acks_of_all_want_no_more_replicas_than_a_partition_has() -> None:
+    """As Kafka 4 answers: the smaller of min.insync.replicas and the number of replicas."""
     world = World()
     world.create("a", config={"min.insync.replicas": "2"})
 
-    assert produce(world, 9, batch(), acks=acks)["error_code"] == error
-    assert world.log("a").log_end_offset == (0 if error else 1)
-
-
-def test_acks_of_all_are_given_again_once_one_replica_is_enough() -> None:
-    world = World()
-    topic = world.create("a", config={"min.insync.replicas": "2"})
-
-    asyncio.run(world.topics.alter_config(topic, lambda _: {}))
-
-    assert produce(world, 9, batch())["error_code"] == 0
+    assert produce(world, 9, batch(), acks=-1)["error_code"] == 0
 
 
 @pytest.mark.parametrize("version", [7, 8, 12])

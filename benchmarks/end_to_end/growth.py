@@ -1,0 +1,312 @@
+"""How costs grow with partitions: `make bench-growth` (performance.md section 7).
+
+The same steps at 10, 100, 1,000 and 10,000 partitions, ten to a topic, one record in each. A cost
+may be flat or linear; the exponent is fitted over the three largest sizes, in which fixed costs no
+longer hide it. Requests are counted in processor time of the broker, because the machine is shared;
+starts and stops in seconds, since they wait for the disk.
+"""
+
+import argparse
+import math
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from benchmarks.end_to_end import machine
+from benchmarks.end_to_end.targets import (
+    ADDRESS,
+    HOST,
+    BenchmarkError,
+    Target,
+    free_port,
+    launch,
+    wait_for_line,
+)
+from broker import codec
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = (10, 100, 1_000, 10_000)
+PARTITIONS_PER_TOPIC = 10
+TOPICS_PER_REQUEST = 100
+REQUESTS = 200  # of each kind, to count what one costs
+METADATA_OF_ALL_REQUESTS = 10
+FITTED_SIZES = 3
+TOLERANCE = 0.2  # of an exponent: a shared machine is not twice the same
+NOT_LEADER = 6
+TIMEOUT_SECONDS = 300.0
+VALUE = b"x" * 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A row of the table: what is measured and how it may grow."""
+
+    name: str
+    unit: str
+    exponent: int  # 0: the same at any size; 1: as the number of partitions
+
+
+START_CLEAN = Cost("start after a clean stop, until all accept", "s", 1)
+START_KILLED = Cost("start after kill -9, until all accept", "s", 1)
+STOP = Cost("clean stop, a new record in each", "s", 1)
+STOP_IDLE = Cost("clean stop, nothing touched", "s", 1)
+MEMORY_NEW = Cost("private memory per partition, not used", "KB", 0)
+MEMORY_USED = Cost("private memory per partition, a record in each", "KB", 0)
+MEMORY_LOADED = Cost("private memory per partition, loaded and idle", "KB", 0)
+METADATA_ALL = Cost("Metadata of all topics, CPU", "ms", 1)
+METADATA_ONE = Cost("Metadata of one topic, CPU", "us", 0)
+PRODUCE = Cost("one produce, CPU", "us", 0)
+COSTS = (
+    START_CLEAN,
+    START_KILLED,
+    STOP,
+    STOP_IDLE,
+    MEMORY_NEW,
+    MEMORY_USED,
+    MEMORY_LOADED,
+    METADATA_ALL,
+    METADATA_ONE,
+    PRODUCE,
+)
+Measured = dict[Cost, float]
+
+
+class Client:
+    """One blocking connection."""
+
+    def __init__(self, port: int) -> None:
+        """Connect as soon as somebody listens."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            try:
+                self._socket = socket.create_connection((HOST, port), TIMEOUT_SECONDS)
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def ask(self, api: str, version: int, body: codec.Fields) -> codec.Fields:
+        """Send a request and return the body of its response."""
+        self._socket.sendall(codec.request_frame(api, version, body, correlation_id=1))
+        size = int.from_bytes(self._receive(4))
+        return codec.read_response(api, version, self._receive(size)).body
+
+    def _receive(self, size: int) -> bytes:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            count = self._socket.recv_into(view)
+            if count == 0:
+                raise BenchmarkError("the broker closed the connection")
+            view = view[count:]
+        return bytes(data)
+
+
+def start(folder: Path) -> tuple[Target, float]:
+    """Start a broker as a user does; when it was exec'd."""
+    port, log = free_port(), folder.with_suffix(".log")
+    since = time.monotonic()
+    command = [sys.executable, "-m", "broker", "start", "--data-dir", str(folder)]
+    process = launch([*command, "--listen", f"{HOST}:{port}"], log)
+    wait_for_line(process, log, ADDRESS)
+    return Target("polylog", process, port, log), since
+
+
+def topic_names(count: int) -> list[str]:
+    """Return as many topics as have these partitions."""
+    return [f"topic-{number:05}" for number in range(count // PARTITIONS_PER_TOPIC)]
+
+
+def create_all(client: Client, count: int) -> None:
+    """Create the topics."""
+    names = topic_names(count)
+    for first in range(0, len(names), TOPICS_PER_REQUEST):
+        topics = [
+            {"name": name, "num_partitions": PARTITIONS_PER_TOPIC, "replication_factor": 1}
+            for name in names[first : first + TOPICS_PER_REQUEST]
+        ]
+        answer = client.ask("CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000})
+        _check(each["error_code"] for each in answer["topics"])
+
+
+def _check(codes: Iterable[int]) -> None:
+    wrong = [code for code in codes if code]
+    if wrong:
+        raise BenchmarkError(f"the broker answered error {wrong[0]}")
+
+
+def produce(client: Client, topic: str, partitions: Iterable[int]) -> list[int]:
+    """Write a record to each; those that are not ready."""
+    [batch] = codec.encode([(None, VALUE)], timestamp_ms=1_700_000_000_000)
+    data = [{"index": number, "records": batch} for number in partitions]
+    body = {
+        "acks": -1,
+        "timeout_ms": 60_000,
+        "topic_data": [{"name": topic, "partition_data": data}],
+    }
+    [answer] = client.ask("Produce", 9, body)["responses"]
+    found = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
+    _check(code for code in found.values() if code != NOT_LEADER)
+    return [number for number, code in found.items() if code == NOT_LEADER]
+
+
+def produce_to_all(client: Client, count: int) -> None:
+    """Write a record to every partition, as soon as each accepts it."""
+    for topic in topic_names(count):
+        waiting = list(range(PARTITIONS_PER_TOPIC))
+        while waiting:
+            waiting = produce(client, topic, waiting)
+
+
+def wait_until_loaded(client: Client) -> None:
+    """Wait until every partition has a leader epoch: while it is recovered it has none."""
+    while any(
+        partition["leader_epoch"] == -1
+        for topic in client.ask("Metadata", 9, {"topics": None})["topics"]
+        for partition in topic["partitions"]
+    ):
+        time.sleep(0.01)
+
+
+def stop(broker: Target) -> float:
+    """Return the seconds that a clean stop takes."""
+    since = time.monotonic()
+    broker.process.send_signal(signal.SIGTERM)
+    try:
+        if broker.process.wait(TIMEOUT_SECONDS) != 0:
+            broker.check()
+    except subprocess.TimeoutExpired:
+        broker.kill()
+        raise BenchmarkError("the broker does not stop") from None
+    return time.monotonic() - since
+
+
+def cpu_of(broker: Target, client: Client, requests: int, *, all_topics: bool) -> float:
+    """Return the processor seconds of the broker for one Metadata request."""
+    body = {"topics": None if all_topics else [{"name": topic_names(10)[0]}]}
+    client.ask("Metadata", 9, body)
+    before = machine.process_seconds(broker.pid)
+    for _ in range(requests):
+        client.ask("Metadata", 9, body)
+    return (machine.process_seconds(broker.pid) - before) / requests
+
+
+def cpu_of_produce(broker: Target, client: Client) -> float:
+    """Return the processor seconds of the broker for one produce of one record."""
+    topic = topic_names(10)[0]
+    before = machine.process_seconds(broker.pid)
+    for _ in range(REQUESTS):
+        produce(client, topic, [0])
+    return (machine.process_seconds(broker.pid) - before) / REQUESTS
+
+
+def measure(count: int, folder: Path) -> Measured:
+    """Take a broker with so many partitions through its life."""
+    found: Measured = {}
+    broker, _ = start(folder)
+    try:
+        empty = machine.memory(broker.pid).rss_anon
+        with Client(broker.port) as client:
+            create_all(client, count)
+            new = machine.memory(broker.pid).rss_anon
+            produce_to_all(client, count)
+            used = machine.memory(broker.pid).rss_anon
+            all_s = cpu_of(broker, client, METADATA_OF_ALL_REQUESTS, all_topics=True)
+            one_s = cpu_of(broker, client, REQUESTS, all_topics=False)
+            produce_s = cpu_of_produce(broker, client)
+        found |= {
+            MEMORY_NEW: (new - empty) / 1e3 / count,
+            MEMORY_USED: (used - empty) / 1e3 / count,
+        }
+        found |= {METADATA_ALL: all_s * 1e3, METADATA_ONE: one_s * 1e6, PRODUCE: produce_s * 1e6}
+        found[STOP] = stop(broker)
+        broker, since = start(folder)
+        with Client(broker.port) as client:
+            produce_to_all(client, count)
+            found[START_CLEAN] = time.monotonic() - since
+        broker.kill()
+        broker, since = start(folder)
+        with Client(broker.port) as client:
+            produce_to_all(client, count)
+            found[START_KILLED] = time.monotonic() - since
+        stop(broker)
+        broker, _ = start(folder)
+        with Client(broker.port) as client:
+            wait_until_loaded(client)
+            loaded = machine.memory(broker.pid).rss_anon
+        found[MEMORY_LOADED] = (loaded - empty) / 1e3 / count
+        found[STOP_IDLE] = stop(broker)
+    finally:
+        broker.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """Return the slope of the straight line through the logarithms; 0 for a single size."""
+    if len(sizes) == 1:
+        return 0.0
+    x = [math.log(size) for size in sizes[-FITTED_SIZES:]]
+    y = [math.log(max(value, 1e-9)) for value in values[-FITTED_SIZES:]]
+    return statistics.linear_regression(x, y).slope
+
+
+def table(sizes: Sequence[int], found: Sequence[Measured]) -> tuple[str, bool]:
+    """Return the table, and whether every cost grows as it may."""
+    lines = [["cost", "unit", *(f"{size:,}" for size in sizes), "exponent", "allowed", "met"]]
+    is_good = True
+    for cost in COSTS:
+        values = [each[cost] for each in found]
+        cells = [cost.name, cost.unit, *(f"{value:,.3g}" for value in values)]
+        slope = exponent(sizes, values)
+        is_met = slope <= cost.exponent + TOLERANCE
+        is_good = is_good and is_met
+        cells += [f"{slope:.2f}", str(cost.exponent), "yes" if is_met else "NO"]
+        lines.append(cells)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=False)) for line in lines
+    ]
+    return "\n".join(line.rstrip() for line in text), is_good
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure, print the table; 1 when a cost grows faster than it may."""
+    parser = argparse.ArgumentParser(prog="make bench-growth", description=__doc__)
+    parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), help="partitions")
+    sizes = sorted(parser.parse_args(words).sizes)
+    (ROOT / "build").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="bench-growth-", dir=ROOT / "build"))
+    found: list[Measured] = []
+    try:
+        for size in sizes:
+            found.append(measure(size, folder / str(size)))
+            sys.stderr.write(f"{size:,} partitions measured\n")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    text, is_good = table(sizes, found)
+    sys.stdout.write(f"{text}\n\n{machine.describe()}\n")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

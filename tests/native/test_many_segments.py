@@ -1,0 +1,82 @@
+"""A log of 10,000 segments: opened without reading them, read anywhere, with few files open."""
+
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
+from tests.native_log import NOW_MS, Logs, appended, placed, records
+
+COUNT = 10_000
+BATCH = records()
+OPEN_MAX = 100
+
+
+def write_segments(folder: Path) -> None:
+    """Write sealed segments of one record each, as a clean stop leaves them."""
+    folder.mkdir()
+    for base in range(COUNT):
+        for suffix, content in (
+            ("log", placed(BATCH, base)),
+            ("timeindex", struct.pack(">qi", NOW_MS, 0)),
+        ):
+            (folder / f"{base:020}.{suffix}").write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Logs, PartitionLog]:
+    """One log for all tests, none of which takes anything off it but the last."""
+    logs = Logs(tmp_path_factory.mktemp("many"))
+    logs.turn.files.count_max = OPEN_MAX
+    write_segments(logs.folder())
+    file_ops.start_recording()
+    log = logs.attach(COUNT)
+    reads = [
+        path
+        for name, path, position, size, *_ in file_ops.recorded()
+        if name == "pread" and path.endswith(".log")
+    ]
+    file_ops.stop_recording()
+    assert reads == []
+    return logs, log
+
+
+def test_an_open_log_of_many_segments_holds_no_file(many: tuple[Logs, PartitionLog]) -> None:
+    logs, log = many
+
+    assert log.segment_count == COUNT
+    assert logs.turn.files.count == 0
+
+
+def test_any_offset_is_read_with_few_files_open(many: tuple[Logs, PartitionLog]) -> None:
+    logs, log = many
+    some = random.Random(1)
+
+    for offset in (0, COUNT - 1, *(some.randrange(COUNT) for _ in range(2_000))):
+        assert log.read(offset, 1000) == placed(BATCH, offset)
+
+    assert logs.turn.files.count <= OPEN_MAX
+
+
+def test_a_reader_goes_through_all_of_them(many: tuple[Logs, PartitionLog]) -> None:
+    _, log = many
+    offset = 0
+    while offset < COUNT:
+        batch = log.read(offset, 1)
+        assert int.from_bytes(batch[:8]) == offset
+        offset += 1
+
+
+def test_nearly_all_are_taken_off_at_once(many: tuple[Logs, PartitionLog]) -> None:
+    logs, log = many
+    log.move_log_start(COUNT - 1)
+
+    assert len(log.take_off(COUNT)) == COUNT - 1
+
+    assert log.read(COUNT - 1, 1000) == placed(BATCH, COUNT - 1)
+    assert appended(log, BATCH) == COUNT
+    logs.sync(log)
+    assert log.high_watermark == COUNT + 1
