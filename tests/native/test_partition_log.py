@@ -141,6 +141,21 @@ def test_many_small_appends_of_a_turn_are_one_write(logs: Logs, recording: None)
     assert [operation[3] for operation in writes] == [100 * len(BATCH)]
 
 
+def test_logs_that_stage_in_the_same_memory_keep_their_own_bytes(logs: Logs) -> None:
+    one, other = (logs.create(partition, is_group_commit=False) for partition in range(2))
+    # A log leaves its larger buffer at the turn's end to whoever needs it next.
+    turns = [[(one, 20_000), (other, 101)], [(other, 102), (other, 20_001), (one, 103)]] * 2
+    for turn in turns:
+        for log, size in turn:
+            log.append(records(1, size=size))
+        logs.turn.end()
+
+    for log in (one, other):
+        sent = [records(1, size=size) for turn in turns for each, size in turn if each is log]
+        stored = b"".join(placed(batch, offset) for offset, batch in enumerate(sent))
+        assert log.read(0, 1 << 20) == stored
+
+
 def test_large_and_small_batches_keep_their_order(logs: Logs) -> None:
     log = logs.create(is_group_commit=False)
     sizes = [8, 10_000, 8, 8, 70_000, 100, 8_000, 8_000, 30_000, 8]

@@ -52,6 +52,8 @@ cdef class PartitionLog(SegmentedLog):
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
     cdef bint must_roll(self, BatchInfo* info) noexcept
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept
+    cdef bint take_spare(self, size_t size) noexcept
+    cdef void leave_spare(self) noexcept
     cdef int write_staged(self) noexcept
     cdef int begin_segment(self) noexcept
     cdef void mark_dirty(self) noexcept

@@ -244,7 +244,7 @@ cdef class PartitionLog(SegmentedLog):
                 return status
             if size > STAGED_BATCH_BYTES_MAX:
                 return segment.write(batch, size, not self.is_group_commit)
-        if self.staged_size + size > self.staged_capacity:
+        if self.staged_size + size > self.staged_capacity and not self.take_spare(size):
             capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_BYTES_KEPT
             while capacity < self.staged_size + size:
                 capacity *= 2
@@ -256,6 +256,25 @@ cdef class PartitionLog(SegmentedLog):
         memcpy(self.staged + self.staged_size, batch, size)
         self.staged_size += <uint32_t>size
         return 0
+
+    cdef bint take_spare(self, size_t size) noexcept:
+        # Stage in what another log has staged in: memory that the core still has in its cache.
+        if self.turn.spare_capacity < self.staged_size + size:
+            return False
+        if self.staged_size > 0:
+            memcpy(self.turn.spare, self.staged, self.staged_size)
+        free(self.staged)
+        self.staged, self.staged_capacity = self.turn.spare, self.turn.spare_capacity
+        self.turn.spare, self.turn.spare_capacity = NULL, 0
+        return True
+
+    cdef void leave_spare(self) noexcept:
+        if self.turn.spare_capacity < self.staged_capacity:
+            free(self.turn.spare)
+            self.turn.spare, self.turn.spare_capacity = self.staged, self.staged_capacity
+        else:
+            free(self.staged)
+        self.staged, self.staged_capacity = NULL, 0
 
     cdef int write_staged(self) noexcept:
         cdef int status
@@ -376,9 +395,7 @@ cdef class PartitionLog(SegmentedLog):
             return
         status = self.write_staged()
         if self.staged_capacity > STAGED_BYTES_KEPT:
-            free(self.staged)
-            self.staged = NULL
-            self.staged_capacity = 0
+            self.leave_spare()
         if status < 0:
             self.fail(status)
             return

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.log.commit cimport CommitThread
 from broker._native.log.open_files cimport OpenFiles
@@ -47,6 +47,8 @@ cdef class Turn:
     cdef public CommitThread commit
     cdef readonly OpenFiles files
     cdef public int64_t now_ms            # wall clock, set by the loop once a turn
+    cdef uint8_t* spare                   # what one log staged in, for the next one that stages
+    cdef uint32_t spare_capacity
     cdef list dirty                       # of AwaitedLog: staged bytes or an ack to arrange
     cdef AckWaiter* finished
     cdef AckWaiter* finished_tail

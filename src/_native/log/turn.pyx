@@ -13,6 +13,7 @@ The first two are lists through the memory of those who wait: waiting costs no a
 cimport cython
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free
 
 from broker._native.log.commit cimport CommitThread, SyncJob
 from broker._native.log.open_files cimport OpenFiles
@@ -38,6 +39,9 @@ cdef class Turn:
         self.unfolded_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.dirty = []
         self.events = []
+
+    def __dealloc__(self):
+        free(self.spare)
 
     cdef void flush(self):
         """Write what the turn staged; arrange what its acknowledgements wait for."""

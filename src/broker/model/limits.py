@@ -145,9 +145,9 @@ LOAD_RETRY_MS = 1_000
 # --- logs -----------------------------------------------------------------------------------------
 
 # Batches of one turn share a write, up to so many bytes; larger ones are written at once, without
-# the copy. Between turns a log keeps the smallest buffer only.
+# the copy. Between turns a log keeps the smallest buffer only, and all of them one larger.
 STAGED_BYTES_MAX = 64 * KIB
-STAGED_BATCH_BYTES_MAX = 8 * KIB
+STAGED_BATCH_BYTES_MAX = 32 * KIB
 STAGED_BYTES_KEPT = 4 * KIB
 # An active segment's reserved tail starts small, so that a thousand idle topics cost nothing, and
 # doubles while the partition is written to.

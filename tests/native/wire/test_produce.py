@@ -7,6 +7,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import schema
+from broker.model import limits
 from tests.native_log import Logs, placed, records
 from tests.native_wire import (
     API_VERSIONS,
@@ -176,7 +177,9 @@ def test_a_failed_sync_is_answered_with_storage_error(
 def test_acks_0_to_a_failing_disk_closes_the_connection(client: Client, recording: None) -> None:
     file_ops.fail("write", ".log", errno.ENOSPC)
 
-    client.send(produce(9, (0, records(1, size=10_000)), acks=0))
+    batch = records(1, size=limits.STAGED_BATCH_BYTES_MAX)  # written at once
+
+    client.send(produce(9, (0, batch), acks=0))
 
     assert client.is_closed
 
