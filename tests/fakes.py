@@ -16,7 +16,8 @@ from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
 from broker.core.session import Session
-from broker.core.topics import NewTopic, Topics
+from broker.core.topic_rules import NewTopic
+from broker.core.topics import Topics
 from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError

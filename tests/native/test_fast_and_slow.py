@@ -21,7 +21,7 @@ from broker.core.broker import Broker
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
 from broker.core.session import Session
-from broker.core.topics import Topic
+from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig

@@ -8,32 +8,36 @@ a start each log says for itself whether it is loading.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from broker.core import topic_records
 from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
-from broker.core.new_partitions import NewPartitions, check_new_partitions
 from broker.core.tasks import Tasks
+from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, Topic
+from broker.core.topic_rules import (
+    NewPartitions,
+    NewTopic,
+    Plan,
+    check_durability,
+    check_name,
+    check_new_partitions,
+    check_room,
+    metric_name,
+    partition_count,
+    without_null,
+)
 from broker.model.config import Config
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.identifiers import random_id
 from broker.model.limits import (
     LOGS_CONFIGURED_PER_STEP,
     LOGS_DELETED_PER_STEP,
-    PARTITIONS_PER_BROKER_MAX,
-    PARTITIONS_PER_TOPIC_MAX,
-    TOPIC_NAME_BYTES_MAX,
 )
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
-
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
 
 # As Kafka creates it, and in one more respect as its readers expect: what a group was told is
 # still true after a power cut.
@@ -43,49 +47,6 @@ _OFFSETS_CONFIG = {
     "segment.bytes": str(100 << 20),
     "polylog.durability": "group-commit",
 }
-
-DEFAULT = -1  # Kafka's "as the broker is configured", for partitions and replication factor
-_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
-
-
-class Topic:
-    """A topic that exists; its configuration may be replaced, its logs by more of them."""
-
-    __slots__ = ("config", "logs", "name", "topic_id")
-
-    def __init__(self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log]) -> None:
-        """Take the logs in the order of their partitions."""
-        self.name = name
-        self.topic_id = topic_id
-        self.config = config
-        self.logs = logs
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether only the broker itself writes to it."""
-        return self.name in INTERNAL_TOPICS
-
-    def log(self, partition: int) -> Log | None:
-        """The log of a partition, if the topic has it."""
-        return self.logs[partition] if 0 <= partition < len(self.logs) else None
-
-
-class NewTopic(NamedTuple):
-    """What is asked for when a topic is created."""
-
-    name: str
-    partitions: int = DEFAULT
-    replication_factor: int = DEFAULT
-    assignments: Mapping[int, Sequence[int]] = {}
-    config: Mapping[str, str | None] = {}
-
-
-class Plan(NamedTuple):
-    """A new topic that may be created: checked, defaults filled in."""
-
-    name: str
-    partitions: int
-    config: TopicConfig
 
 
 class TopicTable(Protocol):
@@ -191,18 +152,19 @@ class Topics:
         check_name(new.name)
         if new.name in self._by_name:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists")
-        collision = self._colliding.get(_metric_name(new.name))
+        collision = self._colliding.get(metric_name(new.name))
         if collision is not None:
             raise RequestError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"topic '{new.name}' collides with existing topic '{collision}'",
             )
-        partitions = self._partitions_of(new)
+        partitions = partition_count(new, self._config)
+        check_room(partitions, existing=0, held=self._partition_count)
         try:
-            config = self._config_of(_without_null(new.config))
+            config = self._config_of(without_null(new.config))
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        _check_durability(new.name, config)
+        check_durability(new.name, config)
         return Plan(new.name, partitions, config)
 
     async def create(self, new: NewTopic) -> Topic:
@@ -239,7 +201,7 @@ class Topics:
             config = TopicConfig(change(topic.config), self._config)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        _check_durability(topic.name, config)
+        check_durability(topic.name, config)
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
@@ -248,11 +210,8 @@ class Topics:
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""
-        if topic.is_internal:  # which group lives in which partition depends on their number
-            text = f"the partitions of '{topic.name}' are as many as at its creation"
-            raise RequestError(ErrorCode.INVALID_REQUEST, text)
-        check_new_partitions(len(topic.logs), new, self._config.integer("node.id"))
-        self._check_room(new.total, len(topic.logs))
+        check_new_partitions(topic, new, self._config.integer("node.id"))
+        check_room(new.total, existing=len(topic.logs), held=self._partition_count)
 
     async def add_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Make a topic larger: when this returns the new partitions can be written and read."""
@@ -336,52 +295,6 @@ class Topics:
         if not is_there:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _partitions_of(self, new: NewTopic) -> int:
-        if new.assignments:
-            count = self._assigned_partitions(new)
-        else:
-            if new.replication_factor not in (DEFAULT, 1):
-                raise RequestError(
-                    ErrorCode.INVALID_REPLICATION_FACTOR,
-                    f"replication factor {new.replication_factor}: this cluster has 1 broker",
-                )
-            count = new.partitions
-        if count == DEFAULT:
-            count = self._config.integer("num.partitions")
-        self._check_room(count)
-        return count
-
-    def _check_room(self, count: int, existing: int = 0) -> None:
-        """Refuse more partitions than a topic and a broker may have."""
-        if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
-            raise RequestError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"a topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}",
-            )
-        if self._partition_count + count - existing > PARTITIONS_PER_BROKER_MAX:
-            raise RequestError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"this broker holds {self._partition_count} of at most"
-                f" {PARTITIONS_PER_BROKER_MAX} partitions",
-            )
-
-    def _assigned_partitions(self, new: NewTopic) -> int:
-        if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST,
-                "with a manual assignment, partitions and replication factor must be -1",
-            )
-        if sorted(new.assignments) != list(range(len(new.assignments))):
-            raise RequestError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be consecutive from 0"
-            )
-        node_id = self._config.integer("node.id")
-        if any(list(replicas) != [node_id] for replicas in new.assignments.values()):
-            raise RequestError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}"
-            )
-        return len(new.assignments)
-
     async def _commit(self, plan: Plan, topic_id: bytes) -> None:
         guard = metadata.Absent(metadata.topic_key(plan.name))
         creations = topic_records.creations(
@@ -406,7 +319,7 @@ class Topics:
         topic = Topic(plan.name, topic_id, plan.config, logs)
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
-        self._colliding[_metric_name(topic.name)] = topic.name
+        self._colliding[metric_name(topic.name)] = topic.name
         self._partition_count += len(topic.logs)
         self._table.add(topic.name, topic.topic_id, topic.logs)
         return topic
@@ -414,36 +327,6 @@ class Topics:
     def _withdraw(self, topic: Topic) -> None:
         self._table.remove(topic.name)
         self._partition_count -= len(topic.logs)
-        del self._colliding[_metric_name(topic.name)]
+        del self._colliding[metric_name(topic.name)]
         del self._by_id[topic.topic_id]
         del self._by_name[topic.name]
-
-
-def check_name(name: str) -> None:
-    """Refuse what cannot be a topic's name (and its folder's)."""
-    if not _NAME.fullmatch(name) or name in (".", ".."):
-        raise RequestError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"a topic name has 1 to {TOPIC_NAME_BYTES_MAX} of the characters"
-            " a-z, A-Z, 0-9, '.', '_' and '-', and is not '.' or '..'",
-        )
-
-
-def _check_durability(name: str, config: TopicConfig) -> None:
-    """What a group was told is still true after a power cut, whatever is asked for."""
-    if name in INTERNAL_TOPICS and not config.is_group_commit:
-        text = f"polylog.durability of '{name}' is group-commit, always"
-        raise RequestError(ErrorCode.INVALID_CONFIG, text)
-
-
-def _metric_name(name: str) -> str:
-    """Kafka's metrics replace dots: names that only differ in that may not both exist."""
-    return name.replace(".", "_")
-
-
-def _without_null(config: Mapping[str, str | None]) -> dict[str, str]:
-    given = {name: value for name, value in config.items() if value is not None}
-    if len(given) < len(config):
-        missing = ", ".join(sorted(config.keys() - given.keys()))
-        raise ConfigError(f"null is not a value for {missing}")
-    return given

@@ -31,7 +31,8 @@ from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
 from broker.core.session import Session
-from broker.core.topics import OFFSETS_TOPIC, Topic, Topics
+from broker.core.topic import OFFSETS_TOPIC, Topic
+from broker.core.topics import Topics
 from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address

@@ -11,7 +11,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
 from broker.core import topic_records
-from broker.core.new_partitions import NewPartitions
+from broker.core.topic_rules import NewPartitions
 from broker.model.topic_config import TopicConfig
 from broker.storage.deletion import DeletedFolders
 from broker.storage.log_settings import configure_log

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from broker.core.topics import OFFSETS_TOPIC, NewTopic, check_name
+from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic_rules import NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
 from tests.fakes import FakeStore, World

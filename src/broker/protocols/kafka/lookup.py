@@ -1,7 +1,9 @@
 """From a request's topic and partition to the broker's, or the error that clients understand."""
 
 from broker.core.log import Log
-from broker.core.topics import Topic, Topics, check_name
+from broker.core.topic import Topic
+from broker.core.topic_rules import check_name
+from broker.core.topics import Topics
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 

@@ -7,8 +7,8 @@ an empty list for a failure.
 
 from collections import Counter
 
-from broker.core.new_partitions import NewPartitions
 from broker.core.session import Session
+from broker.core.topic_rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message

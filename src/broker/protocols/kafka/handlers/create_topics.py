@@ -7,7 +7,7 @@ complete before the answer leaves, so timeout_ms is never reached.
 from collections import Counter
 
 from broker.core.session import Session
-from broker.core.topics import NewTopic, Plan
+from broker.core.topic_rules import NewTopic, Plan
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors

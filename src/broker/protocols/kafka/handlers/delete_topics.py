@@ -7,7 +7,7 @@ that live in them are deleted by other means.
 from collections import Counter
 
 from broker.core.session import Session
-from broker.core.topics import Topic
+from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors

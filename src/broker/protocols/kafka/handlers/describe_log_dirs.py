@@ -5,7 +5,7 @@ directories (KIP-113). A size is that of the log, without what a file has in res
 """
 
 from broker.core.session import Session
-from broker.core.topics import Topic
+from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, StorageError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request

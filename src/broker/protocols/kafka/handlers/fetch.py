@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Iterator
 from broker.core.log import Log
 from broker.core.partition import ATTRIBUTES_POSITION, check_leader_epoch
 from broker.core.session import Session
-from broker.core.topics import Topic
+from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import FETCH_WAIT_MS_MAX
 from broker.protocols.kafka import errors

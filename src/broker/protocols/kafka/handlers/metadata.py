@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from broker.core.log import Log
 from broker.core.session import Session
-from broker.core.topics import INTERNAL_TOPICS, Topic
+from broker.core.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.model.limits import METADATA_PARTITIONS_CACHED

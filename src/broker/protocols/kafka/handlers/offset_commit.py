@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.session import Session
-from broker.core.topics import Topic
+from broker.core.topic import Topic
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, then

@@ -27,7 +27,7 @@ from broker.core.partition import (
 )
 from broker.core.recompression import KeylessRecordsError, Preparation, prepare
 from broker.core.session import Session
-from broker.core.topics import Topic
+from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import errors

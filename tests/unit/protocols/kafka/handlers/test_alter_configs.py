@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topics import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC
 from broker.model.config import Source
 from tests.fakes import World, only
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topics import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
 from tests.fakes import World, only
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.core.groups import commands
-from broker.core.topics import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
 from tests.fakes import World, only
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.topics import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC
 from tests.fakes import World, only
 
 UNKNOWN_ID = bytes(range(16))

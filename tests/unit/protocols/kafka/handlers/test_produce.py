@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.codec import encode, scan_headers
-from broker.core.topics import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import PeerError
 from tests.batches import batch_of, records_of
 from tests.fakes import NOW_MS, World, batch, only

@@ -1,0 +1,30 @@
+"""One topic, as core and the protocols see it."""
+
+from broker.core.log import Log
+from broker.model.topic_config import TopicConfig
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+
+
+class Topic:
+    """A topic that exists; its configuration may be replaced, its logs by more of them."""
+
+    __slots__ = ("config", "logs", "name", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log]) -> None:
+        """Take the logs in the order of their partitions."""
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.logs = logs
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only the broker itself writes to it."""
+        return self.name in INTERNAL_TOPICS
+
+    def log(self, partition: int) -> Log | None:
+        """The log of a partition, if the topic has it."""
+        return self.logs[partition] if 0 <= partition < len(self.logs) else None
