@@ -43,6 +43,7 @@ FITTED_SIZES = 3
 TOLERANCE = 0.2  # of an exponent: a shared machine is not twice the same
 NOT_LEADER = 6
 TIMEOUT_SECONDS = 300.0
+BACKOFF_SECONDS = 0.02  # before a partition that is not ready is asked again
 VALUE = b"x" * 100
 
 
@@ -175,6 +176,8 @@ def produce_to_all(client: Client, count: int) -> None:
         waiting = list(range(PARTITIONS_PER_TOPIC))
         while waiting:
             waiting = produce(client, topic, waiting)
+            if waiting:
+                time.sleep(BACKOFF_SECONDS)
 
 
 def wait_until_loaded(client: Client) -> None:

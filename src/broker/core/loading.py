@@ -10,13 +10,18 @@ their sizes are not known without a look at each, and a long tail holds up one t
 """
 
 import logging
+import sys
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Lock, Thread
 from typing import Generic, Protocol, TypeVar
 
-from broker.model.limits import RECOVERED_LOGS_MAX, RECOVERED_WAIT_MS
+from broker.model.limits import (
+    LOADING_SWITCH_SECONDS,
+    RECOVERED_LOGS_MAX,
+    RECOVERED_WAIT_MS,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +69,7 @@ class Loading(Generic[LogT]):
         self._started = 0.0
         self._threads: list[Thread] = []
         self._askers: list[Future[None]] = []
+        self._switch_interval = sys.getswitchinterval()
 
     def start(self, logs: Iterable[LogT], threads_max: int) -> None:
         """Begin to load."""
@@ -77,6 +83,9 @@ class Loading(Generic[LogT]):
         self._threads = [
             Thread(target=self._work, name=f"broker-load-{number}") for number in range(count)
         ]
+        # A loop that is kept busy by clients who ask again and again would let a thread wait its
+        # whole default of 5 ms after each of a log's many short file operations.
+        sys.setswitchinterval(LOADING_SWITCH_SECONDS)
         for thread in self._threads:
             thread.start()
 
@@ -93,6 +102,7 @@ class Loading(Generic[LogT]):
         self._waiting.clear()
         for thread in self._threads:
             thread.join()
+        sys.setswitchinterval(self._switch_interval)
         self._publish()
         for asker in self._askers:
             asker.cancel()
@@ -151,5 +161,6 @@ class Loading(Generic[LogT]):
             if not asker.done():
                 asker.set_result(None)
         if self._left == 0:
+            sys.setswitchinterval(self._switch_interval)
             seconds = self._loop.time() - self._started
             _log.info("all partitions loaded: offline=%d seconds=%.3f", self._offline, seconds)

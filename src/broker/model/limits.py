@@ -179,6 +179,8 @@ SYNC_THREADS = 8
 # Logs that a start recovers at once: so that a long tail does not hold up the others. More threads
 # only take Python's lock from each other.
 RECOVERY_THREADS = 2
+# How long one thread may keep Python's lock from another while logs are recovered.
+LOADING_SWITCH_SECONDS = 0.0002
 # Recovered logs wait for a sync that they share, so long or until so many wait.
 RECOVERED_WAIT_MS = 50
 # Each has files open until it is synced.

@@ -1,6 +1,7 @@
 """Logs recovered in threads, and published on the loop."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from threading import current_thread, main_thread
 
@@ -136,3 +137,13 @@ def test_a_stop_leaves_what_was_not_begun_and_publishes_what_was() -> None:
 
 def test_nothing_to_load_starts_no_thread() -> None:
     assert run([]) == []
+
+
+def test_threads_wait_less_for_the_lock_only_while_logs_are_loaded() -> None:
+    before = sys.getswitchinterval()
+    during: list[float] = []
+
+    run([SlowLog("a")], lambda _: during.append(sys.getswitchinterval()))
+
+    assert during[0] < before
+    assert sys.getswitchinterval() == before
