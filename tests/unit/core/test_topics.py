@@ -193,7 +193,7 @@ def test_the_logs_of_a_large_topic_are_configured_in_steps(
 
 
 def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.core.topics.PARTITIONS_PER_BROKER_MAX", 5)
+    monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
     world = World()
     topic = world.create("a", 3)
 

@@ -91,7 +91,7 @@ def test_a_count_that_is_no_increase_or_too_large_is_refused(count: int) -> None
 
 
 def test_a_broker_has_room_for_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.core.topics.PARTITIONS_PER_BROKER_MAX", 5)
+    monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
     world = World()
     world.create("a", 2)
     world.create("b", 1)
