@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from tests.native_log import NOW_MS, Logs, records
+from tests.native_log import NOW_MS, Logs, placed, records
 from tests.oracles.producer_oracle import Producers
 
 DUPLICATE = "duplicate"
@@ -265,3 +266,28 @@ def test_any_order_of_batches_is_judged_as_the_oracle_does(
     for producer, epoch, sequence, count in taken:
         found = log.append(batch(sequence, count, epoch=epoch, producer=producer))
         assert found == oracle.append(producer, epoch, sequence, count)
+
+
+def emptied(batch: bytes) -> bytes:
+    """A batch of which compaction has left the header."""
+    covered = batch[21:57] + bytes(4)
+    return batch[:8] + (49).to_bytes(4) + batch[12:17] + crc32c(covered).to_bytes(4) + covered
+
+
+@pytest.mark.parametrize(("sequence", "status"), [(7, 0), (6, OUT_OF_ORDER), (8, OUT_OF_ORDER)])
+def test_recovery_counts_the_sequences_of_records_that_compaction_has_taken(
+    logs: Logs, sequence: int, status: object
+) -> None:
+    log = logs.create()
+    batch = records(3, producer_id=PRODUCER, producer_epoch=0, base_sequence=4)
+    log.append(batch)
+    logs.sync(log)
+    log.roll()
+    log.append(records())
+    logs.sync(log)
+    (logs.folder() / f"{0:020}.log").write_bytes(emptied(placed(batch, 0)))
+
+    log, _ = logs.recover(recovery_point=4)
+
+    sent = records(producer_id=PRODUCER, producer_epoch=0, base_sequence=sequence)
+    assert log.append(sent)[0] == status

@@ -15,6 +15,7 @@ from broker.model import limits
 from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 
 BATCH = records()
+PATIENCE_US = 60_000_000
 
 
 @pytest.fixture
@@ -244,9 +245,10 @@ def test_a_file_that_is_not_there_replaces_nothing(logs: Logs) -> None:
 
 
 def close_all(logs: Logs) -> None:
-    """Let two ticks pass in which nothing is used."""
+    """Let a whole tick pass in which nothing is used."""
     for _ in range(2):
-        logs.turn.files.close_idle(1000)
+        logs.turn.files.begin_tick()
+    logs.turn.files.close_idle(PATIENCE_US)
 
 
 def test_an_idle_log_holds_no_descriptor_and_no_reservation(logs: Logs) -> None:
@@ -259,11 +261,22 @@ def test_an_idle_log_holds_no_descriptor_and_no_reservation(logs: Logs) -> None:
     assert sum(file.stat().st_size for file in logs.folder().glob("*.log")) == 3 * len(BATCH)
 
 
+def test_idle_files_are_closed_in_the_time_there_is_for_it(logs: Logs) -> None:
+    filled(logs, 5)
+    for _ in range(2):
+        logs.turn.files.begin_tick()
+
+    assert logs.turn.files.close_idle(0) == 1
+    assert logs.turn.files.close_idle(PATIENCE_US) == 4
+    assert logs.turn.files.count == 0
+
+
 def test_what_was_used_since_the_last_tick_stays_open(logs: Logs) -> None:
     log = filled(logs, 1)
-    logs.turn.files.close_idle(1000)
+    logs.turn.files.begin_tick()
     log.read(0, 1000)
-    logs.turn.files.close_idle(1000)
+    logs.turn.files.begin_tick()
+    logs.turn.files.close_idle(PATIENCE_US)
 
     assert logs.turn.files.count == 1
 
@@ -326,7 +339,6 @@ def test_a_descriptor_is_had_by_closing_others(logs: Logs, recording: None) -> N
     log = filled(logs, 4)
     for offset in range(3):
         log.read(offset, 1)
-    logs.turn.files.close_idle(0)
     file_ops.fail("open", f"{4:020}.log", errno.EMFILE)
 
     assert appended(log, BATCH) == 4

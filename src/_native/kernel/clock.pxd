@@ -1,7 +1,7 @@
-"""The system's clocks in milliseconds."""
+"""The system's clocks."""
 
 from libc.stdint cimport int64_t
-from posix.time cimport clock_gettime, timespec
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 
 cdef inline int64_t clock_ms(int clock) noexcept nogil:
@@ -9,3 +9,10 @@ cdef inline int64_t clock_ms(int clock) noexcept nogil:
     cdef timespec now
     clock_gettime(clock, &now)
     return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
+
+
+cdef inline int64_t monotonic_us() noexcept nogil:
+    """CLOCK_MONOTONIC in whole microseconds."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000

@@ -1,8 +1,8 @@
 """Which segment files are open: the ones used last, a bounded number of them.
 
 Segments are opened when they are needed and closed here: the longest unused when there are more
-than `count_max`, and each that was not used between two ticks of `close_idle`, so that an idle
-partition holds no descriptor. A reply that is still to be sent holds the descriptor itself, not the
+than `count_max`, and each that was not used during a whole tick, so that an idle partition holds no
+descriptor. A reply that is still to be sent holds the descriptor itself, not the
 segment: it can be sent to its end, whatever happens to the segment meanwhile. What has bytes that
 are not on the disk yet is not closed but asked to write them (`let_go`).
 
@@ -14,6 +14,7 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
+from broker._native.kernel.clock cimport monotonic_us
 from broker._native.kernel.file_ops cimport file_close
 
 from broker.model import limits
@@ -128,15 +129,25 @@ cdef class OpenFiles:
     cdef void return_memory(self, int64_t size) noexcept:
         self.memory_bytes -= size
 
-    def close_idle(self, int at_most):
-        """Begin a new tick: close what was not used in the last whole one, some at a time."""
+    def begin_tick(self):
+        """Let what is not used from here on until the next tick begins count as idle."""
+        self.tick += 1
+
+    def close_idle(self, int64_t budget_us):
+        """Close what was not used in the last whole tick, for so long; how many those were.
+
+        Cutting a reservation off can take a millisecond where the disk is told of every freed block
+        (mount option discard), and the loop waits for it.
+        """
+        cdef int64_t end = monotonic_us() + budget_us
         cdef PyObject* place = self.oldest
         cdef PyObject* newer
         cdef int closed = 0
-        while place != NULL and closed < at_most and (<Openable>place).used_tick < self.tick:
+        while place != NULL and (<Openable>place).used_tick < self.tick - 1:
             newer = (<Openable>place).newer
-            (<Openable>place).let_go()
+            if (<Openable>place).let_go():
+                closed += 1
             place = newer
-            closed += 1
-        self.tick += 1
+            if monotonic_us() >= end:
+                break
         return closed

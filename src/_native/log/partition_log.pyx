@@ -294,9 +294,10 @@ cdef class PartitionLog(SegmentedLog):
         if info.attributes & ATTRIBUTE_CONTROL:
             self.end_transaction(segment, data, info, base_offset + info.last_offset_delta)
             return
-        if info.base_sequence >= 0 and info.record_count > 0:
+        if info.base_sequence >= 0:
+            # By the offsets: compaction may have left fewer records of the batch, or none.
             batch.first_sequence = info.base_sequence
-            batch.last_sequence = sequence_add(info.base_sequence, info.record_count - 1)
+            batch.last_sequence = sequence_add(info.base_sequence, info.last_offset_delta)
             batch.base_offset = base_offset
             batch.last_offset_delta = info.last_offset_delta
             batch.timestamp = info.max_timestamp

@@ -167,10 +167,10 @@ INDEX_ENTRIES_HELD_MAX = 1_024
 INDEX_MISSES_BEFORE_LOAD = 4
 INDEX_MEMORY_BYTES_MAX = 64 * MIB
 # Segments that may be open at the same time where the process may not have many descriptors; half
-# of what it may have otherwise. Unused ones close after one to two ticks, some per tick.
+# of what it may have otherwise. Unused ones close after one to two ticks, for so long a second.
 OPEN_SEGMENTS_MIN = 256
 OPEN_SEGMENT_TICK_SECONDS = 30
-SEGMENTS_CLOSED_PER_TICK = 1_024
+CLOSE_IDLE_MICROSECONDS = 2_000
 # Places at which readers of a segment stopped, and most likely go on.
 READ_HINTS_PER_SEGMENT = 8
 SEGMENT_BYTES_MAX = (1 << 31) - 1  # index positions are int32

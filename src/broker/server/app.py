@@ -283,7 +283,8 @@ class _Process:
             )
             await self._take_events()
             if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
-                self._turn.files.close_idle(limits.SEGMENTS_CLOSED_PER_TICK)
+                self._turn.files.begin_tick()
+            self._turn.files.close_idle(limits.CLOSE_IDLE_MICROSECONDS)
             if seconds % limits.CHECKPOINT_SECONDS == 0:
                 await self._write_checkpoint()
 
