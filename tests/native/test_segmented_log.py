@@ -458,13 +458,47 @@ def test_flush_ms_starts_a_sync_of_what_is_so_old(logs: Logs) -> None:
     log = logs.create(is_group_commit=False, flush_ms=100)
     appended(log, BATCH)
     logs.turn.end()
-    logs.turn.now_ms += 100
 
-    log.sync_if_due()
+    logs.turn.sync_aged(NOW_MS + 99)
+    logs.turn.end()
+    assert log.durable_end == 0
+    logs.turn.sync_aged(NOW_MS + 100)
     logs.turn.end()
     logs.take_synced()
 
     assert log.durable_end == 1
+
+
+def test_flush_ms_counts_for_what_was_written_before_it_was_set(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, BATCH)
+    logs.turn.end()
+
+    log.configure(is_group_commit=False, flush_ms=100)
+    logs.turn.sync_aged(NOW_MS + 100)
+    logs.turn.end()
+    logs.take_synced()
+
+    assert log.durable_end == 1
+
+
+def test_flush_ms_counts_anew_after_a_sync(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False, flush_ms=100)
+    appended(log, BATCH)
+    logs.turn.sync_aged(NOW_MS + 100)
+    logs.turn.end()
+    appended(log, BATCH)  # while the sync goes on
+    logs.take_synced()
+    logs.turn.end()
+
+    logs.turn.sync_aged(NOW_MS + 199)
+    logs.turn.end()
+    assert log.durable_end == 1
+    logs.turn.sync_aged(NOW_MS + 200)
+    logs.turn.end()
+    logs.take_synced()
+
+    assert log.durable_end == 2
 
 
 def test_a_preallocated_segment_has_its_room_from_the_start(logs: Logs) -> None:

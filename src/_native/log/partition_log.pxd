@@ -38,6 +38,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef SyncJob job
     cdef bint job_is_running
     cdef bint has_unsynced_cut            # a file was made shorter since its last sync
+    cdef int64_t job_started_ms
     cdef bint is_resting                  # to be closed as soon as its sync has ended
     cdef Segment job_segment
     cdef int64_t job_position

@@ -140,6 +140,8 @@ cdef class PartitionLog(SegmentedLog):
         self.ahead_ms_max = ahead_ms_max
         self.flush_messages = flush_messages
         self.flush_ms = flush_ms
+        if self.unsynced_since_ms > 0 and flush_ms != INT64_MAX and self not in self.turn.aging:
+            self.turn.aging.append(self)
         if is_group_commit != was_group_commit and self.active is not None and (
                 not self.is_loading):
             # What was acknowledged under the other word is synced, or shown, at the turn's end.
@@ -202,6 +204,8 @@ cdef class PartitionLog(SegmentedLog):
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
         if self.unsynced_since_ms == 0:
             self.unsynced_since_ms = self.turn.now_ms
+            if self.flush_ms != INT64_MAX:
+                self.turn.aging.append(self)
         self.mark_dirty()
         return LOG_OK
 
@@ -414,10 +418,12 @@ cdef class PartitionLog(SegmentedLog):
             self.log_end_offset - self.durable_end >= self.flush_messages
             or self.turn.now_ms - self.unsynced_since_ms >= self.flush_ms)
 
-    def sync_if_due(self):
-        """Begin the sync that flush.ms asks for, when no append comes to do it."""
-        if self.is_sync_due() and not (self.job_is_running or self.is_offline or self.is_deleted):
+    cdef bint ages(self) noexcept:
+        if self.unsynced_since_ms == 0 or self.is_offline or self.is_deleted:
+            return False
+        if self.is_sync_due() and not self.job_is_running:
             self.mark_dirty()
+        return True
 
     cdef void start_sync(self) noexcept:
         # One job in flight per log; all appended before it starts becomes durable together.
@@ -429,6 +435,7 @@ cdef class PartitionLog(SegmentedLog):
         self.job.is_folder[0] = self.job.is_folder[1] = self.job.is_folder[2] = 0
         self.job.truncate_to = -1
         self.job.target = self.log_end_offset
+        self.job_started_ms = self.turn.now_ms
         self.job_segment = self.active
         self.job_position = self.active.written
         self.job_max_timestamp = self.active.max_timestamp
@@ -486,8 +493,9 @@ cdef class PartitionLog(SegmentedLog):
             sealed.is_settled = True
         if self.job.target > self.durable_end:
             self.durable_end = self.job.target
-        if self.durable_end == self.log_end_offset:
-            self.unsynced_since_ms = 0
+        # What came while the sync went on has been waiting since it began, at most.
+        self.unsynced_since_ms = (
+            0 if self.durable_end == self.log_end_offset else self.job_started_ms)
         if self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position,
                          self.job_max_timestamp)

@@ -50,6 +50,7 @@ cdef class Turn:
     cdef uint8_t* spare                   # what one log staged in, for the next one that stages
     cdef uint32_t spare_capacity
     cdef list dirty                       # of AwaitedLog: staged bytes or an ack to arrange
+    cdef list aging                       # of AwaitedLog: bytes that flush.ms wants synced in time
     cdef AckWaiter* finished
     cdef AckWaiter* finished_tail
     cdef WatchOwner* woken
@@ -86,6 +87,7 @@ cdef class AwaitedLog:
     cdef void flush(self) noexcept
     cdef void synced(self) noexcept
     cdef void rest(self) noexcept
+    cdef bint ages(self) noexcept
     cdef void reach(self, int64_t high_watermark) noexcept
     cdef void let_go(self) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept

@@ -38,6 +38,7 @@ cdef class Turn:
         self.files = OpenFiles()
         self.unfolded_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.dirty = []
+        self.aging = []
         self.events = []
 
     def __dealloc__(self):
@@ -101,6 +102,16 @@ cdef class Turn:
             self.is_requested = True
             self.schedule()
 
+    def sync_aged(self, int64_t now_ms):
+        """Begin the syncs that flush.ms asks for, when no append comes to do it."""
+        cdef AwaitedLog log
+        cdef list aging = self.aging
+        self.now_ms = now_ms
+        self.aging = []
+        for log in aging:
+            if log.ages():
+                self.aging.append(log)
+
     def end(self):
         """Write what is staged, where no loop runs (tests, tools)."""
         self.flush()
@@ -124,6 +135,10 @@ cdef class AwaitedLog:
 
     cdef void rest(self) noexcept:
         """The log was not used for long: let go of its file once all of it is on the disk."""
+
+    cdef bint ages(self) noexcept:
+        """Have what is old enough synced. Whether there is more that will be."""
+        return False
 
     cdef void reach(self, int64_t high_watermark) noexcept:
         """Move the high watermark and let go of everything that waited for it."""

@@ -271,7 +271,7 @@ class _Process:
         self._wake_groups_at(self._groups.tick())
 
     async def _housekeep(self) -> None:
-        """What nobody waits for: stale connections, snapshots, checkpoints."""
+        """What nobody waits for: stale connections, idle files, syncs, snapshots, checkpoints."""
         seconds = 0
         while True:
             await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
@@ -285,6 +285,7 @@ class _Process:
             if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
                 self._turn.files.begin_tick()
             self._turn.files.close_idle(limits.CLOSE_IDLE_MICROSECONDS)
+            self._turn.sync_aged(self._clock.wall_ms())
             if seconds % limits.CHECKPOINT_SECONDS == 0:
                 await self._write_checkpoint()
 
