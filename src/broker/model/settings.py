@@ -120,6 +120,7 @@ _TOPICS = (
     Setting("delete.topic.enable", Kind.BOOLEAN, True,
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
+            applies=False,
             doc="Replicas that must have a record before acks=all is answered, or all of them where"
                 " a partition has fewer: one, here."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
