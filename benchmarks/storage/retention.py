@@ -8,6 +8,7 @@ on the loop, and waiting for a lock or the GIL.
 """
 
 import asyncio
+import gc
 import os
 import struct
 import time
@@ -115,9 +116,11 @@ def _round(folder: Path, segments: int) -> Facts:
             epochs=[(0, 0)],
             snapshot=b"",
         )
+        gc.freeze()  # as a broker does once it has started
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_retain(log, folder))
     finally:
+        gc.unfreeze()
         logs.remove()
 
 

@@ -13,6 +13,7 @@ from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import OFFLINE, ROLLED
+from broker.model import limits
 from broker.model.errors import StorageError
 from tests.batches import EMPTY
 from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
@@ -465,13 +466,22 @@ def test_a_failed_sync_is_never_tried_again(logs: Logs, recording: None) -> None
     assert recovery.close(log) == -1
 
 
+def test_a_log_of_a_few_records_reserves_nothing(logs: Logs, recording: None) -> None:
+    log = logs.create()
+    log.append(BATCH)
+    logs.sync(log)
+
+    assert not [op for op, *_ in file_ops.recorded() if op == "allocate"]
+    assert (logs.folder() / f"{0:020}.log").stat().st_size == len(BATCH)
+
+
 @pytest.mark.parametrize("operation", ["write", "allocate"])
 @pytest.mark.parametrize("size", [8, 20_000])
 def test_a_full_disk_takes_the_log_offline(
     logs: Logs, recording: None, operation: str, size: int
 ) -> None:
     log = logs.create()
-    log.append(BATCH)
+    log.append(records(1, size=limits.TAIL_RESERVE_AFTER_BYTES))
     logs.sync(log)
     calls: list[bool] = []
     file_ops.fail(operation, ".log", errno.ENOSPC)

@@ -11,6 +11,7 @@ from broker._native.log import recovery
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
+from broker.model import limits
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, syncing
@@ -239,8 +240,21 @@ def test_a_damaged_snapshot_after_a_clean_stop_is_not_taken_over(logs: Logs) -> 
 def test_after_a_kill_everything_written_is_there(logs: Logs) -> None:
     stored = crashed(logs)
 
-    assert last_file(logs).stat().st_size > 3 * len(BATCH)  # the reserved tail
     assert_recovered(logs, stored)
+
+
+def test_a_reserved_tail_is_no_part_of_the_log(logs: Logs) -> None:
+    log = logs.create()
+    for size in (limits.TAIL_RESERVE_AFTER_BYTES, 8):
+        appended(log, records(size=size))
+        logs.sync(log)
+    size = log.size
+    assert last_file(logs).stat().st_size > size
+
+    log, _ = logs.recover()
+
+    assert (log.log_end_offset, log.size) == (2, size)
+    assert last_file(logs).stat().st_size == size
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\xff" * 300, bytes(4096), BATCH[:-1], b"garbage" * 50])
@@ -357,7 +371,7 @@ def test_an_append_after_a_cut_is_found_by_the_next_recovery(logs: Logs) -> None
 
 def test_a_cut_is_synced_before_anything_else_happens(logs: Logs, recording: None) -> None:
     crashed(logs, 4)
-    cut_to(logs, len(BATCH) + 5)
+    cut_to(logs, len(BATCH) - 5)
     before = len(file_ops.recorded())
 
     logs.recover()

@@ -537,7 +537,8 @@ cdef class PartitionLog(SegmentedLog):
     cdef void close_active(self) noexcept:
         # Unless it has been written to since it began to rest.
         self.is_resting = False
-        if self.is_dirty or self.active.reserved > self.active.written:
+        if (self.is_dirty or self.durable_end < self.log_end_offset
+                or self.active.reserved > self.active.written):
             return
         self.active.rest_index()
         if self.active.is_index_dirty and self.active not in self.unsynced_indexes:

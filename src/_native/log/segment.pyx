@@ -1,8 +1,10 @@
 """One file of a log, `<base offset>.log`, with its index: append, locate, slice, seal.
 
-The file holds whole record batches one after another from position 0. Its tail is reserved ahead
-by fallocate and reads as zeros, which is no batch: a length of 0 is shorter than any header. On a
-clean close, when the segment is sealed and when it rests the reservation is cut off.
+The file holds whole record batches one after another from position 0. The tail of one that is
+written to a lot is reserved ahead by fallocate and reads as zeros, which is no batch: a length of 0
+is shorter than any header. On a clean close, when the segment is sealed and when it rests the
+reservation is cut off. That takes a millisecond where the disk is told of every freed block (mount
+option discard), so a log of a few records does without.
 
 A short write into pages that the page cache does not have yet is dear: the file system sets up a
 small piece of cache and of the file for each. So a file that is written to a lot is filled ahead
@@ -66,6 +68,7 @@ from broker.model import limits
 
 cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
 cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
+cdef int64_t TAIL_RESERVE_AFTER_BYTES = limits.TAIL_RESERVE_AFTER_BYTES
 cdef int64_t TAIL_FILL_BYTES = limits.TAIL_FILL_BYTES
 cdef int64_t TAIL_FILL_AFTER_BYTES = limits.TAIL_FILL_AFTER_BYTES
 cdef int64_t TAIL_FILL_WRITE_BYTES_MAX = limits.TAIL_FILL_WRITE_BYTES_MAX
@@ -198,8 +201,10 @@ cdef class Segment(Openable):
 
     cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil:
         """Write at the end of what the file has. 0 or -errno; after an error nothing is known."""
-        cdef int status = self.reserve(self.written + <int64_t>size)
+        cdef int status = 0
         cdef ssize_t written
+        if self.since_opened >= TAIL_RESERVE_AFTER_BYTES:
+            status = self.reserve(self.written + <int64_t>size)
         if status < 0:
             return status
         self.is_settled = False
@@ -212,6 +217,7 @@ cdef class Segment(Openable):
             return <int>written
         self.written += <int64_t>size
         self.since_opened += <int64_t>size
+        self.reserved = max(self.reserved, self.written)
         return 0
 
     cdef int fill(self, int64_t size) noexcept nogil:

@@ -149,8 +149,9 @@ LOAD_RETRY_MS = 1_000
 STAGED_BYTES_MAX = 64 * KIB
 STAGED_BATCH_BYTES_MAX = 32 * KIB
 STAGED_BYTES_KEPT = 4 * KIB
-# An active segment's reserved tail starts small, so that a thousand idle topics cost nothing, and
-# doubles while the partition is written to.
+# A log that takes more than a few records reserves a tail for more; it starts small and doubles
+# while the partition is written to.
+TAIL_RESERVE_AFTER_BYTES = 64 * KIB
 TAIL_RESERVE_BYTES_MIN = 64 * KIB
 TAIL_RESERVE_BYTES_MAX = 16 * MIB
 # Under `os`, a file that took so much since it was opened is filled with zeros so far ahead before
