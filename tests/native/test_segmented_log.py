@@ -261,6 +261,21 @@ def test_an_idle_log_holds_no_descriptor_and_no_reservation(logs: Logs) -> None:
     assert sum(file.stat().st_size for file in logs.folder().glob("*.log")) == 3 * len(BATCH)
 
 
+@pytest.mark.parametrize(("batches_sent", "is_written"), [(10, False), (40, True)])
+def test_a_log_that_rests_keeps_a_few_index_entries_and_writes_many(
+    logs: Logs, batches_sent: int, is_written: bool
+) -> None:
+    log = logs.create(index_interval_bytes=0)
+    for _ in range(batches_sent):
+        appended(log, BATCH)
+    logs.sync(log)
+
+    close_all(logs)
+
+    assert (logs.folder() / f"{0:020}.index").exists() is is_written
+    assert all(log.read(offset, 1) == placed(BATCH, offset) for offset in range(batches_sent))
+
+
 def test_idle_files_are_closed_in_the_time_there_is_for_it(logs: Logs) -> None:
     filled(logs, 5)
     for _ in range(2):

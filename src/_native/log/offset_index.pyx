@@ -72,6 +72,11 @@ cdef int64_t index_entries(OffsetIndex* index) noexcept nogil:
     return index.stored + index.tail_count - index.tail_stored
 
 
+cdef int32_t index_entries_held(OffsetIndex* index) noexcept nogil:
+    """How many entries are in memory."""
+    return index.tail_count
+
+
 cdef void index_let_go(OffsetIndex* index) noexcept nogil:
     """Free the tail once all of it is stored: the files have it."""
     if index.tail_count == index.tail_stored:

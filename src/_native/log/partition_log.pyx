@@ -30,7 +30,7 @@ from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.crc32c cimport crc32c_extend
 from broker._native.kernel.file_ops cimport file_close, file_open, file_truncate
-from broker._native.log.offset_index cimport index_entries
+from broker._native.log.offset_index cimport index_entries, index_entries_held
 from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
     ProducerBatch,
@@ -81,7 +81,8 @@ logger = logging.getLogger(__name__)
 
 cdef size_t STAGED_BATCH_BYTES_MAX = limits.STAGED_BATCH_BYTES_MAX
 cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
-cdef uint32_t STAGED_BYTES_KEPT = limits.STAGED_BYTES_KEPT
+cdef uint32_t STAGED_BYTES_MIN = limits.STAGED_BYTES_MIN
+cdef int32_t INDEX_ENTRIES_HELD_AT_REST = limits.INDEX_ENTRIES_HELD_AT_REST
 
 cdef enum:
     TIME_ENTRY_SIZE = 12     # the larger of the two index entries: one index is full first
@@ -249,7 +250,7 @@ cdef class PartitionLog(SegmentedLog):
             if size > STAGED_BATCH_BYTES_MAX:
                 return segment.write(batch, size, not self.is_group_commit)
         if self.staged_size + size > self.staged_capacity and not self.take_spare(size):
-            capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_BYTES_KEPT
+            capacity = self.staged_capacity if self.staged_capacity > 0 else STAGED_BYTES_MIN
             while capacity < self.staged_size + size:
                 capacity *= 2
             grown = realloc(self.staged, capacity)
@@ -399,7 +400,7 @@ cdef class PartitionLog(SegmentedLog):
         if self.is_offline or self.is_deleted:
             return
         status = self.write_staged()
-        if self.staged_capacity > STAGED_BYTES_KEPT:
+        if self.staged_capacity > 0:
             self.leave_spare()
         if status < 0:
             self.fail(status)
@@ -540,14 +541,12 @@ cdef class PartitionLog(SegmentedLog):
         if (self.is_dirty or self.durable_end < self.log_end_offset
                 or self.active.reserved > self.active.written):
             return
-        self.active.rest_index()
+        if index_entries_held(&self.active.index) > INDEX_ENTRIES_HELD_AT_REST:
+            self.active.rest_index()
         if self.active.is_index_dirty and self.active not in self.unsynced_indexes:
             self.unsynced_indexes.append(self.active)
         self.active.is_settled = True
         self.active.close()
-        free(self.staged)
-        self.staged = NULL
-        self.staged_capacity = 0
 
     cdef void reach(self, int64_t high_watermark) noexcept:
         self.transactions.reached(high_watermark)

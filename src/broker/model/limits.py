@@ -145,10 +145,10 @@ LOAD_RETRY_MS = 1_000
 # --- logs -----------------------------------------------------------------------------------------
 
 # Batches of one turn share a write, up to so many bytes; larger ones are written at once, without
-# the copy. Between turns a log keeps the smallest buffer only, and all of them one larger.
+# the copy. Between turns no log keeps a buffer; all of them keep one.
 STAGED_BYTES_MAX = 64 * KIB
 STAGED_BATCH_BYTES_MAX = 32 * KIB
-STAGED_BYTES_KEPT = 4 * KIB
+STAGED_BYTES_MIN = 4 * KIB
 # A log that takes more than a few records reserves a tail for more; it starts small and doubles
 # while the partition is written to.
 TAIL_RESERVE_AFTER_BYTES = 64 * KIB
@@ -163,6 +163,8 @@ INDEX_INTERVAL_BYTES = 4_096
 INDEX_BYTES_MAX = 10 * MIB
 # Newest entries of an index, held in memory; the older half goes when it is full.
 INDEX_ENTRIES_HELD_MAX = 1_024
+# An idle log keeps so many; with more it writes its index, which takes longer than closing a file.
+INDEX_ENTRIES_HELD_AT_REST = 16
 # An older part of an index that was searched in its file so often is read into memory while its
 # segment is open, as long as all such memory together is below the bound.
 INDEX_MISSES_BEFORE_LOAD = 4
@@ -268,7 +270,7 @@ assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
-assert STAGED_BYTES_KEPT <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
+assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
 assert RECOMPRESSION_WAITING_BYTES_MAX >= FRAME_BYTES_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
