@@ -77,9 +77,13 @@ def test_kill_dash_nine_loses_and_repeats_nothing(
 
 
 def _has_gone_on(
-    ledger: Ledger, target: int, workers: Sequence[ProducerWorker | CommitWorker]
+    ledger: Ledger, target: int, looks: int, workers: Sequence[ProducerWorker | CommitWorker]
 ) -> bool:
-    return ledger.lines >= target or any(worker.failure for worker in workers)
+    """Whether enough was acknowledged and the commits were looked at once more, or all is over."""
+    has_looked = all(
+        len(worker.commits.lives) > looks for worker in workers if isinstance(worker, CommitWorker)
+    )
+    return (ledger.lines >= target and has_looked) or any(worker.failure for worker in workers)
 
 
 def kill_again_and_again(
@@ -91,16 +95,19 @@ def kill_again_and_again(
     """Kill and restart under load; return a producer id that each life issued."""
     moments = random.Random(cycles)
     producer_ids = []
+    [committer] = [worker for worker in workers if isinstance(worker, CommitWorker)]
+    looks = 0
     for cycle in range(cycles):
         with WireClient(broker.address) as client:
             producer_ids.append(wire_requests.init_producer_id(client)[0])
         target = ledger.lines + moments.randint(*ACKNOWLEDGED_PER_CYCLE)
         wait_until(
-            partial(_has_gone_on, ledger, target, workers),
+            partial(_has_gone_on, ledger, target, looks, workers),
             f"load goes on after kill {cycle}",
             LIFE_TIMEOUT_S,
         )
         broker.kill()
+        looks = len(committer.commits.lives)
         broker.restart()
         assert not any(worker.failure for worker in workers), [w.failure for w in workers]
     return producer_ids

@@ -14,6 +14,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from broker._native.kernel.crc32c import crc32c
 from broker._native.log import recovery
+from broker.model import limits
 from broker.model.errors import Corrupt, Truncated
 from broker.segments import Batch, End, Segment
 from tests.native_log import appended, records
@@ -30,6 +31,7 @@ from tests.segment_files import (
 )
 
 BATCH = records(10, size=90)  # 1,051 bytes
+ENOUGH_FOR_A_TAIL = 4 * limits.TAIL_RESERVE_AFTER_BYTES // len(BATCH)
 COUNT = 40
 BASE = 100
 ENTRY_SIZE = 8
@@ -193,28 +195,32 @@ def test_what_is_appended_between_chunks_is_returned_too(tmp_path: Path) -> None
 
 
 def test_the_reserved_tail_is_no_batch(tmp_path: Path) -> None:
-    [file] = segment_files(write(tmp_path, [BATCH] * 3, close=False))
-    assert file.stat().st_size > 3 * len(BATCH)
+    count = ENOUGH_FOR_A_TAIL
+    [file] = segment_files(write(tmp_path, [BATCH] * count, close=False))
+    assert file.stat().st_size > count * len(BATCH)
 
     with Segment(file) as segment:
-        assert len(content(segment)) == 3 * len(BATCH)
-        assert segment.end() == End(0, 3 * len(BATCH), 30, "")
+        assert len(content(segment)) == count * len(BATCH)
+        assert segment.end() == End(0, count * len(BATCH), 10 * count, "")
 
 
 def test_a_tail_that_is_cut_while_a_reader_stands_before_it_is_never_touched(
     tmp_path: Path,
 ) -> None:
     with writing(tmp_path) as (logs, log):
-        for _ in range(3):
+        for _ in range(ENOUGH_FOR_A_TAIL):
             appended(log, BATCH)
         logs.sync(log)
-        with Segment(*segment_files(logs.folder())) as segment:
+        [file] = segment_files(logs.folder())
+        assert file.stat().st_size > log.size
+        with Segment(file) as segment:
             chunks = segment.chunks(1)
             first = next(chunks)  # maps the file with its tail
             recovery.close(log)
 
-            assert segment.size == 3 * len(BATCH)
-            assert [chunk.base_offset for chunk in (first, *chunks)] == [0, 10, 20]
+            assert segment.size == log.size == file.stat().st_size
+            offsets = [chunk.base_offset for chunk in (first, *chunks)]
+            assert offsets == list(range(0, 10 * ENOUGH_FOR_A_TAIL, 10))
 
 
 def torn(batch: bytes) -> list[bytes]:
