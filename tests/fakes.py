@@ -68,8 +68,8 @@ class FakeLog:
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
     def move_log_start(self, offset: int) -> None:
-        assert self.log_start_offset < offset <= self.high_watermark
-        self.log_start_offset = offset
+        assert offset <= self.high_watermark
+        self.log_start_offset = max(self.log_start_offset, offset)
 
     def configure(self, config: TopicConfig) -> None:
         self.config = config
@@ -349,11 +349,12 @@ class World:
     def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
         log.configure(config)
 
-    async def persist_log_starts(self, logs: Iterable[Any]) -> None:
+    async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
         if self.store.is_broken:
             raise StorageError("no space left on device")
-        for log in logs:
-            self.durable_starts[log.topic, log.partition] = log.log_start_offset
+        for log, start in planned:
+            assert log.log_start_offset <= start, "seen before it was durable"
+            self.durable_starts[log.topic, log.partition] = start
 
     def announce_logs(
         self, name: str, topic_id: bytes, count: int, config: TopicConfig

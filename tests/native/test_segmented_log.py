@@ -181,6 +181,24 @@ def test_a_roll_that_fails_says_so(logs: Logs, recording: None) -> None:
         log.roll()
 
 
+def test_a_roll_that_loses_what_was_staged_takes_the_log_offline(
+    logs: Logs, recording: None
+) -> None:
+    log = filled(logs, 1)
+    appended(log, BATCH)
+    appended(log, records(size=4))
+    calls: list[bool] = []
+    log.when_durable(log.log_end_offset, calls.append)
+    file_ops.fail("write", ".log", errno.ENOSPC)
+
+    with pytest.raises(Exception, match="cannot begin a segment"):
+        log.roll()
+    logs.turn.end()
+
+    assert log.is_offline
+    assert calls == [False]
+
+
 # ---- replacing -----------------------------------------------------------------------------------
 
 
@@ -495,6 +513,17 @@ def test_flush_ms_counts_for_what_was_written_before_it_was_set(logs: Logs) -> N
     logs.take_synced()
 
     assert log.durable_end == 1
+
+
+def test_a_log_that_is_synced_often_waits_once_for_flush_ms(logs: Logs) -> None:
+    log = logs.create(flush_ms=100)
+    for _ in range(20):
+        appended(log, BATCH)
+        logs.sync(log)
+
+    assert logs.turn.aging_count == 1
+    logs.turn.sync_aged(NOW_MS)
+    assert logs.turn.aging_count == 0
 
 
 def test_flush_ms_counts_anew_after_a_sync(logs: Logs) -> None:

@@ -22,6 +22,7 @@ cdef struct OffsetIndex:
     int32_t misses                # lookups that had to read the file since it was opened
 
 
+cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil
 cdef void index_init(OffsetIndex* index) noexcept nogil
 cdef void index_free(OffsetIndex* index) noexcept nogil
 cdef int index_append(

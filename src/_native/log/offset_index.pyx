@@ -238,6 +238,7 @@ cdef int index_store(OffsetIndex* index, const char* offset_path,
 
 
 cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil:
+    """How many entries an index file has; 0 when there is no file."""
     cdef int fd = file_open(path, O_RDONLY, 0)
     cdef int64_t size
     if fd < 0:

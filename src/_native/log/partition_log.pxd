@@ -28,6 +28,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef int64_t flush_messages           # `os`: a sync begins once so many are not synced yet
     cdef readonly int64_t flush_ms        # or the oldest of them is so old
     cdef int64_t unsynced_since_ms        # 0: nothing is unsynced
+    cdef bint is_aging                    # in Turn.aging
     cdef int64_t behind_ms_max            # message.timestamp.before.max.ms
     cdef int64_t ahead_ms_max             # message.timestamp.after.max.ms
 
@@ -59,6 +60,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef int begin_segment(self) noexcept
     cdef void mark_dirty(self) noexcept
     cdef bint is_sync_due(self) noexcept
+    cdef void begin_to_age(self) noexcept
     cdef int64_t jitter_of(self, Segment segment) noexcept
     cdef int trim(self) noexcept
     cdef void close_active(self) noexcept

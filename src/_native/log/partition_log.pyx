@@ -141,8 +141,8 @@ cdef class PartitionLog(SegmentedLog):
         self.ahead_ms_max = ahead_ms_max
         self.flush_messages = flush_messages
         self.flush_ms = flush_ms
-        if self.unsynced_since_ms > 0 and flush_ms != INT64_MAX and self not in self.turn.aging:
-            self.turn.aging.append(self)
+        if self.unsynced_since_ms > 0:
+            self.begin_to_age()
         if is_group_commit != was_group_commit and self.active is not None and (
                 not self.is_loading):
             # What was acknowledged under the other word is synced, or shown, at the turn's end.
@@ -205,8 +205,7 @@ cdef class PartitionLog(SegmentedLog):
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
         if self.unsynced_since_ms == 0:
             self.unsynced_since_ms = self.turn.now_ms
-            if self.flush_ms != INT64_MAX:
-                self.turn.aging.append(self)
+            self.begin_to_age()
         self.mark_dirty()
         return LOG_OK
 
@@ -362,6 +361,8 @@ cdef class PartitionLog(SegmentedLog):
         if status == 0:
             status = self.begin_segment()
         if status < 0:
+            if status != -EMFILE and status != -ENFILE:
+                self.fail(status)   # what was staged may be lost
             raise StorageError(f"{self.folder}: cannot begin a segment: "
                                f"{(<bytes>strerror(-status)).decode()}")
         self.mark_dirty()
@@ -419,12 +420,17 @@ cdef class PartitionLog(SegmentedLog):
             self.log_end_offset - self.durable_end >= self.flush_messages
             or self.turn.now_ms - self.unsynced_since_ms >= self.flush_ms)
 
+    cdef void begin_to_age(self) noexcept:
+        # Once in the list, however often it was synced until the next look at the list.
+        if self.flush_ms != INT64_MAX and not self.is_aging:
+            self.is_aging = True
+            self.turn.aging.append(self)
+
     cdef bint ages(self) noexcept:
-        if self.unsynced_since_ms == 0 or self.is_offline or self.is_deleted:
-            return False
-        if self.is_sync_due() and not self.job_is_running:
+        self.is_aging = self.unsynced_since_ms > 0 and not (self.is_offline or self.is_deleted)
+        if self.is_aging and self.is_sync_due() and not self.job_is_running:
             self.mark_dirty()
-        return True
+        return self.is_aging
 
     cdef void start_sync(self) noexcept:
         # One job in flight per log; all appended before it starts becomes durable together.

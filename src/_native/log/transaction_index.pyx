@@ -8,7 +8,7 @@ sync, synced before the recovery point passes it, and rebuilt from the log after
 """
 
 from libc.stdint cimport int64_t, uint8_t
-from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR, O_WRONLY
+from posix.fcntl cimport O_CREAT, O_RDWR, O_WRONLY
 
 from broker._native.kernel.big_endian cimport store_uint64
 from broker._native.kernel.cursor cimport load_int64
@@ -17,9 +17,9 @@ from broker._native.kernel.file_ops cimport (
     file_open,
     file_pread,
     file_pwrite,
-    file_size,
     file_truncate,
 )
+from broker._native.log.offset_index cimport entries_in
 
 import struct as _struct
 
@@ -51,13 +51,7 @@ cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* ent
 
 cdef int64_t aborted_count(const char* path) noexcept nogil:
     """How many entries a segment has; 0 when there is no file."""
-    cdef int fd = file_open(path, O_RDONLY, 0)
-    cdef int64_t size
-    if fd < 0:
-        return 0
-    size = file_size(fd)
-    file_close(fd)
-    return size // ENTRY_SIZE if size > 0 else 0
+    return entries_in(path, ENTRY_SIZE)
 
 
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil:

@@ -102,6 +102,11 @@ cdef class Turn:
             self.is_requested = True
             self.schedule()
 
+    @property
+    def aging_count(self):
+        """How many logs the next `sync_aged` looks at."""
+        return len(self.aging)
+
     def sync_aged(self, int64_t now_ms):
         """Begin the syncs that flush.ms asks for, when no append comes to do it."""
         cdef AwaitedLog log

@@ -1,6 +1,6 @@
 """What the protocols and the server see of core: the parts, side by side, without logic."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -28,7 +28,8 @@ class Broker(NamedTuple):
     groups: GroupCoordinator
     producer_ids: ProducerIds
     recompression: Recompression
-    persist_log_starts: Callable[[Iterable[Log]], Awaitable[None]]  # durable, or StorageError
+    # That logs are to begin there is durable, or StorageError.
+    persist_log_starts: Callable[[Sequence[tuple[Log, int]]], Awaitable[None]]
 
     @property
     def node_id(self) -> int:

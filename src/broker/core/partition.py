@@ -103,11 +103,11 @@ def _stamp(records: bytes, now_ms: int) -> bytes:
     return bytes(stamped)
 
 
-def delete_records(log: Log, config: TopicConfig, offset: int) -> int:
-    """Delete what stands below an offset, -1 for all that can be read; the new log start (KIP-107).
+def start_after_delete(log: Log, config: TopicConfig, offset: int) -> int:
+    """Where a log is to begin once all below an offset is deleted, -1 for all that can be read.
 
-    Readers are refused at once; the files go when retention next looks, and the caller makes the
-    start durable before anybody is told. RequestError for what may not be deleted.
+    Nothing is changed (KIP-107): the caller makes that durable before it moves the log start, so
+    that what a reader has seen to be gone never comes back. RequestError for what may not be.
     """
     policy = config.words("cleanup.policy")
     if "compact" in policy and "delete" not in policy:
@@ -116,9 +116,7 @@ def delete_records(log: Log, config: TopicConfig, offset: int) -> int:
     start = log.high_watermark if offset == _ALL else offset
     if not 0 <= start <= log.high_watermark:
         raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if start > log.log_start_offset:
-        log.move_log_start(start)
-    return log.log_start_offset
+    return max(start, log.log_start_offset)
 
 
 def check_leader_epoch(log: Log, current_leader_epoch: int) -> None:

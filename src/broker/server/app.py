@@ -6,7 +6,7 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -303,8 +303,8 @@ class _Process:
         points = self._partitions.plan_checkpoint()
         return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
-    async def _persist_log_starts(self, logs: Iterable[Any]) -> None:
-        self._partitions.note_log_starts((log, log.log_start_offset) for log in logs)
+    async def _persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
+        self._partitions.note_log_starts(planned)
         await self._io_thread.run(self._partitions.write_log_starts)
 
     async def _save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:

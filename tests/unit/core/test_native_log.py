@@ -1,7 +1,7 @@
 """The native log through the same door as the fake one: it is what `core.log.Log` says."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,8 @@ class NativeWorld(World):
     def configure_log(self, log: Any, config: TopicConfig) -> None:
         configure_log(log, config)
 
-    async def persist_log_starts(self, logs: Iterable[Any]) -> None:
-        self.partitions.note_log_starts((log, log.log_start_offset) for log in logs)
+    async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
+        self.partitions.note_log_starts(planned)
         self.partitions.write_log_starts()
 
     def delete_log(self, log: Any) -> None:

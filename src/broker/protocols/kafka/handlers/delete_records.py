@@ -6,7 +6,7 @@ timeout_ms is for replicas.
 """
 
 from broker.core.log import Log
-from broker.core.partition import delete_records
+from broker.core.partition import start_after_delete
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
@@ -24,36 +24,40 @@ async def handle(request: Request, session: Session) -> Fields:
         for each in topic["partitions"]
     }
     starts: dict[tuple[str, int], int | RequestError] = {}
-    logs: list[Log] = []
+    planned: list[tuple[Log, int]] = []
     for (name, partition), offset in wanted.items():
         try:
-            log, starts[name, partition] = _delete(session, name, partition, offset)
-            logs.append(log)
+            log, start = _plan(session, name, partition, offset)
         except RequestError as error:
             starts[name, partition] = error
-    lost = await _persist(session, logs)
+        else:
+            starts[name, partition] = start
+            planned.append((log, start))
+    lost = await _delete(session, planned)
     topics: dict[str, list[Fields]] = {}
-    for (name, partition), start in starts.items():
-        topics.setdefault(name, []).append(_result(partition, lost or start))
+    for (name, partition), found in starts.items():
+        topics.setdefault(name, []).append(_result(partition, lost or found))
     return {"topics": [{"name": name, "partitions": each} for name, each in topics.items()]}
 
 
-def _delete(session: Session, name: str, partition: int, offset: int) -> tuple[Log, int]:
+def _plan(session: Session, name: str, partition: int, offset: int) -> tuple[Log, int]:
     topic = topic_by_name(session.broker.topics, name)
     if topic.is_internal:
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     log = log_of(topic, partition)
-    return log, delete_records(log, topic.config, offset)
+    return log, start_after_delete(log, topic.config, offset)
 
 
-async def _persist(session: Session, logs: list[Log]) -> RequestError | None:
-    """Make the starts of logs durable; what to answer for all of them when that fails."""
-    if not logs:
+async def _delete(session: Session, planned: list[tuple[Log, int]]) -> RequestError | None:
+    """Make it durable that logs begin later, then do so; what to answer for all if it fails."""
+    if not planned:
         return None
     try:
-        await session.broker.persist_log_starts(logs)
+        await session.broker.persist_log_starts(planned)
     except StorageError as error:
         return RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    for log, start in planned:
+        log.move_log_start(start)
     return None
 
 

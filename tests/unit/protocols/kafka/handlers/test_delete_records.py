@@ -125,3 +125,4 @@ def test_a_start_that_cannot_be_made_durable_is_a_storage_error(world: World) ->
     world.store.is_broken = True
 
     assert delete(world, 1) == (56, -1)
+    assert world.log("a").log_start_offset == 0
