@@ -22,7 +22,7 @@ def written(logs: Logs, writes: Writes, **settings: int) -> PartitionLog:
     log = logs.create(segment_bytes_max=SEGMENT_BYTES, index_interval_bytes=100, **settings)
     write(logs, log, writes)
     log.roll()
-    settle(logs, log)
+    logs.settle(log)
     return log
 
 
@@ -30,14 +30,7 @@ def write(logs: Logs, log: PartitionLog, writes: Writes) -> None:
     """Append a batch for each write."""
     for place, (key, value) in enumerate(writes):
         appended(log, batch_of([(key, value, [])], NOW_MS + place))
-    settle(logs, log)
-
-
-def settle(logs: Logs, log: PartitionLog) -> None:
-    """Sync until every segment but the active one is sealed."""
-    logs.sync(log)
-    while log.unsealed_count:
-        logs.take_synced()
+    logs.settle(log)
 
 
 def job_of(log: PartitionLog, groups: list[list[int]] | None = None, **fields: Any) -> Job:

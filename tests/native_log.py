@@ -100,6 +100,12 @@ class Logs:
         while log.durable_end < log.log_end_offset and not log.is_offline:
             self.take_synced()
 
+    def settle(self, log: PartitionLog) -> None:
+        """Sync until every segment but the active one is sealed."""
+        self.sync(log)
+        while log.unsealed_count:
+            self.take_synced()
+
     def take_synced(self) -> None:
         """Wait for the sync thread and take what it has finished."""
         poll = select.poll()

@@ -35,15 +35,8 @@ def filled(logs: Logs, segments: int, **settings: int) -> PartitionLog:
     log = logs.create(segment_bytes_max=len(BATCH), **settings)
     for _ in range(segments):
         appended(log, BATCH)
-    settle(logs, log)
+    logs.settle(log)
     return log
-
-
-def settle(logs: Logs, log: PartitionLog) -> None:
-    """Sync until every segment but the active one is sealed."""
-    logs.sync(log)
-    while log.unsealed_count:
-        logs.take_synced()
 
 
 # ---- the log start -------------------------------------------------------------------------------
@@ -143,7 +136,7 @@ def test_the_active_segment_is_never_taken_off(logs: Logs) -> None:
 def test_a_log_whose_active_segment_was_rolled_may_lose_everything(logs: Logs) -> None:
     log = filled(logs, 2)
     assert log.roll()
-    settle(logs, log)
+    logs.settle(log)
 
     log.move_log_start(2)
 
@@ -162,7 +155,7 @@ def test_a_segment_that_is_not_on_the_disk_yet_stays(logs: Logs) -> None:
     log.move_log_start(2)
 
     assert log.take_off(100) == [0]
-    settle(logs, log)
+    logs.settle(log)
     assert log.take_off(100) == [1]
 
 
@@ -386,7 +379,7 @@ def indexed(logs: Logs, count: int) -> PartitionLog:
     for _ in range(count):
         appended(log, BATCH)
     log.roll()
-    settle(logs, log)
+    logs.settle(log)
     return log
 
 
@@ -413,7 +406,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> PartitionLog:
     for place in range(limits.INDEX_ENTRIES_HELD_MAX * 6):  # three levels of it
         appended(log, records(1 + place % 7, size=place % 50))
     log.roll()
-    settle(logs, log)
+    logs.settle(log)
     for offset in range(0, 200, 20):
         log.read(offset, 1)
     assert logs.turn.files.memory_bytes > 0

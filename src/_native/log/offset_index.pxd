@@ -1,5 +1,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+cdef enum:
+    OFFSET_ENTRY_SIZE = 8
+    TIME_ENTRY_SIZE = 12
+
 cdef struct IndexEntry:
     int32_t relative_offset       # of the batch's last record, from the segment's base offset
     uint32_t position             # where that batch starts

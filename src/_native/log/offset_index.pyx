@@ -41,8 +41,6 @@ cdef int32_t INDEX_ENTRIES_HELD_MAX = limits.INDEX_ENTRIES_HELD_MAX
 cdef int32_t INDEX_MISSES_BEFORE_LOAD = limits.INDEX_MISSES_BEFORE_LOAD
 
 cdef enum:
-    OFFSET_ENTRY_SIZE = 8
-    TIME_ENTRY_SIZE = 12
     TAIL_CAPACITY_MIN = 8
     RUN = 64                  # entries that one of the level above stands for
     RUN_BITS = 6

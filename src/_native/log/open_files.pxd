@@ -32,6 +32,7 @@ cdef class OpenFiles:
 
     cdef void link(self, Openable openable) noexcept
     cdef void unlink(self, Openable openable) noexcept
+    cdef int open_path(self, const char* path, int flags) noexcept
     cdef void make_room(self) noexcept
     cdef int close_oldest(self, int wanted) noexcept
     cdef bint lend_memory(self, int64_t size) noexcept

@@ -12,16 +12,18 @@ kernel's own limit (EMFILE) stops that.
 
 cimport cython
 from cpython.object cimport PyObject
+from libc.errno cimport EMFILE, ENFILE
 from libc.stdint cimport int64_t
 
 from broker._native.kernel.clock cimport monotonic_us
-from broker._native.kernel.file_ops cimport file_close
+from broker._native.kernel.file_ops cimport file_close, file_open
 
 from broker.model import limits
 
 cdef int64_t INDEX_MEMORY_BYTES_MAX = limits.INDEX_MEMORY_BYTES_MAX
 
 cdef enum:
+    CLOSED_AT_ONCE = 16    # when the kernel gives no more descriptors
     TRIED_MAX = 64    # how many are asked to close before one more is opened all the same
 
 
@@ -100,6 +102,15 @@ cdef class OpenFiles:
             self.oldest = openable.newer
         openable.newer = openable.older = NULL
         self.count -= 1
+
+    cdef int open_path(self, const char* path, int flags) noexcept:
+        """Open a file or folder; others are closed for it if need be. A descriptor or -errno."""
+        cdef int fd
+        self.make_room()
+        fd = file_open(path, flags, 0o600)
+        if (fd == -EMFILE or fd == -ENFILE) and self.close_oldest(CLOSED_AT_ONCE) > 0:
+            fd = file_open(path, flags, 0o600)
+        return fd
 
     cdef void make_room(self) noexcept:
         """Close the longest unused until one more may be opened."""

@@ -71,7 +71,6 @@ cdef class PartitionLog(SegmentedLog):
         int64_t marker_offset) noexcept
     cdef bint restore_producers(self, bytes snapshot) except -1
     cdef void forget_producers(self)
-    cdef int64_t stable_end(self) noexcept
     cdef void start_sync(self) noexcept
     cdef int sync_folder_too(self) noexcept
     cdef void close_folder(self) noexcept

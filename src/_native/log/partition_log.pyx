@@ -29,8 +29,12 @@ from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.crc32c cimport crc32c_extend
-from broker._native.kernel.file_ops cimport file_close, file_open, file_truncate
-from broker._native.log.offset_index cimport index_entries, index_entries_held
+from broker._native.kernel.file_ops cimport file_close, file_truncate
+from broker._native.log.offset_index cimport (
+    TIME_ENTRY_SIZE,
+    index_entries,
+    index_entries_held,
+)
 from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
     ProducerBatch,
@@ -84,10 +88,6 @@ cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
 cdef uint32_t STAGED_BYTES_MIN = limits.STAGED_BYTES_MIN
 cdef int32_t INDEX_ENTRIES_HELD_AT_REST = limits.INDEX_ENTRIES_HELD_AT_REST
 
-cdef enum:
-    TIME_ENTRY_SIZE = 12     # the larger of the two index entries: one index is full first
-    FILES_CLOSED = 16           # files closed when the kernel gives no more descriptors
-
 
 @cython.final
 cdef class PartitionLog(SegmentedLog):
@@ -133,6 +133,7 @@ cdef class PartitionLog(SegmentedLog):
         self.segment_bytes_max = segment_bytes_max
         self.segment_ms = segment_ms
         self.segment_jitter_ms = segment_jitter_ms
+        # The time index has the larger entries: it is full first.
         self.index_entries_max = max(1, index_bytes_max // TIME_ENTRY_SIZE)
         self.index_interval_bytes = index_interval_bytes
         self.is_preallocated = is_preallocated
@@ -345,10 +346,6 @@ cdef class PartitionLog(SegmentedLog):
         producers_free(&self.producers)
         self.transactions = Transactions()
 
-    cdef int64_t stable_end(self) noexcept:
-        """The end of what readers of committed records may read: the last stable offset."""
-        return min(self.high_watermark, self.transactions.first_undecided)
-
     def roll(self):
         """Close the active segment and begin the next; False when the log has none to close.
 
@@ -473,9 +470,7 @@ cdef class PartitionLog(SegmentedLog):
         self.turn.commit.submit(&self.job)
 
     cdef int sync_folder_too(self) noexcept:
-        cdef int fd = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
-        if (fd == -EMFILE or fd == -ENFILE) and self.turn.files.close_oldest(FILES_CLOSED) > 0:
-            fd = file_open(self.folder_path, O_RDONLY | O_DIRECTORY, 0)
+        cdef int fd = self.turn.files.open_path(self.folder_path, O_RDONLY | O_DIRECTORY)
         self.job.fds[2] = fd
         self.job.is_folder[2] = 1
         return 0 if fd >= 0 else fd
@@ -577,7 +572,7 @@ cdef class PartitionLog(SegmentedLog):
     @property
     def last_stable_offset(self):
         """First offset of the oldest undecided transaction, else the high watermark."""
-        return self.stable_end()
+        return min(self.high_watermark, self.transactions.first_undecided)
 
     @property
     def open_transactions(self):

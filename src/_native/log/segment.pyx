@@ -16,7 +16,7 @@ sealed segment's batches; who looks for an offset in a gap finds the batch behin
 """
 
 cimport cython
-from libc.errno cimport EMFILE, ENFILE, ENOENT
+from libc.errno cimport ENOENT
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
@@ -81,7 +81,6 @@ cdef enum:
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
     MAX_TIMESTAMP_POSITION = 35  # in a batch's header
     FILL_SIZE = 64 << 10
-    FILES_CLOSED = 16               # files closed at once when the kernel gives no more descriptors
     NOT_LOOKED_UP = -2
 
 
@@ -150,15 +149,11 @@ cdef class Segment(Openable):
         cdef char path[PATH_SIZE]
         cdef int64_t size
         cdef int fd
-        cdef int flags = O_RDWR | (O_CREAT if create else 0)
         if self.fd >= 0:
             self.touch()
             return 0
         self.path(path, b".log")
-        self.files.make_room()
-        fd = file_open(path, flags, 0o600)
-        if (fd == -EMFILE or fd == -ENFILE) and self.files.close_oldest(FILES_CLOSED) > 0:
-            fd = file_open(path, flags, 0o600)
+        fd = self.files.open_path(path, O_RDWR | (O_CREAT if create else 0))
         if fd < 0:
             return fd
         size = file_size(fd)

@@ -271,15 +271,15 @@ cdef class SegmentedLog(AwaitedLog):
         Returns their base offsets, whose files the caller removes. The active segment stays, and
         so does one that is not wholly on the disk yet.
         """
-        cdef Segment segment
+        cdef Segment segment, following
         cdef Py_ssize_t count = 0
         cdef list taken = []
         self.step_visible()
         at_most = min(at_most, PyList_GET_SIZE(self.segments) - 1)
         while count < at_most:
             segment = <Segment>PyList_GET_ITEM(self.segments, count)
-            if (self.segment_after(segment).base_offset > self.log_start_offset
-                    or not self.may_take_off(segment)):
+            following = <Segment>PyList_GET_ITEM(self.segments, count + 1)
+            if following.base_offset > self.log_start_offset or not self.may_take_off(segment):
                 break
             segment.close()
             taken.append(segment.base_offset)

@@ -12,17 +12,11 @@ A marker is a control batch of one record (Kafka protocol guide, "Control Record
 """
 
 cimport cython
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int16_t, int64_t, uint8_t
 
-from broker._native.kernel.cursor cimport (
-    READ_DONE,
-    Cursor,
-    cursor_take,
-    cursor_varint,
-    load_int16,
-    load_int32,
-)
+from broker._native.kernel.cursor cimport Cursor, load_int16, load_int32
 from broker._native.records.record_batch cimport BATCH_HEADER_SIZE, BatchInfo
+from broker._native.records.record_walk cimport RecordFields, record_take
 
 cdef enum:
     TYPE_ABORT = 0
@@ -72,35 +66,17 @@ cdef class Transactions:
 
 cdef bint read_marker(const uint8_t* batch, BatchInfo* info, Marker* marker) noexcept nogil:
     """Read the control record of a batch; False when it is not a transaction's end."""
+    cdef RecordFields fields
     cdef Cursor cursor
-    cdef const uint8_t* key
-    cdef const uint8_t* value
+    cdef int16_t kind
     cursor.next = batch + BATCH_HEADER_SIZE
     cursor.left = info.size - BATCH_HEADER_SIZE
-    # length, attributes, timestamp delta, offset delta
-    if (not skip_varint(&cursor) or cursor_take(&cursor, 1) == NULL
-            or not skip_varint(&cursor) or not skip_varint(&cursor)):
+    if (info.record_count < 1 or not record_take(&cursor, &fields)
+            or fields.key.length < KEY_SIZE or fields.value.length < VALUE_SIZE):
         return False
-    key = read_field(&cursor, KEY_SIZE)
-    value = read_field(&cursor, VALUE_SIZE)
-    if key == NULL or value == NULL:
+    kind = load_int16(fields.key.start + 2)
+    if kind not in (TYPE_ABORT, TYPE_COMMIT):
         return False
-    if load_int16(key + 2) not in (TYPE_ABORT, TYPE_COMMIT):
-        return False
-    marker.is_abort = load_int16(key + 2) == TYPE_ABORT
-    marker.coordinator_epoch = load_int32(value + 2)
+    marker.is_abort = kind == TYPE_ABORT
+    marker.coordinator_epoch = load_int32(fields.value.start + 2)
     return True
-
-
-cdef const uint8_t* read_field(Cursor* cursor, int32_t size_min) noexcept nogil:
-    cdef int32_t size
-    if cursor_varint(cursor, &size) != READ_DONE or size < size_min:
-        return NULL
-    return cursor_take(cursor, size)
-
-
-cdef bint skip_varint(Cursor* cursor) noexcept nogil:
-    cdef const uint8_t* byte = cursor_take(cursor, 1)
-    while byte != NULL and byte[0] >= 0x80:
-        byte = cursor_take(cursor, 1)
-    return byte != NULL

@@ -5,7 +5,7 @@ from broker._native.records.column cimport Column
 from broker._native.records.record_batch cimport BatchInfo
 
 
-cdef class Transactions:
+cdef class WalkedTransactions:
     cdef list aborted            # (first offset, producer id, marker's offset), ascending
     cdef Py_ssize_t seen
     cdef dict aborting           # producer → its aborted transaction that is open here
@@ -22,7 +22,7 @@ cdef class BatchWalk:
     cdef object unfold
     cdef int64_t unfolded_bytes_max
     cdef Column unfolded
-    cdef Transactions transactions
+    cdef WalkedTransactions transactions
     cdef const uint8_t* start    # of the bytes at hand
     cdef Cursor cursor           # what follows the batch
     cdef const uint8_t* batch    # where we are, and what its header says

@@ -41,7 +41,7 @@ cdef enum:
 
 
 @final
-cdef class Transactions:
+cdef class WalkedTransactions:
     """Which are open at the batch we are at, as Kafka's cleaner follows them.
 
     `aborted` has (producer id, first offset, marker's offset) of each aborted one.
@@ -100,7 +100,7 @@ cdef class BatchWalk:
     def __cinit__(self, *_, unfold, int64_t unfolded_bytes_max, aborted=(), **__):
         self.unfold = unfold
         self.unfolded_bytes_max = min(unfolded_bytes_max, <int64_t>INT32_MAX)
-        self.transactions = Transactions(aborted)
+        self.transactions = WalkedTransactions(aborted)
         self.next_offset = 0
 
     cdef int set_input(self, const uint8_t* data, Py_ssize_t size) except -1:

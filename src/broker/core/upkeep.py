@@ -11,11 +11,11 @@ removes what is left of the files.
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from broker._native.kernel import file_ops
 from broker.model import limits
@@ -76,8 +76,9 @@ class TrimmedLog(Protocol):
 OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
 # Make it durable that these logs begin there; whether it is.
 SaveLogStarts = Callable[[Sequence[tuple[Any, int]]], Awaitable[bool]]
+_Configured: TypeAlias = tuple[TrimmedLog, TopicConfig]
 # Every log with the configuration of its topic.
-Logs = Callable[[], Iterable[tuple[TrimmedLog, TopicConfig]]]
+Logs = Callable[[], Iterable[_Configured]]
 
 
 class _Doomed(NamedTuple):
@@ -119,30 +120,44 @@ class Upkeep:
 
     async def apply_retention(self) -> None:
         """Let go of what each log's settings do not keep, some segments of each at a time."""
-        while await self._round():
-            pass
+        taken: Counter[TrimmedLog] = Counter()
+        logs = list(self._logs())
+        while logs:
+            logs = await self._round(logs, taken)
+        for log, count in taken.items():
+            _log.info(
+                "segments have left the log: folder=%s count=%d log_start_offset=%d",
+                Path(log.folder).name,
+                count,
+                log.log_start_offset,
+            )
 
-    async def _round(self) -> bool:
-        """Plan, make durable, take off: whether there may be more to take off."""
-        planned = [each async for each in self._plans()]
+    async def _round(
+        self, logs: list[_Configured], taken: Counter[TrimmedLog]
+    ) -> list[_Configured]:
+        """Plan, make durable, take off: the logs that may have more to take off."""
+        planned = [each async for each in self._plans(logs)]
         starts = [(log, start) for log, _, start in planned]
         if not planned or not await self._save_log_starts(starts):
-            return False
-        has_taken = False
+            return []
+        unfinished = []
         for log, config, start in planned:
             if not log.is_in_service:
                 continue
             log.move_log_start(start)
-            taken = log.take_off(limits.UPKEEP_SEGMENTS_PER_STEP)
-            if taken:
-                has_taken = True
-                await self._mark_deleted(log, config, taken)
-        return has_taken
+            base_offsets = log.take_off(limits.UPKEEP_SEGMENTS_PER_STEP)
+            if base_offsets:
+                unfinished.append((log, config))
+                taken[log] += len(base_offsets)
+                await self._mark_deleted(log, config, base_offsets)
+        return unfinished
 
-    async def _plans(self) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
-        """Every log that has something to let go of, and where it is to begin."""
+    async def _plans(
+        self, logs: list[_Configured]
+    ) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
+        """The logs that have something to let go of, and where they are to begin."""
         now_ms = self._clock.wall_ms()
-        for place, (log, config) in enumerate(list(self._logs())):
+        for place, (log, config) in enumerate(logs):
             if place % limits.UPKEEP_LOGS_PER_STEP == 0:
                 await asyncio.sleep(0)
             if not log.is_in_service:
@@ -163,12 +178,6 @@ class Upkeep:
     ) -> None:
         folder = Path(log.folder)
         delay_ms = config.integer("file.delete.delay.ms")
-        _log.info(
-            "segments leave the log: folder=%s count=%d log_start_offset=%d",
-            folder.name,
-            len(base_offsets),
-            log.log_start_offset,
-        )
         if await self._on_disk(partial(segment_files.mark_deleted, folder, base_offsets)):
             due_ms = self._clock.monotonic_ms() + delay_ms
             self._doomed.append(_Doomed(due_ms, folder, base_offsets))

@@ -25,7 +25,7 @@ from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, swap
 from tests.batches import batch_of
 from tests.broker_process import wait_until
-from tests.compacting import Writes, contents, newest, settle, write, written
+from tests.compacting import Writes, contents, newest, write, written
 from tests.native_log import NOW_MS, Logs, appended, bases_of, records
 
 WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]
@@ -134,7 +134,7 @@ def test_what_is_written_later_is_compacted_with_what_is_clean(bench: Bench) -> 
     more = [(b"key %d" % (i % 4), b"newer %d" % i) for i in range(20)]
     write(bench.logs, bench.log, more)
     bench.log.roll()
-    settle(bench.logs, bench.log)
+    bench.logs.settle(bench.log)
 
     assert bench.clean()
 
@@ -309,7 +309,7 @@ def test_overdue_records_are_rolled_and_compacted_whatever_the_ratio(tmp_path: P
 
     bench.clock.advance(2_000)
     bench.clean()
-    settle(bench.logs, bench.log)
+    bench.logs.settle(bench.log)
     bench.clean()
 
     assert bench.latest == newest(WRITES[:6])
@@ -410,7 +410,7 @@ def test_producers_go_on_where_they_were_after_all_their_records_have_gone(tmp_p
     appended(bench.log, batch)
     write(bench.logs, bench.log, keyed)
     bench.log.roll()
-    settle(bench.logs, bench.log)
+    bench.logs.settle(bench.log)
 
     bench.clean()
 
@@ -443,7 +443,7 @@ def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_p
     transaction(bench.log, 1, b"other", is_abort=False)
     write(bench.logs, bench.log, [(b"filler %d" % i, b"x" * 20) for i in range(8)])
     bench.log.roll()
-    settle(bench.logs, bench.log)
+    bench.logs.settle(bench.log)
     assert aborted_in(bench.log) == [(7, 1, 2)]
     names = [bench.log.folder, f"{0:020d}.txnindex"]
 
@@ -456,7 +456,7 @@ def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_p
 
     write(bench.logs, bench.log, [(b"filler", b"x" * 20) for _ in range(20)])
     bench.log.roll()
-    settle(bench.logs, bench.log)
+    bench.logs.settle(bench.log)
     bench.clean()
 
     assert aborted_in(bench.log) == []

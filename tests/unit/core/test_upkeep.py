@@ -47,9 +47,7 @@ class Bench:
         self.log = self.logs.create(segment_bytes_max=1)
         for place in range(segments):
             appended(self.log, records(timestamp=NOW_MS + place))
-        self.logs.sync(self.log)
-        while self.log.unsealed_count:
-            self.logs.take_synced()
+        self.logs.settle(self.log)
         self.upkeep = Upkeep(self.all, self.clock, self.disk.run, self.disk.save)
 
     def all(self) -> Iterable[tuple[PartitionLog, TopicConfig]]:
@@ -135,9 +133,7 @@ def test_an_old_log_that_nobody_writes_to_is_emptied(tmp_path: Path) -> None:
 
     bench.check()
     assert bench.log.log_start_offset == 2
-    bench.logs.sync(bench.log)
-    while bench.log.unsealed_count:
-        bench.logs.take_synced()
+    bench.logs.settle(bench.log)
     bench.check()
 
     assert bases_of(bench.log) == [2]
@@ -147,9 +143,7 @@ def test_records_without_a_time_count_by_the_change_of_their_file(tmp_path: Path
     bench = Bench(tmp_path, 0, retention_ms="1000")
     for _ in range(3):
         appended(bench.log, records(timestamp=-1))
-    bench.logs.sync(bench.log)
-    while bench.log.unsealed_count:
-        bench.logs.take_synced()
+    bench.logs.settle(bench.log)
     bench.clock.set_wall_ms(int((tmp_path / "topic-0").stat().st_mtime * 1000))
 
     bench.check()

@@ -16,7 +16,7 @@ import broker
 from broker.codec import records
 from broker.model.errors import Corrupt
 from broker.storage import compactor
-from tests.compacting import compacted, contents, job_of, newest, settle, swap_in, write, written
+from tests.compacting import compacted, contents, job_of, newest, swap_in, write, written
 from tests.native_log import Logs
 
 SUFFIXES = (".index", ".log", ".timeindex")
@@ -75,7 +75,7 @@ def test_the_indexes_are_those_that_the_log_itself_writes(logs: Logs, tmp_path: 
     other = large.create(index_interval_bytes=100)
     write(large, other, writes)
     other.roll()
-    settle(large, other)
+    large.settle(other)
     other.sync_indexes()
 
     for suffix in SUFFIXES:

@@ -13,7 +13,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker.model.errors import StorageError
 from broker.storage import swap
 from broker.storage.swap import Swap
-from tests.compacting import compacted, contents, job_of, newest, settle, swap_in, written
+from tests.compacting import compacted, contents, job_of, newest, swap_in, written
 from tests.native_log import Logs, appended, records
 
 CHANGES = {"rename", "remove", "write", "sync", "sync_folder", "open"}
@@ -34,7 +34,7 @@ def made_ready(path: Path) -> tuple[Swap, int]:
     logs = Logs(path)
     log = written(logs, WRITES)
     appended(log, records(1))
-    settle(logs, log)
+    logs.settle(log)
     bases = [base for base, _, _ in log.segment_entries[:-1]]
     [ready], _ = compacted(job_of(log, [bases]))
     logs.commit.stop()

@@ -4,7 +4,7 @@ from typing import Self, final
 from typing_extensions import disjoint_base
 
 @final
-class Transactions:
+class WalkedTransactions:
     def __new__(cls, aborted: Iterable[tuple[int, int, int]] = ()) -> Self: ...
 
 @disjoint_base
