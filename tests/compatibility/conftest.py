@@ -8,6 +8,7 @@ import pytest
 from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.group_member import GroupMember
+from tests.compatibility.java_tools import JavaTools, UnavailableError, find
 from tests.wire_client import WireClient
 
 HERE = Path(__file__).parent
@@ -19,6 +20,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.client)
+
+
+@pytest.fixture(scope="session")
+def java() -> JavaTools:
+    """Kafka's tools, or a skip that says what is missing."""
+    try:
+        return find()
+    except UnavailableError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

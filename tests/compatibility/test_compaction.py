@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
-from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.compatibility.java_tools import JavaTools
 from tests.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
@@ -346,12 +346,8 @@ def alter(broker: BrokerProcess, topic: str, **configs: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kafkas_dump_log_segments_reads_compacted_segments(
-    start_broker: StartBroker, topic: str
+    java: JavaTools, start_broker: StartBroker, topic: str
 ) -> None:
-    try:
-        java: JavaTools = find()
-    except UnavailableError as error:
-        pytest.skip(str(error))
     broker = start_broker(*CLEANER)
     create(broker, topic, delete_retention_ms="3600000")
     model: Contents = {}

@@ -9,7 +9,7 @@ import pytest
 
 from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess
-from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.compatibility.java_tools import JavaTools
 from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
@@ -19,15 +19,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CONFIG = "kafka.admin.ConfigCommand"
 TOPIC = "org.apache.kafka.tools.TopicCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
-
-
-@pytest.fixture(scope="module")
-def java() -> JavaTools:
-    """Kafka's tools, or a skip that says what is missing."""
-    try:
-        return find()
-    except UnavailableError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from broker._native.log import recovery
 from tests import wire_requests
 from tests.batches import batch_of
 from tests.broker_process import Broker, BrokerProcess
-from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.compatibility.java_tools import JavaTools
 from tests.native_log import NOW_MS, Logs
 from tests.wire_client import WireClient
 from tests.wire_records import Batch
@@ -20,15 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 RECORDS = 20_000
 FILE_KINDS = ("log", "index", "timeindex", "txnindex", "snapshot")
-
-
-@pytest.fixture(scope="module")
-def java() -> JavaTools:
-    """Kafka's tools, or a skip that says what is missing."""
-    try:
-        return find()
-    except UnavailableError as error:
-        pytest.skip(str(error))
 
 
 def at(broker: Broker) -> tuple[str, str]:
