@@ -62,11 +62,12 @@ class GroupShard:
             self.groups[record.group_id].replay(GroupImage())
             self._forget_unknown(record.group_id)
 
-    def resume(self, now: Moment) -> None:
+    def resume(self, now: Moment) -> tuple[GroupDecision, ...]:
         """After a load: members have a session timeout to show themselves."""
         for group in self.groups.values():
             group.resume(now)
             self._watch(group)
+        return ()
 
     def waiting(self) -> list[Token]:
         """Everybody whose request is parked in a group."""
@@ -176,15 +177,16 @@ class GroupShard:
         for removals in self.offsets.removals_of_topic(topic):
             yield Decision(removals)
 
-    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
+    def expire(self, now: Moment) -> Iterator[GroupDecision]:
         """Groups without members forget what is too old, and are forgotten with their last offset.
 
         A group that had members counts from the moment it became empty; a consumer without
         membership from each commit (KIP-211).
         """
         horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
-        for group in [each for each in self.groups.values() if each.is_idle]:
-            if (group.image.state_timestamp_ms or 0) > horizon_ms:
+        for group in list(self.groups.values()):
+            # Others have their turn between two decisions: a group may no longer be idle.
+            if not group.is_idle or (group.image.state_timestamp_ms or 0) > horizon_ms:
                 continue
             offsets = self.offsets.of_group(group.group_id)
             removals = self.offsets.removals_before(group.group_id, horizon_ms)
