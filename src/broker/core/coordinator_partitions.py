@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from broker.codec.control_records import Marker
 from broker.core.coordinator import (
     CoordinatorPartition,
     PartitionState,
@@ -179,6 +180,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         if partition is not None:
             partition.driver.apply(command(partition.shard, waiter, self._now()))
             self._wake_for(partition)
+
+    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+        """Write a marker into a partition, whose pending records of the producer it decides."""
+        waiter = Waiter(promise, lambda error: error)
+        partition = self._ready(number, waiter)
+        if partition is not None:
+            partition.driver.end_transaction(marker, waiter)
 
     def _ready(
         self, number: int, waiter: Waiter[AnswerT]

@@ -9,7 +9,8 @@ from asyncio import Future
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
-from broker.core.coordinator import RecordFormat
+from broker.codec.control_records import Marker
+from broker.core.coordinator import Promise, RecordFormat
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups import records
 from broker.core.groups.commands import (
@@ -166,6 +167,10 @@ class GroupCoordinator:
             lambda shard, token, _: shard.fetch_offsets(request, token),
             FetchOffsetsResponse,
         )
+
+    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+        """Write a marker: offsets committed in its transaction count from now on, or never."""
+        self._partitions.end_transaction(number, marker, promise)
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
