@@ -26,10 +26,11 @@ class Decision(Generic[RecordT, ResponseT]):
     """What follows from a command: records to append, then replies to give once they are durable.
 
     The replies need not be to the one who asked: a join that completes a rebalance answers all who
-    waited for it, and one that has to wait answers nobody yet.
+    waited for it, and one that has to wait answers nobody yet. The notes say why, for people: lines
+    that the driver logs when the records are appended.
     """
 
-    __slots__ = ("records", "replies")
+    __slots__ = ("notes", "records", "replies")
 
     def __init__(
         self, records: Iterable[RecordT] = (), replies: Iterable[tuple[Token, ResponseT]] = ()
@@ -37,10 +38,15 @@ class Decision(Generic[RecordT, ResponseT]):
         """Begin with what is known already; a command adds to both."""
         self.records = list(records)
         self.replies = list(replies)
+        self.notes: list[str] = []
 
     def reply(self, token: Token, response: ResponseT) -> None:
         """Answer one who waits."""
         self.replies.append((token, response))
+
+    def note(self, line: str) -> None:
+        """Say why, in one line: what happened, then name=value; `reason=` comes last, in words."""
+        self.notes.append(line)
 
 
 class Machine(Protocol[RecordT_contra]):
