@@ -9,6 +9,8 @@ that the machine keeps and gives back.
 from collections.abc import Hashable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from broker.model import limits
+
 Token: TypeAlias = Hashable
 RecordT = TypeVar("RecordT")
 RecordT_contra = TypeVar("RecordT_contra", contravariant=True)
@@ -44,9 +46,13 @@ class Decision(Generic[RecordT, ResponseT]):
         """Answer one who waits."""
         self.replies.append((token, response))
 
-    def note(self, line: str) -> None:
-        """Say why, in one line: what happened, then name=value; `reason=` comes last, in words."""
-        self.notes.append(line)
+    def note(self, event: str, reason: str, **names: object) -> None:
+        """Say why, in one line: what happened to whom, then the reason in words.
+
+        Ids come from clients: what cannot be printed, or is too long, is not written as it is.
+        """
+        fields = [f"{name}={_shown(value)}" for name, value in names.items()]
+        self.notes.append(" ".join([event, *fields, f"reason={_printable(reason)}"]))
 
 
 class Machine(Protocol[RecordT_contra]):
@@ -57,3 +63,13 @@ class Machine(Protocol[RecordT_contra]):
 
     def waiting(self) -> Iterable[Token]:
         """Everybody whose request the machine has parked."""
+
+
+def _shown(value: object) -> str:
+    text = _printable(str(value))
+    return f"'{text}'" if not text or " " in text else text
+
+
+def _printable(text: str) -> str:
+    clipped = text[: limits.NOTE_CHARS_MAX]
+    return clipped if clipped.isprintable() else ascii(clipped)[1:-1]

@@ -142,6 +142,9 @@ LOAD_BYTES_PER_STEP = 1 * MIB
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
+# Of an id or a reason that came from a client, in a line of the broker's log.
+NOTE_CHARS_MAX = 255
+
 # --- logs -----------------------------------------------------------------------------------------
 
 # Batches of one turn share a write, up to so many bytes; larger ones are written at once, without
