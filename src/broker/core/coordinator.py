@@ -29,6 +29,7 @@ from broker.codec.control_records import (
 )
 from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
+from broker.core.notes import Notes
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
 from broker.model.limits import BATCH_BYTES_MAX, LOAD_BYTES_PER_STEP
@@ -90,7 +91,7 @@ class PartitionState(Enum):
 class CoordinatorPartition(Generic[RecordT, ResponseT]):
     """One machine and its log."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (a machine, a log, and what each needs)
         self,
         name: str,
         log: InternalLog,
@@ -98,6 +99,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         record_format: RecordFormat[RecordT],
         clock: Clock,
         wake: Callable[[], None],
+        *,
+        notes: Notes,
     ) -> None:
         """Begin to load: `load_step` has to be called until `state` is not LOADING.
 
@@ -110,6 +113,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._format = record_format
         self._clock = clock
         self._wake = wake
+        self._notes = notes
         self._next_offset = log.log_start_offset
         # What was appended before a failure may still become durable, and then counts.
         self._load_end = log.log_end_offset
@@ -202,6 +206,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             replay = partial(pending.replay_pending, decision.transaction[0])
         for record in decision.records:
             replay(record)
+        self._notes.log(decision.notes)
         self._hold(decision.replies)
 
     def end_transaction(self, marker: Marker, waiter: Waiter[ErrorCode]) -> None:

@@ -24,6 +24,7 @@ from broker.core.coordinator import (
 )
 from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Moment, Token
+from broker.core.notes import Notes
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
@@ -110,6 +111,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._world = world
         self._format = record_format
         self._make_shard = make_shard
+        self._notes = Notes(world.clock)
         self._expiry_interval_ms = expiry_interval_ms
         self._expiry_ms = world.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
@@ -310,6 +312,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             self._format,
             self._world.clock,
             lambda: self._wake(self._world.clock.monotonic_ms()),
+            notes=self._notes,
         )
         partition = self._partitions[number] = _Partition(driver, shard)
         self._load_step(partition)

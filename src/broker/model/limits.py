@@ -144,6 +144,11 @@ COORDINATOR_DECISIONS_PER_TURN = 32
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
+# Of an id or a reason that came from a client, in a line of the broker's log.
+NOTE_CHARS_MAX = 255
+# Lines of a kind of coordinator (reliability.md 4.3), before they are only counted.
+NOTES_PER_SECOND_MAX = 100
+
 # --- logs -----------------------------------------------------------------------------------------
 
 # Batches of one turn share a write, up to so many bytes; larger ones are written at once, without
