@@ -9,6 +9,8 @@ from typing import Final
 from broker.codec import schema
 from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -18,6 +20,8 @@ from broker.protocols.kafka.handlers import (
     describe_cluster,
     describe_configs,
     describe_log_dirs,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -26,12 +30,15 @@ from broker.protocols.kafka.handlers import (
     join_group,
     leave_group,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 
 
@@ -67,12 +74,19 @@ APIS: Final[dict[int, Api]] = {
         delete_records.API,
         init_producer_id.API,
         offset_for_leader_epoch.API,
+        add_partitions_to_txn.API,
+        add_offsets_to_txn.API,
+        end_txn.API,
+        write_txn_markers.API,
+        txn_offset_commit.API,
         describe_configs.API,
         alter_configs.API,
         describe_log_dirs.API,
         create_partitions.API,
         incremental_alter_configs.API,
         describe_cluster.API,
+        describe_transactions.API,
+        list_transactions.API,
     )
 }
 
