@@ -125,15 +125,20 @@ class FakeLog:
             else:
                 callback(is_durable)
 
-    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
+    def read(
+        self, offset: int, size_max: int, at_least_one: bool = True, end_offset: int = 1 << 62
+    ) -> bytes:
         found = b""
         for _, last, data in self.batches:
-            if last < offset or last >= self.high_watermark:
+            if last < offset or last >= min(self.high_watermark, end_offset):
                 continue
             if len(found) + len(data) > size_max and (found or not at_least_one):
                 break
             found += data
         return found
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.when_durable(offset, callback)
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         if self.is_offline:
