@@ -198,7 +198,7 @@ class Conversation:
             self.apply(decision)
 
     def do_expire_offsets(self, _words: Words) -> None:
-        for decision in self.shard.expire_offsets(self.now()):
+        for decision in self.shard.expire(self.now()):
             self.apply(decision)
 
     # ---- time and the log ------------------------------------------------------------------------

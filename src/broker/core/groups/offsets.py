@@ -12,6 +12,7 @@ from broker.core.groups.commands import (
     GroupSettings,
     OffsetToCommit,
 )
+from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
 from broker.model.errors import ErrorCode
 
@@ -25,13 +26,19 @@ class CommittedOffsets:
         """Begin with none."""
         self._settings = settings
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self.pending = PendingOffsets(self._apply)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """All that a group has committed: topic, partition, offset."""
         return self._groups.get(group_id, _NOTHING)
 
     def replay(self, record: OffsetRecord) -> None:
-        """What the record says is now so; a topic or group without offsets leaves no trace."""
+        """What the record says is now so, whatever a transaction had in mind before it."""
+        self.pending.overtaken(record)
+        self._apply(record)
+
+    def _apply(self, record: OffsetRecord) -> None:
+        """Make it so; a topic or group without offsets leaves no trace."""
         if record.committed is not None:
             topics = self._groups.setdefault(record.group_id, {})
             topics.setdefault(record.topic, {})[record.partition] = record.committed
@@ -43,6 +50,10 @@ class CommittedOffsets:
             topics.pop(record.topic, None)
         if not topics:
             self._groups.pop(record.group_id, None)
+
+    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a transaction that has not ended will decide about a partition's offset."""
+        return self.pending.has_pending(group_id, topic, partition)
 
     def commit(
         self, request: CommitRequest, wall_ms: int
@@ -79,6 +90,7 @@ class CommittedOffsets:
         for group_id in [each for each, topics in self._groups.items() if topic in topics]:
             partitions = self._groups[group_id][topic]
             yield [OffsetRecord(group_id, topic, each, None) for each in partitions]
+        yield from self.pending.of_topic(topic)
 
     def removals_before(self, group_id: str, horizon_ms: int) -> list[OffsetRecord]:
         """The records that make a group forget what it committed up to that time."""

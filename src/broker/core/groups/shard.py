@@ -62,11 +62,29 @@ class GroupShard:
             self.groups[record.group_id].replay(GroupImage())
             self._forget_unknown(record.group_id)
 
-    def resume(self, now: Moment) -> None:
+    @property
+    def pending(self) -> "GroupShard":
+        """Where offsets go that are committed in transactions."""
+        return self
+
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        """Keep an offset until its transaction ends; nothing else is written in transactions."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.pending.replay_pending(producer_id, record)
+            self._group(record.group_id)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The offsets of a producer's transaction count from now on, or are forgotten."""
+        pending = self.offsets.pending
+        for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
+            self._forget_unknown(group_id)
+
+    def resume(self, now: Moment) -> tuple[GroupDecision, ...]:
         """After a load: members have a session timeout to show themselves."""
         for group in self.groups.values():
             group.resume(now)
             self._watch(group)
+        return ()
 
     def waiting(self) -> list[Token]:
         """Everybody whose request is parked in a group."""
@@ -153,16 +171,14 @@ class GroupShard:
         if error is not ErrorCode.NONE:
             return _answer(token, CommitResponse((error,) * len(request.offsets)))
         records, errors = self.offsets.commit(request, now.wall_ms)
-        return Decision(records, [(token, CommitResponse(errors))])
+        return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
         if not request.group_id and request.generation >= 0:
             return ErrorCode.INVALID_GROUP_ID
         group = self.groups.get(request.group_id)
         if group is not None:
-            return group.commit_error(
-                request.member_id, request.instance_id, request.generation, now
-            )
+            return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE if self._has_room() else ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -176,15 +192,18 @@ class GroupShard:
         for removals in self.offsets.removals_of_topic(topic):
             yield Decision(removals)
 
-    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
+    def expire(self, now: Moment) -> Iterator[GroupDecision]:
         """Groups without members forget what is too old, and are forgotten with their last offset.
 
         A group that had members counts from the moment it became empty; a consumer without
         membership from each commit (KIP-211).
         """
         horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
-        for group in [each for each in self.groups.values() if each.is_idle]:
-            if (group.image.state_timestamp_ms or 0) > horizon_ms:
+        for group in list(self.groups.values()):
+            # Others have their turn between two decisions: a group may no longer be idle.
+            if self.offsets.pending.has_group(group.group_id):
+                continue
+            if not group.is_idle or (group.image.state_timestamp_ms or 0) > horizon_ms:
                 continue
             offsets = self.offsets.of_group(group.group_id)
             removals = self.offsets.removals_before(group.group_id, horizon_ms)
@@ -239,8 +258,22 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None or not group.is_idle or group.image.generation:
             return
-        if not self.offsets.of_group(group_id):
+        if not self.offsets.of_group(group_id) and not self.offsets.pending.has_group(group_id):
             del self.groups[group_id]
+
+
+def _commit_error(group: ClassicGroup, request: CommitRequest, now: Moment) -> ErrorCode:
+    """Why a consumer may not commit; a producer commits for whoever it says (KIP-447).
+
+    An old producer says nothing of a member, and one that does may be between two generations.
+    """
+    names_member = request.generation >= 0 or request.member_id or request.instance_id is not None
+    if request.transaction is not None and not names_member:
+        return ErrorCode.NONE
+    error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
+    if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
+        return ErrorCode.NONE
+    return error
 
 
 def _answer(token: Token, response: Response) -> GroupDecision:
