@@ -6,9 +6,9 @@
     a: NONE generation=1 protocol=range leader=a-1 member=a-1 members=a-1
 
 Each file is one shard of groups. A reply is printed when it is given, to whom it is given (`as=`
-names the one who asks, else its client or member id). `advance` lets time pass, `reload` loads a
-new shard from the log. To write the expected parts anew, read them, and only
-then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
+names the one who asks, else its client or member id), a note where the log would show it. `advance`
+lets time pass, `reload` loads a new shard from the log. To write the expected parts anew, read
+them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
 """
 
 import os
@@ -106,6 +106,7 @@ class Conversation:
             assert replayed == record
             self.shard.replay(replayed)
             self.lines.append(f"record {_record(record)}")
+        self.lines += [f"note {line}" for line in decision.notes]
         self.lines += [f"{token}: {_response(response)}" for token, response in decision.replies]
 
     # ---- commands: as in commands.py -------------------------------------------------------------

@@ -68,6 +68,7 @@ class JoinRequest(NamedTuple):
     requires_member_id: bool = False
     supports_skip_assignment: bool = False
     fresh_id: str = ""
+    reason: str = ""  # in the client's words (KIP-800)
 
 
 class JoinedMember(NamedTuple):
@@ -126,6 +127,7 @@ class LeavingMember(NamedTuple):
 
     member_id: str
     instance_id: str | None = None
+    reason: str = ""
 
 
 class LeaveRequest(NamedTuple):
