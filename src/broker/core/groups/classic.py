@@ -30,6 +30,7 @@ from broker.core.groups.commands import (
     DescribedMember,
     GroupDecision,
     GroupDescription,
+    GroupListing,
     GroupProtocol,
     GroupSettings,
     GroupState,
@@ -52,10 +53,13 @@ from broker.core.groups.joining import (
     synced,
 )
 from broker.core.groups.presence import Attendance, Presence
-from broker.core.groups.records import GroupImage, GroupRecord, Member
+from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
+from broker.core.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
+
+GROUP_TYPE = "classic"  # as ListGroups shows it
 
 
 class ClassicGroup:
@@ -74,6 +78,7 @@ class ClassicGroup:
         self._syncing: dict[str, Token] = {}  # members that wait for the leader's assignments
         self._unsynced: set[str] = set()  # members that have not asked for theirs yet
         self._sync_deadline_ms: int | None = None
+        self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -120,6 +125,44 @@ class ClassicGroup:
             (self.image.protocol or "") if is_stable else "",
             members,
         )
+
+    def listing(self) -> GroupListing:
+        """What a list of groups says of it."""
+        protocol_type = self.image.protocol_type if self._room is None else self._room.protocol_type
+        return GroupListing(self.group_id, protocol_type, self.state.value, GROUP_TYPE)
+
+    def deletion_error(self) -> ErrorCode:
+        """Whether an administrator may delete it."""
+        is_empty = self.state is GroupState.EMPTY
+        return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    def offset_deletion_error(self) -> ErrorCode:
+        """Whether it can be told what its members are subscribed to, if it has any."""
+        protocol_type = self.listing().protocol_type
+        is_known = protocol_type == CONSUMER_PROTOCOL or self.state is GroupState.EMPTY
+        return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
+
+    def tombstones(self) -> list[Record]:
+        """The records that end it, as far as the log knows it."""
+        return [GroupRecord(self.group_id, None)] if self.image.generation else []
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a member reads a topic, as far as can be told: else it may."""
+        if self._subscribed is None or self._subscribed[0] is not self.image:
+            self._subscribed = (self.image, subscribed_topics(self.image))
+        topics = self._subscribed[1]
+        return bool(self.members) and (topics is None or topic in topics)
+
+    def retention_start_ms(self, topic: str) -> int | None:
+        """From when on the offsets of a topic grow old, if not from their commit (KIP-211).
+
+        None: they do not, as long as the group is as it is.
+        """
+        if self.is_idle:
+            return self.image.state_timestamp_ms or 0
+        is_stable = self.state is GroupState.STABLE
+        is_read = self.image.protocol_type != CONSUMER_PROTOCOL or self.subscribes_to(topic)
+        return 0 if is_stable and not is_read else None
 
     def waiting(self) -> list[Token]:
         """Everybody whose request is parked here."""

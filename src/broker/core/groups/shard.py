@@ -7,6 +7,7 @@ pass. A group exists as long as the log knows it or somebody is on the way into 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
+from broker.core.groups.administration import Administration
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -27,7 +28,7 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.offsets import CommittedOffsets
-from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
+from broker.core.groups.records import GroupImage, OffsetRecord, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -42,6 +43,7 @@ class GroupShard:
         self._has_room = has_room
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = CommittedOffsets(settings)
+        self.administration = Administration(self.groups, self.offsets, settings)
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
@@ -170,29 +172,6 @@ class GroupShard:
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
-
-    def topic_deleted(self, topic: str) -> Iterator[GroupDecision]:
-        """Every group forgets the offsets of a topic that is gone."""
-        for removals in self.offsets.removals_of_topic(topic):
-            yield Decision(removals)
-
-    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
-        """Groups without members forget what is too old, and are forgotten with their last offset.
-
-        A group that had members counts from the moment it became empty; a consumer without
-        membership from each commit (KIP-211).
-        """
-        horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
-        for group in [each for each in self.groups.values() if each.is_idle]:
-            if (group.image.state_timestamp_ms or 0) > horizon_ms:
-                continue
-            offsets = self.offsets.of_group(group.group_id)
-            removals = self.offsets.removals_before(group.group_id, horizon_ms)
-            records: list[Record] = list(removals)
-            if group.image.generation and len(removals) == sum(map(len, offsets.values())):
-                records.append(GroupRecord(group.group_id, None))
-            if records:
-                yield Decision(records)
 
     # ---- time ------------------------------------------------------------------------------------
 
