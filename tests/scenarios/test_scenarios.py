@@ -201,7 +201,7 @@ class Conversation:
             words.named.get("instance"),
             words.number("generation", -1),
             tuple(offsets),
-            None if retention is None else int(retention),
+            retention_ms=None if retention is None else int(retention),
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
@@ -216,7 +216,7 @@ class Conversation:
         self.apply_all(self.shard.administration.forget_topic(words.bare[0]))
 
     def do_expire_offsets(self, _words: Words) -> None:
-        self.apply_all(self.shard.administration.expire(self.now()))
+        self.apply_all(self.shard.expire(self.now()))
 
     def do_list(self, words: Words) -> None:
         request = ListGroupsRequest(
@@ -257,7 +257,7 @@ class Conversation:
             record = records.decode(key, value)
             assert record is not None
             self.shard.replay(record)
-        self.shard.resume(self.now())
+        self.apply_all(self.shard.resume(self.now()))
 
     def do_groups(self, _words: Words) -> None:
         self.lines.append(" ".join(self.shard.groups) or "none")
