@@ -17,6 +17,8 @@ from broker.core.groups.commands import (
     NO_MEMBER_ID,
     CommitRequest,
     CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
     GroupDecision,
@@ -27,6 +29,8 @@ from broker.core.groups.commands import (
     JoinResponse,
     LeaveRequest,
     LeaveResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     Response,
     SyncRequest,
     SyncResponse,
@@ -150,6 +154,26 @@ class GroupCoordinator:
             lambda error: GroupDescription(error, group_id),
         )
 
+    def partitions(self) -> list[int]:
+        """The partitions of `__consumer_offsets` that may hold groups."""
+        return self._partitions.numbers()
+
+    def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
+        """The groups of one partition."""
+        return self._partitions.serve_in_steps(
+            number,
+            lambda shard, token, _: shard.administration.list_groups(request, token),
+            ListGroupsResponse,
+        )
+
+    def delete_group(self, group_id: str) -> Future[ErrorCode]:
+        """Let a group without members go, with all its offsets."""
+        return self._partitions.serve_in_steps(
+            self.partition_for(group_id),
+            lambda shard, token, _: shard.administration.delete_group(group_id, token),
+            lambda error: error,
+        )
+
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit_offsets(self, request: CommitRequest) -> Future[CommitResponse]:
@@ -168,13 +192,21 @@ class GroupCoordinator:
             FetchOffsetsResponse,
         )
 
+    def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
+        """Let a group forget partitions that none of its members reads."""
+        return self._serve(
+            request.group_id,
+            lambda shard, token, _: shard.administration.delete_offsets(request, token),
+            DeleteOffsetsResponse,
+        )
+
     def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
         """Write a marker: offsets committed in its transaction count from now on, or never."""
         self._partitions.end_transaction(number, marker, promise)
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
-        self._partitions.everywhere(lambda shard: shard.topic_deleted(topic))
+        self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic))
 
     # ---- inside ----------------------------------------------------------------------------------
 
