@@ -1,8 +1,8 @@
 """The transactions of one log that are not decided, or whose decision is not visible yet (KIP-98).
 
 The coordinator admits a producer's transaction, once it has written down that this partition takes
-part in it, and dismisses it when it is decided: in between, the producer's batches of that epoch are
-taken, so that no late one opens a transaction that nobody would end (KIP-890).
+part in it, and dismisses it when it is decided: in between, the producer's batches of that epoch
+are taken, so that no late one opens a transaction that nobody would end (KIP-890).
 
 A producer's first transactional batch opens a transaction; the coordinator's control batch, its
 marker, ends it. Readers of committed records read up to the first offset of the oldest transaction

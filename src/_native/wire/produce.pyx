@@ -1,5 +1,5 @@
-"""Produce, versions 3-13, for the common case: known partitions, good batches, and transactions that
-the coordinator has admitted to these partitions.
+"""Produce, versions 3-13, for the common case: known partitions, good batches, and transactions
+that the coordinator has admitted to these partitions.
 
 The request (protocols/kafka-messages.txt) is walked twice. The first walk checks everything and
 changes nothing; whatever it finds odd makes the whole request NOT_SERVED, and the Python handler,

@@ -82,8 +82,9 @@ class Log(SyncedLog, Protocol):
 
     @property
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
-        """Of each producer: id, epoch, last sequence, last timestamp, coordinator epoch, start of
-        its open transaction; -1 for what is not known.
+        """What is known of the producers, -1 for what is not.
+
+        Id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.
         """
 
     @property
