@@ -76,6 +76,8 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_PER_BROKER_MAX = 50_000
 # What Metadata says of a partition, kept for the next topic and request: 0.4 KB each.
 METADATA_PARTITIONS_CACHED = 1_024
+# Partitions in one answer of DescribeTopicPartitions, which goes on where it ended (KIP-966).
+DESCRIBED_PARTITIONS_MAX = 2_000
 # Partitions of one request that the native paths have a table for; a larger one goes to Python.
 NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
