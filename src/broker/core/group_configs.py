@@ -54,7 +54,7 @@ class GroupConfigs:
 
     def plan(self, group_id: str, change: ConfigChange) -> GroupConfig:
         """Check that a group's configuration may change so; RequestError says why not."""
-        _check_name(group_id)
+        check_name(group_id)
         try:
             config = GroupConfig(change(self.of(group_id)), self._broker())
         except ConfigError as error:
@@ -86,7 +86,8 @@ class GroupConfigs:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
-def _check_name(group_id: str) -> None:
+def check_name(group_id: str) -> None:
+    """Refuse what no group with a configuration is called."""
     if not group_id:
         raise RequestError(ErrorCode.INVALID_REQUEST, "there is no configuration of all groups")
     if len(group_id.encode()) > GROUP_CONFIG_NAME_BYTES_MAX:

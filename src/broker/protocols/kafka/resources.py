@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.core import loggers
+from broker.core import group_configs, loggers
 from broker.core.broker_configs import ALL_BROKERS
 from broker.core.session import Session
 from broker.model.config import ConfigEntry
@@ -95,6 +95,7 @@ async def _alter_loggers(session: Session, name: str, change: ConfigChange) -> N
 
 
 def _describe_group(session: Session, name: str) -> list[ConfigEntry]:
+    group_configs.check_name(name)
     return session.broker.group_configs.of(name).describe()
 
 

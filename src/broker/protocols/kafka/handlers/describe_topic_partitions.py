@@ -19,6 +19,9 @@ from broker.protocols.kafka.handlers.metadata import describe_partition
 from broker.protocols.kafka.lookup import topic_by_name
 from broker.protocols.kafka.operations import TOPIC_OPERATIONS
 
+# Who else could lead without losing records; Java's client fails on the null that it may be.
+_NO_OTHERS: Fields = {"eligible_leader_replicas": [], "last_known_elr": []}
+
 
 def handle(request: Request, session: Session) -> Fields:
     """Describe topics from the cursor on, until the limit."""
@@ -67,7 +70,9 @@ def _topic(session: Session, topic: Topic, first: int, room: int) -> Fields:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [describe_partition(session.broker.node_id, log) for log in logs],
+        "partitions": [
+            {**describe_partition(session.broker.node_id, log), **_NO_OTHERS} for log in logs
+        ],
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }
 

@@ -144,6 +144,7 @@ def test_the_clusters_dynamic_defaults_are_empty() -> None:
         (BROKER, "x", 42),
         (8, "2", 42),
         (16, "m", 42),
+        (32, "", 42),
     ],
 )
 def test_what_does_not_exist_has_an_error_and_a_text(

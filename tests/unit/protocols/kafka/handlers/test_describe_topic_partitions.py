@@ -56,8 +56,8 @@ def test_a_topic_is_described_as_metadata_does(world: World) -> None:
         "leader_epoch": 0,
         "replica_nodes": [1],
         "isr_nodes": [1],
-        "eligible_leader_replicas": None,
-        "last_known_elr": None,
+        "eligible_leader_replicas": [],
+        "last_known_elr": [],
         "offline_replicas": [],
     }
 

@@ -9,6 +9,7 @@ from tests.fakes import World, only
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ELECT, ALTER_MOVES, LIST_MOVES, QUORUM, UPDATE = 43, 45, 46, 55, 57
+DESCRIBE_QUOTAS, DESCRIBE_USERS = 48, 50
 PREFERRED, UNCLEAN = 0, 1
 
 
@@ -154,3 +155,20 @@ def test_without_an_authorizer_there_are_no_rules() -> None:
     assert described["error_code"] == 54
     assert [each["error_code"] for each in created["results"]] == [54, 54]
     assert only(deleted["filter_results"])["error_code"] == 54
+
+
+def test_nobody_has_a_quota() -> None:
+    entity = {"entity_type": "user", "match_type": 2, "match": None}
+
+    answer = World().ask(DESCRIBE_QUOTAS, 1, components=[entity], strict=False)
+
+    assert (answer["error_code"], answer["entries"]) == (0, [])
+
+
+def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
+    every_one = World().ask(DESCRIBE_USERS, 0, users=None)
+    named = World().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}, {"name": "u"}])
+
+    assert (every_one["error_code"], every_one["results"]) == (0, [])
+    result = only(named["results"])
+    assert (result["user"], result["error_code"], result["credential_infos"]) == ("u", 91, [])
