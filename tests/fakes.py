@@ -10,7 +10,9 @@ from typing import Any
 from broker._native.kernel.crc32c import crc32c
 from broker.codec import schema
 from broker.core.broker import Broker
+from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.deletion import Deletions
+from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
@@ -352,12 +354,18 @@ class World:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, store: Any = None) -> None:
-        self.config: Config = load([f"{name}={text}" for name, text in (settings or {}).items()])
         self.store = store or FakeStore()
         self.table = FakeTable()
         self.groups = FakeGroups()
         self.producer_ids = FakeProducerIds()
         self.io_thread = IoThread()
+        self.configs = BrokerConfigs(
+            load([f"{name}={text}" for name, text in (settings or {}).items()]),
+            self.store,
+            self.io_thread,
+            self.alter_defaults,
+        )
+        self.group_configs = GroupConfigs(lambda: self.configs.current, self.store, self.io_thread)
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
@@ -376,7 +384,7 @@ class World:
             configure_log=self.configure_log,
         )
         self.broker = Broker(
-            config=self.config,
+            configs=self.configs,
             clock=ManualClock(NOW_MS),
             cluster_id="cluster-id-of-22-chars",
             io_thread=self.io_thread,
@@ -386,6 +394,8 @@ class World:
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
             recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
+            group_configs=self.group_configs,
+            metadata_revision=self.metadata_revision,
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
@@ -396,6 +406,18 @@ class World:
         if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
         return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.configs.current
+
+    async def alter_defaults(self, config: Config, commit: Commit | None) -> None:
+        await self.topics.alter_defaults(config, commit)
+
+    async def metadata_revision(self) -> int:
+        revision: int = self.store.revision
+        return revision
 
     def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
         log.configure(config)
