@@ -8,7 +8,8 @@ import pytest
 from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.group_member import GroupMember
-from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release, UnavailableError, find
+from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release, find
+from tests.compatibility.programs import UnavailableError
 from tests.wire_client import WireClient
 
 HERE = Path(__file__).parent

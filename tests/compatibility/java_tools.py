@@ -5,15 +5,14 @@ release that are already somewhere.
 """
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs
+
 HERE = Path(__file__).parent
-BUILD = HERE.parents[1] / "build"
 PROGRAMS = HERE / "java"
-FETCH_TIMEOUT_S = 600
 TOOL_TIMEOUT_S = 90
 # Kafka's own kafka-run-class.sh: little memory, and what starts soon rather than what ends up fast.
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -57,10 +56,6 @@ NEWEST = Release("4.3.1", ("kafka_2.13", "kafka-tools", "kafka-streams", "connec
 OLDER = Release("3.9.1", ("kafka-clients",))
 
 
-class UnavailableError(Exception):
-    """The jars cannot be had here; the message says why."""
-
-
 @dataclass(frozen=True)
 class JavaTools:
     """A folder of jars."""
@@ -91,15 +86,9 @@ class JavaTools:
         return facts_of(self.run(program, *arguments))
 
 
-def facts_of(printed: str) -> dict[str, str]:
-    """Return the `name=value` lines of what a program printed."""
-    return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
-
-
 def find(release: Release = NEWEST) -> JavaTools:
     """Return a release's jars, fetching them first if need be."""
-    if not shutil.which("java"):
-        raise UnavailableError("no java on the path")
+    needs("java", "run Kafka's programs")
     given = os.environ.get("KAFKA_LIBS")
     if given and release is NEWEST:
         return JavaTools(Path(given))
@@ -112,18 +101,8 @@ def find(release: Release = NEWEST) -> JavaTools:
 
 def fetch(release: Release) -> None:
     """Let Maven copy the jars."""
-    if not shutil.which("mvn"):
-        raise UnavailableError("no mvn on the path to fetch Kafka's jars with")
+    needs("mvn", "fetch Kafka's jars")
     release.folder.mkdir(parents=True, exist_ok=True)
     (release.folder / "pom.xml").write_text(release.pom)
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    done = subprocess.run(
-        [*command, f"-DoutputDirectory={release.folder / 'jars'}"],
-        cwd=release.folder,
-        capture_output=True,
-        text=True,
-        timeout=FETCH_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise UnavailableError(f"mvn could not fetch Kafka's jars: {done.stdout[-500:]}")
+    fetch_with([*command, f"-DoutputDirectory={release.folder / 'jars'}"], release.folder)
