@@ -52,7 +52,7 @@ from broker.core.groups.joining import (
     replaced,
     synced,
 )
-from broker.core.groups.records import GroupImage, GroupRecord, Member
+from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -96,6 +96,20 @@ class ClassicGroup:
     def is_idle(self) -> bool:
         """Whether nobody is in it or on the way into it."""
         return self.state is GroupState.EMPTY and not self._pending
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the log knows it."""
+        return self.image.generation > 0
+
+    @property
+    def emptied_ms(self) -> int:
+        """When it became empty; 0 for one that never had members."""
+        return self.image.state_timestamp_ms or 0
+
+    def removals(self) -> list[Record]:
+        """The records that make the log forget it."""
+        return [GroupRecord(self.group_id, None)]
 
     def describe(self) -> GroupDescription:
         """What an administrator sees: subscriptions and assignments only when they are settled."""

@@ -38,6 +38,12 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
+from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.shard import GroupShard
 from broker.core.log import InternalLog
 from broker.core.machine import Moment, Token
@@ -86,6 +92,7 @@ class GroupCoordinator:
         wake_at: Callable[[int], None],
         *,
         settings: GroupSettings | None = None,
+        topics: SeenTopics | None = None,
         partition_count: int = 50,
         fresh_id: Callable[[], str] = random_uuid,
     ) -> None:
@@ -98,6 +105,7 @@ class GroupCoordinator:
             clock: for deadlines and for what is stored.
             wake_at: asks that `tick` be called at this monotonic time in ms, or before.
             settings: what an operator may move.
+            topics: what consumer groups can be subscribed to.
             partition_count: of `__consumer_offsets`; fixed once that topic exists.
             fresh_id: makes the ids of members unique.
         """
@@ -106,6 +114,7 @@ class GroupCoordinator:
         self._clock = clock
         self._wake_at = wake_at
         self._settings = settings or GroupSettings()
+        self._topics = topics
         self._partition_count = partition_count
         self._fresh_id = fresh_id
         self._partitions: dict[int, _Partition] = {}
@@ -184,6 +193,25 @@ class GroupCoordinator:
             group_id,
             lambda shard, token, _: shard.describe(group_id, token),
             lambda error: GroupDescription(error, group_id),
+        )
+
+    # ---- the consumer protocol -------------------------------------------------------------------
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Future[ConsumerHeartbeatResponse]:
+        """A member of the consumer protocol joins, stays or leaves."""
+        named = request if request.member_id else request._replace(fresh_id=self._fresh_id())
+        return self._serve(
+            request.group_id,
+            lambda shard, token, now: shard.consumer_heartbeat(named, token, now),
+            ConsumerHeartbeatResponse,
+        )
+
+    def consumer_describe(self, group_id: str) -> Future[ConsumerGroupDescription]:
+        """What an administrator sees of a consumer group."""
+        return self._serve(
+            group_id,
+            lambda shard, token, _: shard.consumer_describe(group_id, token),
+            lambda error: ConsumerGroupDescription(error, group_id),
         )
 
     # ---- offsets ---------------------------------------------------------------------------------
@@ -298,7 +326,7 @@ class GroupCoordinator:
         return self._open(number, log)
 
     def _open(self, number: int, log: InternalLog) -> _Partition:
-        shard = GroupShard(self._settings, self._has_room)
+        shard = GroupShard(self._settings, self._has_room, self._topics)
         name = f"__consumer_offsets-{number}"
         driver: CoordinatorPartition[records.Record, Response] = CoordinatorPartition(
             name,
