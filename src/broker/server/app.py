@@ -24,6 +24,7 @@ from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
 from broker.core.deletion import Deletions
 from broker.core.groups.commands import GroupSettings
+from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
@@ -211,6 +212,7 @@ class _Process:
             members_max=config.integer("group.max.size"),
             offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+            consumer=self._consumer_settings(),
         )
         return GroupCoordinator(
             self._offsets_log,
@@ -218,7 +220,18 @@ class _Process:
             self._clock,
             self._wake_groups_at,
             settings=settings,
+            topics=self._topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
+        )
+
+    def _consumer_settings(self) -> ConsumerSettings:
+        config = self._config
+        return ConsumerSettings(
+            heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+            session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+            members_max=config.integer("group.consumer.max.size"),
+            assignors=config.words("group.consumer.assignors"),
+            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
         )
 
     def _listen(self) -> list[Listener]:

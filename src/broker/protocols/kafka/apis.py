@@ -11,6 +11,8 @@ from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
     alter_configs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_records,
@@ -73,6 +75,8 @@ APIS: Final[dict[int, Api]] = {
         create_partitions.API,
         incremental_alter_configs.API,
         describe_cluster.API,
+        consumer_group_heartbeat.API,
+        consumer_group_describe.API,
     )
 }
 
