@@ -191,7 +191,9 @@ def _member(member: records.ConsumerMember) -> str:
     return " ".join(f"{name}={value}" for name, value in fields if value)
 
 
-def answer(response: ConsumerHeartbeatResponse) -> str:
+def answer(response: ConsumerHeartbeatResponse | ConsumerGroupDescription) -> str:
+    if isinstance(response, ConsumerGroupDescription):
+        return _description(response)
     words = [response.error.value]
     if response.member_id is not None:
         words += [response.member_id, f"epoch={response.member_epoch}"]
@@ -200,7 +202,7 @@ def answer(response: ConsumerHeartbeatResponse) -> str:
     return " ".join(words)
 
 
-def description(group: ConsumerGroupDescription) -> str:
+def _description(group: ConsumerGroupDescription) -> str:
     words = [group.error.value, group.state]
     if group.state:
         words += [f"epoch={group.epoch}", f"target={group.target_epoch}", group.assignor]

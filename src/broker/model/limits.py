@@ -144,6 +144,9 @@ OFFSET_METADATA_BYTES_MAX = 4_096
 OFFSETS_PER_GROUP_MAX = 100_000
 # Kafka's offsets.retention.check.interval.ms.
 OFFSETS_EXPIRY_INTERVAL_MS = 600_000
+# Groups and offsets that are looked at, and records that remove them, before others have a turn of
+# the loop: an expiry goes through all groups, a deletion through all offsets of one.
+REMOVALS_PER_STEP = 128
 # How much of a log one step of loading reads; between two steps the loop serves others.
 LOAD_BYTES_PER_STEP = 1 * MIB
 # A partition that could not be opened or loaded is not tried again for every request.

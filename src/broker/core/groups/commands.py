@@ -74,6 +74,7 @@ class JoinRequest(NamedTuple):
     requires_member_id: bool = False
     supports_skip_assignment: bool = False
     fresh_id: str = ""
+    reason: str = ""  # in the client's words (KIP-800)
 
 
 class JoinedMember(NamedTuple):
@@ -132,6 +133,7 @@ class LeavingMember(NamedTuple):
 
     member_id: str
     instance_id: str | None = None
+    reason: str = ""
 
 
 class LeaveRequest(NamedTuple):
@@ -166,6 +168,7 @@ class CommitRequest(NamedTuple):
     instance_id: str | None
     generation: int
     offsets: tuple[OffsetToCommit, ...]
+    retention_ms: int | None = None  # how long to keep them; None: as long as the broker does
 
 
 class CommitResponse(NamedTuple):
@@ -186,6 +189,43 @@ class FetchOffsetsResponse(NamedTuple):
 
     error: ErrorCode
     topics: Mapping[str, Mapping[int, CommittedOffset | None]] = MappingProxyType({})
+
+
+class DeleteOffsetsRequest(NamedTuple):
+    """An administrator lets a group forget some partitions."""
+
+    group_id: str
+    topics: Mapping[str, tuple[int, ...]]
+
+
+class DeleteOffsetsResponse(NamedTuple):
+    """An error for the whole request, or one per topic, whatever its partitions."""
+
+    error: ErrorCode
+    topics: Mapping[str, ErrorCode] = MappingProxyType({})
+
+
+class ListGroupsRequest(NamedTuple):
+    """Which groups to list, in small letters; an empty filter lets all pass."""
+
+    states: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+
+
+class GroupListing(NamedTuple):
+    """A group in a list of many."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class ListGroupsResponse(NamedTuple):
+    """The groups of one coordinator partition that pass the filters."""
+
+    error: ErrorCode
+    groups: tuple[GroupListing, ...] = ()
 
 
 class DescribedMember(NamedTuple):
@@ -217,6 +257,8 @@ Response: TypeAlias = (
     | CommitResponse
     | FetchOffsetsResponse
     | GroupDescription
+    | DeleteOffsetsResponse
+    | ListGroupsResponse
     | ConsumerHeartbeatResponse
     | ConsumerGroupDescription
     | ErrorCode

@@ -245,7 +245,7 @@ class GroupCoordinator:
         if partition.driver.state is PartitionState.LOADING:
             partition.deleted_topics.append(topic)
         else:
-            self._apply_all(partition, partition.shard.topic_deleted(topic))
+            self._apply_all(partition, partition.shard.administration.forget_topic(topic))
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class GroupCoordinator:
             if partition.driver.state is PartitionState.ACTIVE:
                 self._apply_all(partition, partition.shard.tick(now))
                 if now.monotonic_ms >= self._expiry_check_ms:
-                    self._apply_all(partition, partition.shard.expire_offsets(now))
+                    self._apply_all(partition, partition.shard.administration.expire(now))
         if now.monotonic_ms >= self._expiry_check_ms:
             self._expiry_check_ms = now.monotonic_ms + limits.OFFSETS_EXPIRY_INTERVAL_MS
         self._awake_at_ms = self._next_deadline_ms(now)
@@ -346,7 +346,7 @@ class GroupCoordinator:
         if partition.driver.state is PartitionState.ACTIVE:
             partition.shard.resume(self._now())
             for topic in partition.deleted_topics:
-                self._apply_all(partition, partition.shard.topic_deleted(topic))
+                self._apply_all(partition, partition.shard.administration.forget_topic(topic))
             partition.deleted_topics.clear()
 
     def _apply_all(self, partition: _Partition, decisions: Iterable[GroupDecision]) -> None:

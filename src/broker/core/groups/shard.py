@@ -6,8 +6,8 @@ pass. A group exists as long as the log knows it or somebody is on the way into 
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import TypeAlias
 
+from broker.core.groups.administration import Administration
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -41,13 +41,12 @@ from broker.core.groups.consumer.records import (
     is_deletion,
 )
 from broker.core.groups.consumer.subscriptions import NoTopics, SeenTopics
+from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
-
-Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 
 class GroupShard:
@@ -73,6 +72,7 @@ class GroupShard:
         self.offsets = CommittedOffsets(settings)
         # Groups that a command has made, of which the records are not written yet.
         self._replacements: dict[str, ConsumerGroup] = {}
+        self.administration = Administration(self.groups, self.offsets, settings)
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
@@ -212,7 +212,7 @@ class GroupShard:
         known = self.groups.get(request.group_id)
         if known is not group and decision.records:
             if known is not None:  # a classic group without members
-                decision.records = [*known.removals(), *decision.records]
+                decision.records = [*known.tombstones(), *decision.records]
             self._replacements[request.group_id] = group
         self._watch(group)
         return decision
@@ -265,29 +265,6 @@ class GroupShard:
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
-
-    def topic_deleted(self, topic: str) -> Iterator[GroupDecision]:
-        """Every group forgets the offsets of a topic that is gone."""
-        for removals in self.offsets.removals_of_topic(topic):
-            yield Decision(removals)
-
-    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
-        """Groups without members forget what is too old, and are forgotten with their last offset.
-
-        A group that had members counts from the moment it became empty; a consumer without
-        membership from each commit (KIP-211).
-        """
-        horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
-        for group in [each for each in self.groups.values() if each.is_idle]:
-            if group.emptied_ms > horizon_ms:
-                continue
-            offsets = self.offsets.of_group(group.group_id)
-            removals = self.offsets.removals_before(group.group_id, horizon_ms)
-            records: list[Record] = list(removals)
-            if group.is_stored and len(removals) == sum(map(len, offsets.values())):
-                records += group.removals()
-            if records:
-                yield Decision(records)
 
     # ---- time ------------------------------------------------------------------------------------
 

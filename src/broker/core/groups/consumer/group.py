@@ -15,7 +15,7 @@ heartbeat begins the computation anew, because the target epoch is behind the gr
 
 from collections.abc import Mapping
 
-from broker.core.groups.commands import GroupDecision
+from broker.core.groups.commands import GroupDecision, GroupListing
 from broker.core.groups.consumer.assignors import ASSIGNORS
 from broker.core.groups.consumer.checks import check_epoch
 from broker.core.groups.consumer.commands import (
@@ -42,9 +42,13 @@ from broker.core.groups.consumer.records import (
 )
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.consumer.targets import TargetJob, assigning
+from broker.core.groups.records import Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import ASSIGNMENT_SLICE_INTERVAL_MS, ASSIGNMENT_WORK_PER_SLICE
+
+PROTOCOL_TYPE = "consumer"
+GROUP_TYPE = "consumer"  # as ListGroups shows it
 
 
 class ConsumerGroup:
@@ -88,18 +92,29 @@ class ConsumerGroup:
         """Whether the log knows it."""
         return self.state.epoch > 0
 
-    @property
-    def emptied_ms(self) -> int:
-        """When it became empty: not known, each offset counts from its own commit as Kafka's."""
-        return 0
+    def listing(self) -> GroupListing:
+        """What a list of groups says of it."""
+        return GroupListing(self.group_id, PROTOCOL_TYPE, self.state_name, GROUP_TYPE)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether any member is subscribed to a topic."""
+    def deletion_error(self) -> ErrorCode:
+        """Whether an administrator may delete it."""
+        return ErrorCode.NONE if self.is_idle else ErrorCode.NON_EMPTY_GROUP
+
+    def offset_deletion_error(self) -> ErrorCode:
+        """Whether it can be told what its members are subscribed to: always."""
+        return ErrorCode.NONE
+
+    def tombstones(self) -> list[Record]:
+        """The records that end it."""
+        return list(self.state.removals())
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a member reads a topic."""
         return self.state.is_subscribed_to(topic)
 
-    def removals(self) -> list[ConsumerRecord]:
-        """The records that make the log forget it."""
-        return list(self.state.removals())
+    def retention_start_ms(self, _topic: str) -> int | None:
+        """From when on offsets grow old: from their commit, once the group is empty."""
+        return 0 if self.is_idle else None
 
     def waiting(self) -> list[Token]:
         """Nobody: a heartbeat is answered at once."""
