@@ -211,7 +211,7 @@ class Conversation(ConsumerConversation):
             words.named.get("instance"),
             words.number("generation", -1),
             tuple(offsets),
-            None if retention is None else int(retention),
+            retention_ms=None if retention is None else int(retention),
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
@@ -226,7 +226,7 @@ class Conversation(ConsumerConversation):
         self.apply_all(self.shard.administration.forget_topic(words.bare[0]))
 
     def do_expire_offsets(self, _words: Words) -> None:
-        self.apply_all(self.shard.administration.expire(self.now()))
+        self.apply_all(self.shard.expire(self.now()))
 
     def do_list(self, words: Words) -> None:
         request = ListGroupsRequest(
@@ -267,7 +267,7 @@ class Conversation(ConsumerConversation):
             record = records.decode(key, value)
             assert record is not None
             self.shard.replay(record)
-        self.shard.resume(self.now())
+        self.apply_all(self.shard.resume(self.now()))
 
     def do_groups(self, _words: Words) -> None:
         self.lines.append(" ".join(self.shard.groups) or "none")

@@ -28,18 +28,23 @@ class Decision(Generic[RecordT, ResponseT]):
     """What follows from a command: records to append, then replies to give once they are durable.
 
     The replies need not be to the one who asked: a join that completes a rebalance answers all who
-    waited for it, and one that has to wait answers nobody yet. The notes say why, for people: lines
-    that the driver logs when the records are appended.
+    waited for it, and one that has to wait answers nobody yet. Records of a producer's transaction
+    (its id and epoch) count when its marker commits them. The notes say why, for people: lines that
+    the driver logs when the records are appended.
     """
 
-    __slots__ = ("notes", "records", "replies")
+    __slots__ = ("notes", "records", "replies", "transaction")
 
     def __init__(
-        self, records: Iterable[RecordT] = (), replies: Iterable[tuple[Token, ResponseT]] = ()
+        self,
+        records: Iterable[RecordT] = (),
+        replies: Iterable[tuple[Token, ResponseT]] = (),
+        transaction: tuple[int, int] | None = None,
     ) -> None:
-        """Begin with what is known already; a command adds to both."""
+        """Begin with what is known already; a command adds to it."""
         self.records = list(records)
         self.replies = list(replies)
+        self.transaction = transaction
         self.notes: list[str] = []
 
     def reply(self, token: Token, response: ResponseT) -> None:
@@ -55,8 +60,22 @@ class Decision(Generic[RecordT, ResponseT]):
         self.notes.append(" ".join([event, *fields, f"reason={_printable(reason)}"]))
 
 
+class PendingRecords(Protocol[RecordT_contra]):
+    """The records of open transactions, which count when their producer's marker commits them."""
+
+    def replay_pending(self, producer_id: int, record: RecordT_contra) -> None:
+        """Keep a record of a producer's transaction."""
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """Make true what was kept of a producer, or forget it."""
+
+
 class Machine(Protocol[RecordT_contra]):
     """What a driver needs of a machine, beside its commands."""
+
+    @property
+    def pending(self) -> PendingRecords[RecordT_contra] | None:
+        """Where records of transactions go; None: nobody writes such to this machine's log."""
 
     def replay(self, record: RecordT_contra) -> None:
         """Make true what a record says."""

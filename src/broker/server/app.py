@@ -22,6 +22,7 @@ from broker.codec import compression, schema
 from broker.core.broker import Broker
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
+from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
@@ -214,11 +215,11 @@ class _Process:
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
             consumer=self._consumer_settings(),
         )
+        world = World(
+            self._offsets_log, self._loop.create_future, self._clock, self._wake_groups_at
+        )
         return GroupCoordinator(
-            self._offsets_log,
-            self._loop.create_future,
-            self._clock,
-            self._wake_groups_at,
+            world,
             settings=settings,
             topics=self._topics,
             partition_count=config.integer("offsets.topic.num.partitions"),

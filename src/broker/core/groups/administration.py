@@ -37,11 +37,19 @@ class Administration:
         self._groups = groups
         self._offsets = offsets
         self._settings = settings
+        self._asking: set[Token] = set()  # who waits for the end of several steps
+
+    def waiting(self) -> list[Token]:
+        """Everybody whose request has begun and has not ended."""
+        return list(self._asking)
 
     # ---- looking ---------------------------------------------------------------------------------
 
     def list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
         """The groups that pass the filters."""
+        return self._until_answered(token, self._list_groups(request, token))
+
+    def _list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
         listed = []
         for place, group_id in enumerate(list(self._groups)):
             if place % REMOVALS_PER_STEP == REMOVALS_PER_STEP - 1:
@@ -55,10 +63,24 @@ class Administration:
                 listed.append(listing)
         yield Decision((), [(token, ListGroupsResponse(ErrorCode.NONE, tuple(listed)))])
 
+    def _until_answered(
+        self, token: Token, steps: Iterator[GroupDecision]
+    ) -> Iterator[GroupDecision]:
+        """Keep who asked from now on, so that they are told if the steps come to no end."""
+        self._asking.add(token)
+        return self._taken(token, steps)
+
+    def _taken(self, token: Token, steps: Iterator[GroupDecision]) -> Iterator[GroupDecision]:
+        yield from steps
+        self._asking.discard(token)
+
     # ---- deleting --------------------------------------------------------------------------------
 
     def delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
         """An administrator deletes a group without members, and all its offsets."""
+        return self._until_answered(token, self._delete_group(group_id, token))
+
+    def _delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
         is_last = False
         while not is_last:
             group = self._groups.get(group_id)
@@ -98,7 +120,7 @@ class Administration:
     def forget_topic(self, topic: str) -> Iterator[GroupDecision]:
         """Every group forgets the offsets of a topic that is gone."""
         for group_id in self._offsets.groups():
-            partitions = list(self._offsets.of_group(group_id).get(topic, {}))
+            partitions = self._offsets.partitions(group_id, topic)
             for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
                 part = partitions[first : first + REMOVALS_PER_STEP]
                 yield Decision(self._offsets.removals(group_id, topic, part))
@@ -137,7 +159,9 @@ class Administration:
         expired = [
             each
             for each in partitions
-            if each in committed and self._is_expired(committed[each], start_ms, now)
+            if each in committed
+            and not self._offsets.has_pending(group_id, topic, each)
+            and self._is_expired(committed[each], start_ms, now)
         ]
         return self._offsets.removals(group_id, topic, expired)
 
@@ -158,7 +182,7 @@ class Administration:
                 offsets=expired,
             )
         group = self._groups.get(group_id)
-        if group is None or not group.is_idle or self._offsets.of_group(group_id):
+        if group is None or not group.is_idle or self._offsets.has_any(group_id):
             return decision
         start_ms = group.retention_start_ms("") or 0  # of no topic: nobody is subscribed
         if group.is_stored and now.wall_ms - start_ms >= self._settings.offsets_retention_ms:

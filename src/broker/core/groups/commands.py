@@ -161,13 +161,17 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """A member, or a consumer without membership, says how far it has read."""
+    """A member, or a consumer without membership, says how far it has read.
+
+    With the id and epoch of a producer it counts when that producer's transaction is committed.
+    """
 
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
     offsets: tuple[OffsetToCommit, ...]
+    transaction: tuple[int, int] | None = None
     retention_ms: int | None = None  # how long to keep them; None: as long as the broker does
 
 

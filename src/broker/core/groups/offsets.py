@@ -12,6 +12,7 @@ from broker.core.groups.commands import (
     GroupSettings,
     OffsetToCommit,
 )
+from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
 from broker.model.errors import ErrorCode
 
@@ -26,13 +27,23 @@ class CommittedOffsets:
         """Begin with none."""
         self._settings = settings
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self.pending = PendingOffsets(self._apply)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """All that a group has committed: topic, partition, offset."""
         return self._groups.get(group_id, _NOTHING)
 
+    def has_any(self, group_id: str) -> bool:
+        """Whether a group has committed something, be it in a transaction that is open."""
+        return group_id in self._groups or self.pending.has_group(group_id)
+
     def replay(self, record: OffsetRecord) -> None:
-        """What the record says is now so; a topic or group without offsets leaves no trace."""
+        """What the record says is now so, whatever a transaction had in mind before it."""
+        self.pending.overtaken(record)
+        self._apply(record)
+
+    def _apply(self, record: OffsetRecord) -> None:
+        """Make it so; a topic or group without offsets leaves no trace."""
         if record.committed is not None:
             topics = self._groups.setdefault(record.group_id, {})
             topics.setdefault(record.topic, {})[record.partition] = record.committed
@@ -44,6 +55,10 @@ class CommittedOffsets:
             topics.pop(record.topic, None)
         if not topics:
             self._groups.pop(record.group_id, None)
+
+    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether a transaction that has not ended will decide about a partition's offset."""
+        return self.pending.has_pending(group_id, topic, partition)
 
     def commit(
         self, request: CommitRequest, wall_ms: int
@@ -79,20 +94,27 @@ class CommittedOffsets:
         }
 
     def groups(self) -> list[str]:
-        """Every group that has committed something."""
-        return list(self._groups)
+        """Every group that has committed something, be it in a transaction that is open."""
+        return list(dict.fromkeys([*self._groups, *self.pending.groups()]))
+
+    def partitions(self, group_id: str, topic: str) -> list[int]:
+        """The partitions of a topic that a group has committed, or will have."""
+        committed = self.of_group(group_id).get(topic, {})
+        return list(dict.fromkeys([*committed, *self.pending.partitions(group_id, topic)]))
 
     def removals(self, group_id: str, topic: str, partitions: Iterable[int]) -> list[OffsetRecord]:
         """The records that make a group forget these partitions, as far as it knows them."""
-        committed = self.of_group(group_id).get(topic, {})
-        return [
-            OffsetRecord(group_id, topic, each, None) for each in partitions if each in committed
-        ]
+        known = set(self.partitions(group_id, topic))
+        return [OffsetRecord(group_id, topic, each, None) for each in partitions if each in known]
 
     def removals_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
         """The records that make a group forget everything; to be read before any of them is so."""
-        for topic, partitions in self.of_group(group_id).items():
+        topics = self.of_group(group_id)
+        for topic, partitions in topics.items():
             for partition in partitions:
+                yield OffsetRecord(group_id, topic, partition, None)
+        for topic, partition in self.pending.of_group(group_id):
+            if partition not in topics.get(topic, {}):
                 yield OffsetRecord(group_id, topic, partition, None)
 
     def _refusal(self, offset: OffsetToCommit, *, is_full: bool) -> ErrorCode:

@@ -76,6 +76,7 @@ class GroupShard:
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
+        self._resting: set[str] = set()  # loaded, their members' sessions not begun yet
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -85,8 +86,8 @@ class GroupShard:
             self.offsets.replay(record)
             if record.committed is None:
                 self._forget_unknown(record.group_id)
-            elif record.group_id not in self.groups:
-                self._classic_group(record.group_id)
+            else:
+                self._group(record.group_id)
         elif isinstance(record, GroupRecord):
             self._replay_classic(record)
         else:
@@ -111,21 +112,46 @@ class GroupShard:
         elif not is_deletion(record):
             self._consumer_group(record.group_id).replay(record)
 
-    def resume(self, now: Moment) -> None:
-        """After a load: members have a session timeout to show themselves."""
-        for group in self.groups.values():
-            group.resume(now)
-            self._watch(group)
+    @property
+    def pending(self) -> "GroupShard":
+        """Where offsets go that are committed in transactions."""
+        return self
+
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        """Keep an offset until its transaction ends; nothing else is written in transactions."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.pending.replay_pending(producer_id, record)
+            self._group(record.group_id)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The offsets of a producer's transaction count from now on, or are forgotten."""
+        pending = self.offsets.pending
+        for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
+            self._forget_unknown(group_id)
+
+    def resume(self, now: Moment) -> Iterator[GroupDecision]:
+        """After a load: members have a session timeout to show themselves.
+
+        It comes in steps; a group that is asked for meanwhile goes on at once.
+        """
+        self._resting = {each.group_id for each in self.groups.values() if not each.is_idle}
+        return self._resume_all(list(self._resting), now)
+
+    def _resume_all(self, group_ids: list[str], now: Moment) -> Iterator[GroupDecision]:
+        for group_id in group_ids:
+            self._find(group_id, now)
+            yield Decision()
 
     def waiting(self) -> list[Token]:
-        """Everybody whose request is parked in a group."""
-        return [token for group in self.groups.values() for token in group.waiting()]
+        """Everybody whose request is parked in a group, or takes several steps."""
+        parked = [token for group in self.groups.values() for token in group.waiting()]
+        return parked + self.administration.waiting()
 
     # ---- membership ------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks to be in its group, which a member without an id creates."""
-        known = self.groups.get(request.group_id)
+        known = self._find(request.group_id, now)
         error = self._join_error(request, known)
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
@@ -161,7 +187,7 @@ class GroupShard:
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its assignment."""
-        group = self._classic(request.group_id)
+        group = self._find_classic(request.group_id, now)
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
         decision = group.sync(request, token, now)
@@ -170,14 +196,14 @@ class GroupShard:
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
         """A member is alive."""
-        group = self._classic(request.group_id)
+        group = self._find_classic(request.group_id, now)
         if group is None:
             return _answer(token, _unknown(request.group_id))
         return _answer(token, group.heartbeat(request, now))
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
         """Members leave."""
-        group = self._classic(request.group_id)
+        group = self._find_classic(request.group_id, now)
         if group is None:
             error = _unknown(request.group_id)
             is_invalid = error is ErrorCode.INVALID_GROUP_ID
@@ -192,8 +218,8 @@ class GroupShard:
 
     def describe(self, group_id: str, token: Token) -> GroupDecision:
         """What an administrator sees; a group that nobody knows is Dead."""
-        group = self._classic(group_id)
-        if group is None:
+        group = self.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
             return _answer(token, GroupDescription(ErrorCode.NONE, group_id))
         return _answer(token, group.describe())
 
@@ -205,7 +231,7 @@ class GroupShard:
         """A member of the consumer protocol joins, which may create its group, stays or leaves."""
         try:
             check_heartbeat(request, self._settings.consumer)
-            group = self._group_for_member(request)
+            group = self._group_for_member(request, now)
         except RequestError as error:
             return _answer(token, ConsumerHeartbeatResponse(error.code, error.message))
         decision = group.heartbeat(request, token, now)
@@ -217,9 +243,9 @@ class GroupShard:
         self._watch(group)
         return decision
 
-    def _group_for_member(self, request: ConsumerHeartbeat) -> ConsumerGroup:
+    def _group_for_member(self, request: ConsumerHeartbeat, now: Moment) -> ConsumerGroup:
         """The group of a heartbeat, or the one that it will have made once it is written."""
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch != JOIN_EPOCH or (group is not None and not group.is_idle):
@@ -248,16 +274,14 @@ class GroupShard:
         if error is not ErrorCode.NONE:
             return _answer(token, CommitResponse((error,) * len(request.offsets)))
         records, errors = self.offsets.commit(request, now.wall_ms)
-        return Decision(records, [(token, CommitResponse(errors))])
+        return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
         if not request.group_id and request.generation >= 0:
             return ErrorCode.INVALID_GROUP_ID
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if group is not None:
-            return group.commit_error(
-                request.member_id, request.instance_id, request.generation, now
-            )
+            return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE if self._has_room() else ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -265,6 +289,10 @@ class GroupShard:
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
+
+    def expire(self, now: Moment) -> Iterator[GroupDecision]:
+        """Groups forget what is too old, and are forgotten with their last offset."""
+        return self.administration.expire(now)
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -279,9 +307,7 @@ class GroupShard:
             if group is None or group.watched_ms != deadline_ms:
                 continue  # An entry that a nearer deadline has replaced.
             group.watched_ms = None
-            decision = group.tick(now)
-            if decision.records or decision.replies:
-                yield decision
+            yield group.tick(now)
             self._forget_unknown(group_id)
             self._watch(group)
 
@@ -300,9 +326,22 @@ class GroupShard:
 
     # ---- which groups there are ------------------------------------------------------------------
 
-    def _classic(self, group_id: str) -> ClassicGroup | None:
+    def _find(self, group_id: str, now: Moment) -> Group | None:
+        """The group, if there is one, with its members' sessions running."""
         group = self.groups.get(group_id)
+        if group is not None and group_id in self._resting:
+            self._resting.discard(group_id)
+            group.resume(now)
+            self._watch(group)
+        return group
+
+    def _find_classic(self, group_id: str, now: Moment) -> ClassicGroup | None:
+        group = self._find(group_id, now)
         return group if isinstance(group, ClassicGroup) else None
+
+    def _group(self, group_id: str) -> Group:
+        """The group of that name, of whatever kind; offsets alone make it a classic one."""
+        return self.groups.get(group_id) or self._classic_group(group_id)
 
     def _classic_group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
@@ -324,8 +363,22 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None or not group.is_idle or group.is_stored:
             return
-        if not self.offsets.of_group(group_id):
+        if not self.offsets.has_any(group_id):
             del self.groups[group_id]
+
+
+def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCode:
+    """Why a consumer may not commit; a producer commits for whoever it says (KIP-447).
+
+    An old producer says nothing of a member, and one that does may be between two generations.
+    """
+    names_member = request.generation >= 0 or request.member_id or request.instance_id is not None
+    if request.transaction is not None and not names_member:
+        return ErrorCode.NONE
+    error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
+    if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
+        return ErrorCode.NONE
+    return error
 
 
 def _answer(token: Token, response: Response) -> GroupDecision:
