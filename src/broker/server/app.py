@@ -27,6 +27,7 @@ from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups.commands import GroupSettings
+from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
@@ -221,6 +222,7 @@ class _Process:
             members_max=config.integer("group.max.size"),
             offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+            consumer=self._consumer_settings(),
         )
         world = World(
             self._offsets_log, self._loop.create_future, self._clock, self._wake_groups_at
@@ -228,7 +230,18 @@ class _Process:
         return GroupCoordinator(
             world,
             settings=settings,
+            topics=self._topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
+        )
+
+    def _consumer_settings(self) -> ConsumerSettings:
+        config = self._config
+        return ConsumerSettings(
+            heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+            session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+            members_max=config.integer("group.consumer.max.size"),
+            assignors=config.words("group.consumer.assignors"),
+            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
         )
 
     def _listen(self) -> list[Listener]:
