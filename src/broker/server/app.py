@@ -20,9 +20,11 @@ from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression, schema
 from broker.core.broker import Broker
+from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
 from broker.core.deletion import Deletions
+from broker.core.group_configs import GroupConfigs
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
 from broker.core.partition import Growth
@@ -41,6 +43,7 @@ from broker.protocols.kafka.apis import APIS
 from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
 from broker.server.requests import Requests
+from broker.storage import metadata
 from broker.storage.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.log_settings import configure_log
@@ -76,12 +79,18 @@ class _Process:
     """Everything that runs, and the order in which it starts and stops."""
 
     def __init__(self, config: Config, log_dir: LogDir, loop: asyncio.AbstractEventLoop) -> None:
-        self._config = config
         self._log_dir = log_dir
         self._loop = loop
         self._clock = SystemClock()
         self._io_thread = IoThread()
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
+        self._configs = BrokerConfigs(
+            config,
+            self._store,
+            self._io_thread,
+            self._alter_defaults,
+        )
+        config = self._config = self._configs.current
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
         self._turn.files.count_max = _open_segments_max()
@@ -117,7 +126,7 @@ class _Process:
         self._coordinators = Coordinators(config, loop, self._clock, self._topics)
         self._recompression = Recompression()
         self._broker = Broker(
-            config,
+            self._configs,
             self._clock,
             log_dir.cluster_id,
             self._io_thread,
@@ -128,6 +137,8 @@ class _Process:
             ProducerIds(self._store),
             self._recompression,
             self._persist_log_starts,
+            GroupConfigs(lambda: self._configs.current, self._store, self._io_thread),
+            self._metadata_revision,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._cleaning = Cleaning(
@@ -136,11 +147,9 @@ class _Process:
             self._on_disk,
             self._write_checkpoint,
             log_dir.path,
-            CleaningSettings(
-                config.integer("log.cleaner.backoff.ms"),
-                config.integer("log.cleaner.dedupe.buffer.size"),
-            ),
+            _cleaning_settings(config),
         )
+        self._configs.follow(self._obey)
         self._topics.when_deleted(self._cleaning.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
 
@@ -157,7 +166,7 @@ class _Process:
                 self._loop,
                 self._poller,
                 partial(Session, self._broker),
-                self._config.integer("max.connections"),
+                lambda: self._configs.current.integer("max.connections"),
             )
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
@@ -216,6 +225,22 @@ class _Process:
         self._coordinators.log_is_ready(log)
 
     # ---- while it runs -----------------------------------------------------------------------
+
+    async def _alter_defaults(self, config: Config, commit: Commit | None) -> None:
+        await self._topics.alter_defaults(config, commit)
+
+    def _obey(self, config: Config) -> None:
+        """Hand on what was altered to who keeps a copy of it."""
+        self._config = config
+        self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
+            config.integer("message.max.bytes")
+        )
+        self._cleaning.obey(_cleaning_settings(config))
+
+    async def _metadata_revision(self) -> int:
+        read = partial(self._store.scan, metadata.PRODUCER_ID_BLOCK)
+        _, revision = await self._io_thread.run(read)
+        return revision
 
     async def _housekeep(self) -> None:
         """What nobody waits for: stale connections, idle files, syncs, snapshots, checkpoints."""
@@ -311,6 +336,12 @@ def _tell_of_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         _log.error("background work has failed and does not go on", exc_info=error)
+
+
+def _cleaning_settings(config: Config) -> CleaningSettings:
+    return CleaningSettings(
+        config.integer("log.cleaner.backoff.ms"), config.integer("log.cleaner.dedupe.buffer.size")
+    )
 
 
 def _open_segments_max() -> int:

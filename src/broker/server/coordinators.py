@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from broker._native.log.partition_log import PartitionLog
 from broker.core.coordinator_partitions import World
 from broker.core.groups.commands import GroupSettings
+from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics import Topics
@@ -44,6 +45,7 @@ class Coordinators:
         self.groups = GroupCoordinator(
             World(self._offsets_topic.log, loop.create_future, clock, groups_alarm.wake_at),
             settings=_group_settings(config),
+            topics=topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
         )
         self.transactions = TransactionCoordinator(
@@ -168,4 +170,11 @@ def _group_settings(config: Config) -> GroupSettings:
         members_max=config.integer("group.max.size"),
         offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+        consumer=ConsumerSettings(
+            heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+            session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+            members_max=config.integer("group.consumer.max.size"),
+            assignors=config.words("group.consumer.assignors"),
+            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
+        ),
     )

@@ -17,6 +17,8 @@ from broker.core.groups.commands import (
     NO_MEMBER_ID,
     CommitRequest,
     CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
     GroupDecision,
@@ -27,10 +29,18 @@ from broker.core.groups.commands import (
     JoinResponse,
     LeaveRequest,
     LeaveResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     Response,
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
+from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment, Token
 from broker.core.topic import OFFSETS_TOPIC
@@ -52,6 +62,7 @@ class GroupCoordinator:
         world: World,
         *,
         settings: GroupSettings | None = None,
+        topics: SeenTopics | None = None,
         partition_count: int = 50,
         fresh_id: Callable[[], str] = random_uuid,
     ) -> None:
@@ -60,6 +71,7 @@ class GroupCoordinator:
         Args:
             world: the logs of `__consumer_offsets`, the loop and the clock.
             settings: what an operator may move.
+            topics: what consumer groups can be subscribed to.
             partition_count: of `__consumer_offsets`; fixed once that topic exists.
             fresh_id: makes the ids of members unique.
         """
@@ -71,7 +83,7 @@ class GroupCoordinator:
                 partition_count,
                 world,
                 RECORD_FORMAT,
-                lambda _number: GroupShard(self._settings, self._has_room),
+                lambda _number: GroupShard(self._settings, self._has_room, topics),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
             )
         )
@@ -150,6 +162,45 @@ class GroupCoordinator:
             lambda error: GroupDescription(error, group_id),
         )
 
+    def partitions(self) -> list[int]:
+        """The partitions of `__consumer_offsets` that may hold groups."""
+        return self._partitions.numbers()
+
+    def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
+        """The groups of one partition."""
+        return self._partitions.serve_in_steps(
+            number,
+            lambda shard, token, _: shard.administration.list_groups(request, token),
+            ListGroupsResponse,
+        )
+
+    def delete_group(self, group_id: str) -> Future[ErrorCode]:
+        """Let a group without members go, with all its offsets."""
+        return self._partitions.serve_in_steps(
+            self.partition_for(group_id),
+            lambda shard, token, _: shard.administration.delete_group(group_id, token),
+            lambda error: error,
+        )
+
+    # ---- the consumer protocol -------------------------------------------------------------------
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Future[ConsumerHeartbeatResponse]:
+        """A member of the consumer protocol joins, stays or leaves."""
+        named = request if request.member_id else request._replace(fresh_id=self._fresh_id())
+        return self._serve(
+            request.group_id,
+            lambda shard, token, now: shard.consumer_heartbeat(named, token, now),
+            ConsumerHeartbeatResponse,
+        )
+
+    def consumer_describe(self, group_id: str) -> Future[ConsumerGroupDescription]:
+        """What an administrator sees of a consumer group."""
+        return self._serve(
+            group_id,
+            lambda shard, token, _: shard.consumer_describe(group_id, token),
+            lambda error: ConsumerGroupDescription(error, group_id),
+        )
+
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit_offsets(self, request: CommitRequest) -> Future[CommitResponse]:
@@ -168,13 +219,21 @@ class GroupCoordinator:
             FetchOffsetsResponse,
         )
 
+    def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
+        """Let a group forget partitions that none of its members reads."""
+        return self._serve(
+            request.group_id,
+            lambda shard, token, _: shard.administration.delete_offsets(request, token),
+            DeleteOffsetsResponse,
+        )
+
     def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
         """Write a marker: offsets committed in its transaction count from now on, or never."""
         self._partitions.end_transaction(number, marker, promise)
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
-        self._partitions.everywhere(lambda shard: shard.topic_deleted(topic))
+        self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic))
 
     # ---- inside ----------------------------------------------------------------------------------
 

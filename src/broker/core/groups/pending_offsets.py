@@ -63,13 +63,22 @@ class PendingOffsets:
         """Whether a group has an offset pending."""
         return group_id in self._groups
 
-    def of_topic(self, topic: str) -> Iterator[list[OffsetRecord]]:
-        """The records that make each group forget what is pending for a topic, group by group."""
-        groups: dict[str, list[OffsetRecord]] = {}
-        for place in self._unstable:
-            if place.topic == topic:
-                groups.setdefault(place.group_id, []).append(OffsetRecord(*place, None))
-        yield from groups.values()
+    def groups(self) -> list[str]:
+        """The groups that have an offset pending."""
+        return list(self._groups)
+
+    def of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Topics and partitions whose pending offsets of a group may still come to count."""
+        if group_id in self._groups:
+            for place, producers in self._unstable.items():
+                if place.group_id == group_id and any(
+                    self._producers[each][place] is not None for each in producers
+                ):
+                    yield place.topic, place.partition
+
+    def partitions(self, group_id: str, topic: str) -> list[int]:
+        """The same of one topic."""
+        return [partition for each, partition in self.of_group(group_id) if each == topic]
 
     def _stable(self, place: _Place) -> None:
         del self._unstable[place]

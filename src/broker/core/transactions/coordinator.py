@@ -211,18 +211,30 @@ class TransactionCoordinator:
         return verified
 
     async def admit(
-        self, producer: Producer, places: Iterable[Place], *, adds_implicitly: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        places: Iterable[Place],
+        *,
+        adds_implicitly: bool,
     ) -> dict[Place, ErrorCode]:
         """Have logs take a producer's batches, or say why not (KIP-890).
 
         A newer producer adds the partitions by writing to them, an older one must have added them.
+        A producer that is fenced hears it in the words of a log, which all its clients know.
         """
+        producer = Producer(transactional_id, producer_id, producer_epoch)
         partitions = tuple(dict.fromkeys(places))
         if adds_implicitly:
             error = await self.add(AddRequest(producer, partitions, _IMPLICIT_VERSION))
-            return dict.fromkeys(partitions, error)
-        response = await self.verify(VerifyRequest(producer, partitions))
-        return dict(zip(partitions, response.errors, strict=True))
+            errors = [error] * len(partitions)
+        else:
+            errors = list((await self.verify(VerifyRequest(producer, partitions))).errors)
+        return {
+            place: ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
+            for place, error in zip(partitions, errors, strict=True)
+        }
 
     def has(self, producer: Producer, place: Place) -> bool:
         """Whether a partition may be written in a producer's transaction now."""

@@ -1,4 +1,4 @@
-"""DescribeTransactions, v0: the state of transactional ids (KIP-664)."""
+"""DescribeTransactions, v0-0: the state of transactional ids (KIP-664)."""
 
 from broker.core.session import Session
 from broker.core.transactions.records import by_topic

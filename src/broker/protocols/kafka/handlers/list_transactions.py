@@ -1,4 +1,4 @@
-"""ListTransactions, v0-1. v1 duration filter (KIP-994); v2 patterns (KIP-1152) are not served yet."""
+"""ListTransactions, v0-1. v1 duration filter (KIP-994); v2, with patterns, is not served yet."""
 
 from collections.abc import Callable
 

@@ -70,7 +70,7 @@ async def _admission(request: Request, session: Session, producer: Producer) -> 
     coordinator = session.broker.transactions
     place = coordinator.offsets_place(group_id)
     adds_implicitly = request.version >= _IMPLICIT_SINCE
-    codes = await coordinator.admit(producer, [place], adds_implicitly=adds_implicitly)
+    codes = await coordinator.admit(*producer, [place], adds_implicitly=adds_implicitly)
     code = codes[place]
     if code is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_SINCE:
         return ErrorCode.TRANSACTION_ABORTABLE
