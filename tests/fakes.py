@@ -352,6 +352,7 @@ class World:
             topics=self.topics,
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
+            transactions=self.transactions,  # type: ignore[arg-type]
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
             recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,

@@ -9,6 +9,8 @@ from typing import Final
 from broker.codec import schema
 from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -20,6 +22,8 @@ from broker.protocols.kafka.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -29,6 +33,7 @@ from broker.protocols.kafka.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -36,6 +41,8 @@ from broker.protocols.kafka.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 
 
@@ -73,6 +80,11 @@ APIS: Final[dict[int, Api]] = {
         delete_records.API,
         init_producer_id.API,
         offset_for_leader_epoch.API,
+        add_partitions_to_txn.API,
+        add_offsets_to_txn.API,
+        end_txn.API,
+        write_txn_markers.API,
+        txn_offset_commit.API,
         describe_configs.API,
         alter_configs.API,
         describe_log_dirs.API,
@@ -81,6 +93,8 @@ APIS: Final[dict[int, Api]] = {
         incremental_alter_configs.API,
         offset_delete.API,
         describe_cluster.API,
+        describe_transactions.API,
+        list_transactions.API,
     )
 }
 
