@@ -146,6 +146,9 @@ OFFSET_METADATA_BYTES_MAX = 4_096
 OFFSETS_PER_GROUP_MAX = 100_000
 # Kafka's offsets.retention.check.interval.ms.
 OFFSETS_EXPIRY_INTERVAL_MS = 600_000
+# Groups and offsets that are looked at, and records that remove them, before others have a turn of
+# the loop: an expiry goes through all groups, a deletion through all offsets of one.
+REMOVALS_PER_STEP = 128
 # Transactional ids known, and transactions open at once (reliability.md 4.3).
 TRANSACTIONAL_IDS_MAX = 10_000
 OPEN_TRANSACTIONS_MAX = 1_000
