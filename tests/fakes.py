@@ -253,6 +253,26 @@ class FakeGroups:
     ) -> asyncio.Future[commands.FetchOffsetsResponse]:
         return self._serve(request, commands.FetchOffsetsResponse(ErrorCode.NONE))
 
+    def describe(self, group_id: str) -> asyncio.Future[commands.GroupDescription]:
+        return self._serve(group_id, commands.GroupDescription(ErrorCode.NONE, group_id))
+
+    def partitions(self) -> list[int]:
+        return list(range(max(len(self.answers), 1)))
+
+    def list_groups(
+        self, number: int, request: commands.ListGroupsRequest
+    ) -> asyncio.Future[commands.ListGroupsResponse]:
+        return self._serve((number, request), commands.ListGroupsResponse(ErrorCode.NONE))
+
+    def delete_group(self, group_id: str) -> asyncio.Future[ErrorCode]:
+        return self._serve(group_id, ErrorCode.NONE)
+
+    def delete_offsets(
+        self, request: commands.DeleteOffsetsRequest
+    ) -> asyncio.Future[commands.DeleteOffsetsResponse]:
+        errors = dict.fromkeys(request.topics, ErrorCode.NONE)
+        return self._serve(request, commands.DeleteOffsetsResponse(ErrorCode.NONE, errors))
+
     def topic_deleted(self, topic: str) -> None:
         self.deleted_topics.append(topic)
 

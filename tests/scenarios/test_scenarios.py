@@ -6,9 +6,9 @@
     a: NONE generation=1 protocol=range leader=a-1 member=a-1 members=a-1
 
 Each file is one shard of groups. A reply is printed when it is given, to whom it is given (`as=`
-names the one who asks, else its client or member id). `advance` lets time pass, `reload` loads a
-new shard from the log. To write the expected parts anew, read them, and only
-then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
+names the one who asks, else its client or member id), a note where the log would show it. `advance`
+lets time pass, `reload` loads a new shard from the log. To write the expected parts anew, read
+them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
 """
 
 import os
@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.codec.coordinator_records import decode_subscription, encode_subscription
 from broker.core.groups import records
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
     GroupDecision,
@@ -33,6 +36,8 @@ from broker.core.groups.commands import (
     LeaveRequest,
     LeaveResponse,
     LeavingMember,
+    ListGroupsRequest,
+    ListGroupsResponse,
     OffsetToCommit,
     Response,
     SyncRequest,
@@ -67,6 +72,14 @@ class Words:
         return [
             (pair.partition(":")[0], pair.partition(":")[2]) for pair in text.split(",") if pair
         ]
+
+    def partitions(self) -> dict[str, tuple[int, ...]]:
+        """`partitions=t-0,t-1,u-0` by topic."""
+        topics: dict[str, tuple[int, ...]] = {}
+        for place, _ in self.pairs("partitions"):
+            topic, _, partition = place.rpartition("-")
+            topics[topic] = (*topics.get(topic, ()), int(partition))
+        return topics
 
     @property
     def group(self) -> str:
@@ -106,7 +119,12 @@ class Conversation:
             assert replayed == record
             self.shard.replay(replayed)
             self.lines.append(f"record {_record(record)}")
+        self.lines += [f"note {line}" for line in decision.notes]
         self.lines += [f"{token}: {_response(response)}" for token, response in decision.replies]
+
+    def apply_all(self, decisions: Iterable[GroupDecision]) -> None:
+        for decision in decisions:
+            self.apply(decision)
 
     # ---- commands: as in commands.py -------------------------------------------------------------
 
@@ -131,7 +149,7 @@ class Conversation:
             rebalance_timeout_ms=words.number("rebalance", 60_000),
             protocol_type=words.text("type", "consumer"),
             protocols=tuple(
-                GroupProtocol(name, metadata.encode())
+                GroupProtocol(name, _subscription(metadata))
                 for name, metadata in words.pairs("protocols", "range:")
             ),
             requires_member_id="v4" in words.bare,
@@ -169,37 +187,50 @@ class Conversation:
 
     def do_commit(self, words: Words) -> None:
         offsets = []
+        retention = words.named.get("retention")
+        leader_epoch = 7 if retention is None else -1  # No version has both.
         for place, offset in words.pairs("offsets"):
             topic, _, partition = place.rpartition("-")
             number, _, metadata = offset.partition("/")
-            offsets.append(OffsetToCommit(topic, int(partition), int(number), 7, metadata))
+            offsets.append(
+                OffsetToCommit(topic, int(partition), int(number), leader_epoch, metadata)
+            )
         request = CommitRequest(
             words.group,
             words.text("member"),
             words.named.get("instance"),
             words.number("generation", -1),
             tuple(offsets),
+            retention_ms=None if retention is None else int(retention),
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
     def do_fetch(self, words: Words) -> None:
-        topics: dict[str, tuple[int, ...]] = {}
-        for place, _ in words.pairs("partitions"):
-            topic, _, partition = place.rpartition("-")
-            topics[topic] = (*topics.get(topic, ()), int(partition))
-        request = FetchOffsetsRequest(words.group, topics or None)
+        request = FetchOffsetsRequest(words.group, words.partitions() or None)
         self.apply(self.shard.fetch_offsets(request, "fetch"))
 
     def do_describe(self, words: Words) -> None:
         self.apply(self.shard.describe(words.group, "describe"))
 
     def do_delete_topic(self, words: Words) -> None:
-        for decision in self.shard.topic_deleted(words.bare[0]):
-            self.apply(decision)
+        self.apply_all(self.shard.administration.forget_topic(words.bare[0]))
 
     def do_expire_offsets(self, _words: Words) -> None:
-        for decision in self.shard.expire_offsets(self.now()):
-            self.apply(decision)
+        self.apply_all(self.shard.expire(self.now()))
+
+    def do_list(self, words: Words) -> None:
+        request = ListGroupsRequest(
+            frozenset(state for state, _ in words.pairs("states")),
+            frozenset(each for each, _ in words.pairs("types")),
+        )
+        self.apply_all(self.shard.administration.list_groups(request, "list"))
+
+    def do_delete(self, words: Words) -> None:
+        self.apply_all(self.shard.administration.delete_group(words.group, "delete"))
+
+    def do_delete_offsets(self, words: Words) -> None:
+        request = DeleteOffsetsRequest(words.group, words.partitions())
+        self.apply(self.shard.administration.delete_offsets(request, "delete-offsets"))
 
     # ---- time and the log ------------------------------------------------------------------------
 
@@ -226,7 +257,7 @@ class Conversation:
             record = records.decode(key, value)
             assert record is not None
             self.shard.replay(record)
-        self.shard.resume(self.now())
+        self.apply_all(self.shard.resume(self.now()))
 
     def do_groups(self, _words: Words) -> None:
         self.lines.append(" ".join(self.shard.groups) or "none")
@@ -273,7 +304,7 @@ def _response(response: Response) -> str:
             leader=response.leader,
             member=response.member_id,
             members=_names(
-                f"{each.member_id}:{each.metadata.decode()}" for each in response.members
+                f"{each.member_id}:{_shown(each.metadata)}" for each in response.members
             ),
             skip_assignment="yes" if response.skip_assignment else None,
         )
@@ -289,7 +320,30 @@ def _response(response: Response) -> str:
             for topic, partitions in response.topics.items()
             for partition, each in partitions.items()
         )
+    if isinstance(response, DeleteOffsetsResponse):
+        return response.error.value + "".join(
+            f" {topic}:{error.value}" for topic, error in response.topics.items()
+        )
+    if isinstance(response, ListGroupsResponse):
+        return response.error.value + "".join(
+            f" {each.group_id}:{each.protocol_type}:{each.state}:{each.group_type}"
+            for each in response.groups
+        )
     return _description(response)
+
+
+def _subscription(text: str) -> bytes:
+    """`topics/t/u` is a subscription to these in the format of consumers; else just bytes."""
+    kind, *topics = text.split("/")
+    if kind != "topics":
+        return text.encode()
+    return encode_subscription(0, {"topics": topics, "user_data": None})
+
+
+def _shown(metadata: bytes) -> str:
+    if not metadata.startswith(b"\0"):
+        return metadata.decode()
+    return "/".join(["topics", *decode_subscription(metadata).body["topics"]])
 
 
 def _committed(committed: records.CommittedOffset | None) -> str:
@@ -300,7 +354,7 @@ def _committed(committed: records.CommittedOffset | None) -> str:
 
 def _description(group: GroupDescription) -> str:
     members = _names(
-        f"{each.member_id}:{each.metadata.decode()}:{each.assignment.decode()}"
+        f"{each.member_id}:{_shown(each.metadata)}:{each.assignment.decode()}"
         for each in group.members
     )
     return f"{group.state.value} " + _fields(

@@ -139,10 +139,20 @@ OFFSET_METADATA_BYTES_MAX = 4_096
 OFFSETS_PER_GROUP_MAX = 100_000
 # Kafka's offsets.retention.check.interval.ms.
 OFFSETS_EXPIRY_INTERVAL_MS = 600_000
+# Groups and offsets that are looked at, and records that remove them, before others have a turn of
+# the loop: an expiry goes through all groups, a deletion through all offsets of one.
+REMOVALS_PER_STEP = 128
 # How much of a log one step of loading reads; between two steps the loop serves others.
 LOAD_BYTES_PER_STEP = 1 * MIB
+# Decisions that let time pass or topics go, before the loop serves others: each appends a batch.
+COORDINATOR_DECISIONS_PER_TURN = 32
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
+
+# Of an id or a reason that came from a client, in a line of the broker's log.
+NOTE_CHARS_MAX = 255
+# Lines of a kind of coordinator (reliability.md 4.3), before they are only counted.
+NOTES_PER_SECOND_MAX = 100
 
 # --- logs -----------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
+from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups.commands import GroupSettings
@@ -224,11 +225,11 @@ class _Process:
             offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
         )
+        world = World(
+            self._offsets_log, self._loop.create_future, self._clock, self._wake_groups_at
+        )
         return GroupCoordinator(
-            self._offsets_log,
-            self._loop.create_future,
-            self._clock,
-            self._wake_groups_at,
+            world,
             settings=settings,
             partition_count=config.integer("offsets.topic.num.partitions"),
         )

@@ -4,7 +4,8 @@
     GroupMetadata   key: group                      value: its generation and members
 
 A null value deletes what the key names (broker.codec.coordinator_records has the bytes). Written as
-a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id), and GroupMetadataValue 3.
+a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id; 1 where the client said how
+long to keep the offset), and GroupMetadataValue 3.
 Key types of other kinds of group are skipped while loading, as Kafka does.
 
 One use of a field is ours: Kafka writes a group when its leader has assigned; we also write it when
@@ -27,6 +28,8 @@ from broker.codec.schema import Fields
 _OFFSET_COMMIT = "OffsetCommit"
 _GROUP_METADATA = "GroupMetadata"
 _OFFSET_COMMIT_VALUE_VERSION = 3
+# The one version that has room for a retention of the client's own; it has none for a leader epoch.
+_EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_METADATA_VALUE_VERSION = 3
 # Versions before this had no timestamp: a group of theirs does not await assignments.
 _FIRST_VERSION_WITH_TIMESTAMP = 2
@@ -64,6 +67,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
+    expire_timestamp_ms: int | None = None  # None: the broker's retention decides
 
 
 class GroupRecord(NamedTuple):
@@ -109,14 +113,17 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
 def _from_offset(record: OffsetRecord) -> CoordinatorRecord:
     key = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
     committed = record.committed
-    value = None
-    if committed is not None:
-        value = {
-            "offset": committed.offset,
-            "leader_epoch": committed.leader_epoch,
-            "metadata": committed.metadata,
-            "commit_timestamp": committed.commit_timestamp_ms,
-        }
+    if committed is None:
+        return CoordinatorRecord(_OFFSET_COMMIT, None, key, None)
+    value = {
+        "offset": committed.offset,
+        "metadata": committed.metadata,
+        "commit_timestamp": committed.commit_timestamp_ms,
+    }
+    if committed.expire_timestamp_ms is not None:
+        value["expire_timestamp"] = committed.expire_timestamp_ms
+        return CoordinatorRecord(_OFFSET_COMMIT, _EXPIRING_OFFSET_VALUE_VERSION, key, value)
+    value["leader_epoch"] = committed.leader_epoch
     return CoordinatorRecord(_OFFSET_COMMIT, _OFFSET_COMMIT_VALUE_VERSION, key, value)
 
 
@@ -124,8 +131,13 @@ def _to_offset(record: CoordinatorRecord) -> OffsetRecord:
     key, value = record.key, record.value
     committed = None
     if value is not None:
+        expire_ms = value["expire_timestamp"]
         committed = CommittedOffset(
-            value["offset"], value["leader_epoch"], value["metadata"], value["commit_timestamp"]
+            value["offset"],
+            value["leader_epoch"],
+            value["metadata"],
+            value["commit_timestamp"],
+            None if expire_ms == _UNKNOWN_TIMESTAMP else expire_ms,
         )
     return OffsetRecord(key["group"], key["topic"], key["partition"], committed)
 

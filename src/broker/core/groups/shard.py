@@ -7,6 +7,7 @@ pass. A group exists as long as the log knows it or somebody is on the way into 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
+from broker.core.groups.administration import Administration
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -27,7 +28,7 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.offsets import CommittedOffsets
-from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
+from broker.core.groups.records import GroupImage, OffsetRecord, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -42,9 +43,11 @@ class GroupShard:
         self._has_room = has_room
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = CommittedOffsets(settings)
+        self.administration = Administration(self.groups, self.offsets, settings)
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
+        self._resting: set[str] = set()  # loaded, their members' sessions not begun yet
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -62,21 +65,46 @@ class GroupShard:
             self.groups[record.group_id].replay(GroupImage())
             self._forget_unknown(record.group_id)
 
-    def resume(self, now: Moment) -> None:
-        """After a load: members have a session timeout to show themselves."""
-        for group in self.groups.values():
-            group.resume(now)
-            self._watch(group)
+    @property
+    def pending(self) -> "GroupShard":
+        """Where offsets go that are committed in transactions."""
+        return self
+
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        """Keep an offset until its transaction ends; nothing else is written in transactions."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.pending.replay_pending(producer_id, record)
+            self._group(record.group_id)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The offsets of a producer's transaction count from now on, or are forgotten."""
+        pending = self.offsets.pending
+        for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
+            self._forget_unknown(group_id)
+
+    def resume(self, now: Moment) -> Iterator[GroupDecision]:
+        """After a load: members have a session timeout to show themselves.
+
+        It comes in steps; a group that is asked for meanwhile goes on at once.
+        """
+        self._resting = {each.group_id for each in self.groups.values() if each.image.members}
+        return self._resume_all(list(self._resting), now)
+
+    def _resume_all(self, group_ids: list[str], now: Moment) -> Iterator[GroupDecision]:
+        for group_id in group_ids:
+            self._find(group_id, now)
+            yield Decision()
 
     def waiting(self) -> list[Token]:
-        """Everybody whose request is parked in a group."""
-        return [token for group in self.groups.values() for token in group.waiting()]
+        """Everybody whose request is parked in a group, or takes several steps."""
+        parked = [token for group in self.groups.values() for token in group.waiting()]
+        return parked + self.administration.waiting()
 
     # ---- membership ------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks to be in its group, which a member without an id creates."""
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         error = self._join_error(request, group)
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
@@ -109,7 +137,7 @@ class GroupShard:
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its assignment."""
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
         decision = group.sync(request, token, now)
@@ -118,14 +146,14 @@ class GroupShard:
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
         """A member is alive."""
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if group is None:
             return _answer(token, _unknown(request.group_id))
         return _answer(token, group.heartbeat(request, now))
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
         """Members leave."""
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if group is None:
             error = _unknown(request.group_id)
             is_invalid = error is ErrorCode.INVALID_GROUP_ID
@@ -153,46 +181,27 @@ class GroupShard:
         if error is not ErrorCode.NONE:
             return _answer(token, CommitResponse((error,) * len(request.offsets)))
         records, errors = self.offsets.commit(request, now.wall_ms)
-        return Decision(records, [(token, CommitResponse(errors))])
+        return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
         if not request.group_id and request.generation >= 0:
             return ErrorCode.INVALID_GROUP_ID
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if group is not None:
-            return group.commit_error(
-                request.member_id, request.instance_id, request.generation, now
-            )
+            return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE if self._has_room() else ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
-        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
+        found = self.offsets.fetch(request)
+        unstable = self.offsets.unstable(request.group_id, found) if request.requires_stable else ()
+        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))
 
-    def topic_deleted(self, topic: str) -> Iterator[GroupDecision]:
-        """Every group forgets the offsets of a topic that is gone."""
-        for removals in self.offsets.removals_of_topic(topic):
-            yield Decision(removals)
-
-    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
-        """Groups without members forget what is too old, and are forgotten with their last offset.
-
-        A group that had members counts from the moment it became empty; a consumer without
-        membership from each commit (KIP-211).
-        """
-        horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
-        for group in [each for each in self.groups.values() if each.is_idle]:
-            if (group.image.state_timestamp_ms or 0) > horizon_ms:
-                continue
-            offsets = self.offsets.of_group(group.group_id)
-            removals = self.offsets.removals_before(group.group_id, horizon_ms)
-            records: list[Record] = list(removals)
-            if group.image.generation and len(removals) == sum(map(len, offsets.values())):
-                records.append(GroupRecord(group.group_id, None))
-            if records:
-                yield Decision(records)
+    def expire(self, now: Moment) -> Iterator[GroupDecision]:
+        """Groups forget what is too old, and are forgotten with their last offset."""
+        return self.administration.expire(now)
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -207,9 +216,7 @@ class GroupShard:
             if group is None or group.watched_ms != deadline_ms:
                 continue  # An entry that a nearer deadline has replaced.
             group.watched_ms = None
-            decision = group.tick(now)
-            if decision.records or decision.replies:
-                yield decision
+            yield group.tick(now)
             self._forget_unknown(group_id)
             self._watch(group)
 
@@ -228,6 +235,15 @@ class GroupShard:
 
     # ---- which groups there are ------------------------------------------------------------------
 
+    def _find(self, group_id: str, now: Moment) -> ClassicGroup | None:
+        """The group, if there is one, with its members' sessions running."""
+        group = self.groups.get(group_id)
+        if group is not None and group_id in self._resting:
+            self._resting.discard(group_id)
+            group.resume(now)
+            self._watch(group)
+        return group
+
     def _group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
         if group is None:
@@ -239,8 +255,22 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None or not group.is_idle or group.image.generation:
             return
-        if not self.offsets.of_group(group_id):
+        if not self.offsets.has_any(group_id):
             del self.groups[group_id]
+
+
+def _commit_error(group: ClassicGroup, request: CommitRequest, now: Moment) -> ErrorCode:
+    """Why a consumer may not commit; a producer commits for whoever it says (KIP-447).
+
+    An old producer says nothing of a member, and one that does may be between two generations.
+    """
+    names_member = request.generation >= 0 or request.member_id or request.instance_id is not None
+    if request.transaction is not None and not names_member:
+        return ErrorCode.NONE
+    error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
+    if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
+        return ErrorCode.NONE
+    return error
 
 
 def _answer(token: Token, response: Response) -> GroupDecision:

@@ -177,7 +177,8 @@ class Run:
 
     def reload(self, _client: Client, _choice: int) -> None:
         self.shard = self.loaded()
-        self.shard.resume(self.now())
+        for decision in self.shard.resume(self.now()):
+            self.apply(decision)
 
     def agree(self, _client: Client, choice: int) -> None:
         """All do as they should, in some order, so that the rest has a whole group to disturb."""
