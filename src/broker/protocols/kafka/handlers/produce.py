@@ -28,10 +28,9 @@ from broker.core.partition import (
 from broker.core.recompression import KeylessRecordsError, Preparation, prepare
 from broker.core.session import Session
 from broker.core.topic import Topic
-from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.topic_config import TopicConfig
-from broker.protocols.kafka import admission, errors
+from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
 
@@ -41,6 +40,7 @@ _TOPIC_IDS_SINCE = 13
 _ACKS = (-1, 0, 1)
 _CODEC = 0x07
 _ZSTD = 4
+_TRANSACTIONAL = 0x10
 _ADMIN_CLIENT = "__admin_client"  # Kafka's own, which alone may write to internal topics
 
 
@@ -65,37 +65,6 @@ _Place = tuple[str, bytes, int]  # topic name, topic id, partition
 
 def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
     """Append everything that can be appended, then answer when it is durable."""
-    wanted = _to_admit(request, session)
-    return _admit(request, session, wanted) if wanted else _begin(request, session, {})
-
-
-def _to_admit(request: Request, session: Session) -> dict[Place, bytes]:
-    """The transactional batches that their logs do not take yet."""
-    if request.body["transactional_id"] is None:
-        return {}
-    batches: dict[Place, bytes] = {}
-    for each in request.body["topic_data"]:
-        for partition in each["partition_data"]:
-            records = partition["records"] or b""
-            try:
-                topic = _topic(request, session, each)
-                log = log_of(topic, partition["index"])
-            except RequestError:
-                continue  # Found again, and said, when it is to be appended.
-            if not admission.is_admitted(log, records):
-                batches[topic.name, partition["index"]] = records
-    return batches
-
-
-async def _admit(request: Request, session: Session, batches: dict[Place, bytes]) -> Response:
-    refused = await admission.admit(request, session, batches)
-    response = _begin(request, session, refused)
-    return await response if isinstance(response, Awaitable) else response
-
-
-def _begin(
-    request: Request, session: Session, refused: dict[Place, RequestError]
-) -> Response | Awaitable[Response]:
     topics = request.body["topic_data"]
     count = Counter(
         (each["name"], each["topic_id"], partition["index"])
@@ -110,7 +79,7 @@ def _begin(
                 text = "the request names this partition twice"
                 begun[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
             else:
-                begun[key] = _append(request, session, each, partition, refused)
+                begun[key] = _append(request, session, each, partition)
     outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Waiting)}
     if len(outcomes) < len(begun):
         return _append_later(request, session, begun)
@@ -125,18 +94,12 @@ def _respond(request: Request, outcomes: dict[_Place, _Outcome]) -> Response | A
 
 
 def _append(
-    request: Request,
-    session: Session,
-    topic: Fields,
-    partition: Fields,
-    refused: dict[Place, RequestError],
+    request: Request, session: Session, topic: Fields, partition: Fields
 ) -> _Outcome | _Waiting:
     try:
         _check_request(request)
         found = _topic(request, session, topic)
         log = log_of(found, partition["index"])
-        if (found.name, partition["index"]) in refused:
-            return refused[found.name, partition["index"]]
         records = partition["records"] or b""
         _check_batch(request, records)
         preparation = prepare(found.config, records)
@@ -179,6 +142,8 @@ def _check_request(request: Request) -> None:
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
     if request.body["acks"] not in _ACKS:
         raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.body["transactional_id"] is not None:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
 
 
 def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
@@ -200,9 +165,8 @@ def _check_batch(request: Request, records: bytes) -> None:
     attributes = int.from_bytes(records[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2])
     if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
         raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if request.body["transactional_id"] is None and admission.is_transactional(records):
-        text = "a transactional batch in a request without a transactional id"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+    if attributes & _TRANSACTIONAL:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
 
 
 def _close_if_refused(outcomes: dict[_Place, _Outcome]) -> None:
