@@ -119,24 +119,3 @@ class Log(SyncedLog, Protocol):
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to the given one, and where it ended; (-1, -1) for none."""
-
-
-class TransactionalLog(Log, InternalLog, Protocol):
-    """A log that clients write in transactions, and coordinators end them in."""
-
-    def admit_transaction(self, producer_id: int, epoch: int) -> None:
-        """Take a producer's transactional batches of an epoch until its next marker."""
-
-    def dismiss_transaction(self, producer_id: int) -> None:
-        """Take no more of them."""
-
-    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """As `when_durable`, on the disk whatever the topic's durability."""
-
-    @property
-    def open_transactions(self) -> dict[int, int]:
-        """First offset of each producer's open transaction."""
-
-    @property
-    def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
-        """Id, epoch, last sequence, last timestamp, coordinator epoch, first open offset."""
