@@ -14,6 +14,11 @@ from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
@@ -237,6 +242,14 @@ class FakeGroups:
 
     def heartbeat(self, request: commands.HeartbeatRequest) -> asyncio.Future[ErrorCode]:
         return self._serve(request, ErrorCode.NONE)
+
+    def consumer_heartbeat(
+        self, request: ConsumerHeartbeat
+    ) -> asyncio.Future[ConsumerHeartbeatResponse]:
+        return self._serve(request, ConsumerHeartbeatResponse(ErrorCode.NONE))
+
+    def consumer_describe(self, group_id: str) -> asyncio.Future[ConsumerGroupDescription]:
+        return self._serve(group_id, ConsumerGroupDescription(ErrorCode.NONE, group_id))
 
     def leave(self, request: commands.LeaveRequest) -> asyncio.Future[commands.LeaveResponse]:
         members = (ErrorCode.NONE,) * len(request.members)

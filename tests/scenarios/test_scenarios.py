@@ -43,9 +43,15 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeatResponse,
+)
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
+from tests.scenarios import consumer_words
+from tests.scenarios.consumer_words import ConsumerConversation, FakeTopics
 
 FOLDER = Path(__file__).parent
 START_MS = 1_000_000
@@ -90,16 +96,17 @@ class Words:
         return self.text("as", self.text("client", self.text("member", self.verb)))
 
 
-class Conversation:
+class Conversation(ConsumerConversation):
     """One shard, its log, a clock, and what has been said since last asked."""
 
     def __init__(self) -> None:
         self.settings = GroupSettings()
+        self.topics = FakeTopics()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.now_ms = START_MS
         self.ids = 0
         self.lines: list[str] = []
-        self.shard = GroupShard(self.settings, lambda: True)
+        self.shard = GroupShard(self.settings, lambda: True, self.topics)
 
     def run(self, line: str) -> list[str]:
         words = Words(line)
@@ -135,7 +142,10 @@ class Conversation:
             metadata_bytes_max=words.number("metadata_bytes_max", 1 << 20),
             offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
-        self.shard = GroupShard(self.settings, lambda: words.text("room", "yes") == "yes")
+        self.settings = consumer_words.settings_of(words, self.settings)
+        self.shard = GroupShard(
+            self.settings, lambda: words.text("room", "yes") == "yes", self.topics
+        )
 
     def do_join(self, words: Words) -> None:
         self.ids += 1
@@ -252,7 +262,7 @@ class Conversation:
     def do_reload(self, _words: Words) -> None:
         """Lose everything but the log."""
         self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
-        self.shard = GroupShard(self.settings, lambda: True)
+        self.shard = GroupShard(self.settings, lambda: True, self.topics)
         for key, value in self.log:
             record = records.decode(key, value)
             assert record is not None
@@ -278,6 +288,8 @@ def _record(record: records.Record) -> str:
     if isinstance(record, records.OffsetRecord):
         place = f"{record.group_id} {record.topic}-{record.partition}"
         return f"{place} {'deleted' if record.committed is None else record.committed.offset}"
+    if not isinstance(record, records.GroupRecord):
+        return f"{record.group_id} {consumer_words.record(record)}"
     image = record.image
     if image is None:
         return f"{record.group_id} deleted"
@@ -320,6 +332,8 @@ def _response(response: Response) -> str:
             for topic, partitions in response.topics.items()
             for partition, each in partitions.items()
         )
+    if isinstance(response, (ConsumerHeartbeatResponse, ConsumerGroupDescription)):
+        return consumer_words.answer(response)
     if isinstance(response, DeleteOffsetsResponse):
         return response.error.value + "".join(
             f" {topic}:{error.value}" for topic, error in response.topics.items()

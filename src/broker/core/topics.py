@@ -8,7 +8,7 @@ a start each log says for itself whether it is loading.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from broker.core import topic_records
@@ -106,6 +106,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
         self._partition_count = 0
+        self.version = 0  # grows whenever a topic comes, goes or gets more partitions
         self._on_delete: list[Callable[[str], None]] = []
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
@@ -121,6 +122,10 @@ class Topics:
     def by_id(self, topic_id: bytes) -> Topic | None:
         """The topic with that id."""
         return self._by_id.get(topic_id)
+
+    def names(self) -> Collection[str]:
+        """Every topic's name."""
+        return self._by_name.keys()
 
     def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
         """Every log, of the kind that `OpenLogs` returns, with its topic's configuration."""
@@ -320,6 +325,7 @@ class Topics:
                 raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             topic.logs = [*topic.logs, *logs]
             self._partition_count += len(logs)
+            self.version += 1
             self._table.add(topic.name, topic.topic_id, topic.logs)
             return topic
 
@@ -363,12 +369,14 @@ class Topics:
         self._by_id[topic.topic_id] = topic
         self._colliding[metric_name(topic.name)] = topic.name
         self._partition_count += len(topic.logs)
+        self.version += 1
         self._table.add(topic.name, topic.topic_id, topic.logs)
         return topic
 
     def _withdraw(self, topic: Topic) -> None:
         self._table.remove(topic.name)
         self._partition_count -= len(topic.logs)
+        self.version += 1
         del self._colliding[metric_name(topic.name)]
         del self._by_id[topic.topic_id]
         del self._by_name[topic.name]

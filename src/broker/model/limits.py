@@ -134,6 +134,13 @@ PENDING_MEMBERS_PER_GROUP_MAX = MEMBERS_PER_GROUP_MAX
 # Kafka's NewMemberJoinTimeoutMs: a member that joins for the first time may wait so long for the
 # others. Its session cannot end it before, because it cannot heartbeat yet.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+# Members, topics and partitions that one turn looks at to assign a consumer group, about
+# 2 ms. A larger group is assigned in several turns, so long apart.
+ASSIGNMENT_WORK_PER_SLICE = 4_000
+ASSIGNMENT_SLICE_INTERVAL_MS = 1
+# Where subscriptions differ, how often an assignor goes over all topics to even out: each time
+# there is less to move, and what is left then differs by a few partitions.
+ASSIGNMENT_BALANCE_PASSES_MAX = 8
 OFFSET_METADATA_BYTES_MAX = 4_096
 # Committed offsets held by one group.
 OFFSETS_PER_GROUP_MAX = 100_000

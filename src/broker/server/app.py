@@ -27,6 +27,7 @@ from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups.commands import GroupSettings
+from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
@@ -97,6 +98,9 @@ class _Process:
             self._alter_defaults,
         )
         config = self._config = self._configs.current
+        self._group_configs = GroupConfigs(
+            lambda: self._configs.current, self._store, self._io_thread
+        )
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
         self._turn.files.count_max = _open_segments_max()
@@ -142,7 +146,7 @@ class _Process:
             ProducerIds(self._store),
             self._recompression,
             self._persist_log_starts,
-            GroupConfigs(lambda: self._configs.current, self._store, self._io_thread),
+            self._group_configs,
             self._metadata_revision,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
@@ -224,6 +228,7 @@ class _Process:
             members_max=config.integer("group.max.size"),
             offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+            consumer=self._consumer_settings(),
         )
         world = World(
             self._offsets_log, self._loop.create_future, self._clock, self._wake_groups_at
@@ -231,7 +236,17 @@ class _Process:
         return GroupCoordinator(
             world,
             settings=settings,
+            topics=self._topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
+        )
+
+    def _consumer_settings(self) -> ConsumerSettings:
+        config = self._config
+        return ConsumerSettings(
+            group_setting=self._group_configs.setting,
+            members_max=config.integer("group.consumer.max.size"),
+            assignors=config.words("group.consumer.assignors"),
+            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
         )
 
     def _listen(self) -> list[Listener]:

@@ -8,7 +8,6 @@ meanwhile is looked at anew.
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     DeleteOffsetsRequest,
     DeleteOffsetsResponse,
@@ -17,6 +16,7 @@ from broker.core.groups.commands import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
 from broker.core.machine import Decision, Moment, Token
@@ -29,7 +29,7 @@ class Administration:
 
     def __init__(
         self,
-        groups: Mapping[str, ClassicGroup],
+        groups: Mapping[str, Group],
         offsets: CommittedOffsets,
         settings: GroupSettings,
     ) -> None:
@@ -184,8 +184,8 @@ class Administration:
         group = self._groups.get(group_id)
         if group is None or not group.is_idle or self._offsets.has_any(group_id):
             return decision
-        start_ms = group.image.state_timestamp_ms or 0
-        if group.image.generation and now.wall_ms - start_ms >= self._settings.offsets_retention_ms:
+        start_ms = group.retention_start_ms("") or 0  # of no topic: nobody is subscribed
+        if group.is_stored and now.wall_ms - start_ms >= self._settings.offsets_retention_ms:
             decision.records += group.tombstones()
             decision.note("group expired", "it has neither members nor offsets", group=group_id)
         return decision

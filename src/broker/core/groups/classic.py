@@ -103,6 +103,11 @@ class ClassicGroup:
         """Whether nobody is in it or on the way into it."""
         return self.state is GroupState.EMPTY and not self._pending
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the log knows it."""
+        return self.image.generation > 0
+
     def describe(self) -> GroupDescription:
         """What an administrator sees: subscriptions and assignments only when they are settled."""
         is_stable = self.state is GroupState.STABLE

@@ -10,6 +10,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeatResponse,
+    ConsumerSettings,
+)
 from broker.core.groups.records import CommittedOffset, Record
 from broker.core.machine import Decision
 from broker.model import limits
@@ -40,6 +45,7 @@ class GroupSettings(NamedTuple):
     offset_metadata_bytes_max: int = limits.OFFSET_METADATA_BYTES_MAX
     offsets_max: int = limits.OFFSETS_PER_GROUP_MAX
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    consumer: ConsumerSettings = ConsumerSettings()
 
 
 class GroupProtocol(NamedTuple):
@@ -262,6 +268,8 @@ Response: TypeAlias = (
     | GroupDescription
     | DeleteOffsetsResponse
     | ListGroupsResponse
+    | ConsumerHeartbeatResponse
+    | ConsumerGroupDescription
     | ErrorCode
 )
 

@@ -35,6 +35,12 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
+from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment, Token
 from broker.core.topic import OFFSETS_TOPIC
@@ -56,6 +62,7 @@ class GroupCoordinator:
         world: World,
         *,
         settings: GroupSettings | None = None,
+        topics: SeenTopics | None = None,
         partition_count: int = 50,
         fresh_id: Callable[[], str] = random_uuid,
     ) -> None:
@@ -64,6 +71,7 @@ class GroupCoordinator:
         Args:
             world: the logs of `__consumer_offsets`, the loop and the clock.
             settings: what an operator may move.
+            topics: what consumer groups can be subscribed to.
             partition_count: of `__consumer_offsets`; fixed once that topic exists.
             fresh_id: makes the ids of members unique.
         """
@@ -75,7 +83,7 @@ class GroupCoordinator:
                 partition_count,
                 world,
                 RECORD_FORMAT,
-                lambda _number: GroupShard(self._settings, self._has_room),
+                lambda _number: GroupShard(self._settings, self._has_room, topics),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
             )
         )
@@ -172,6 +180,25 @@ class GroupCoordinator:
             self.partition_for(group_id),
             lambda shard, token, _: shard.administration.delete_group(group_id, token),
             lambda error: error,
+        )
+
+    # ---- the consumer protocol -------------------------------------------------------------------
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Future[ConsumerHeartbeatResponse]:
+        """A member of the consumer protocol joins, stays or leaves."""
+        named = request if request.member_id else request._replace(fresh_id=self._fresh_id())
+        return self._serve(
+            request.group_id,
+            lambda shard, token, now: shard.consumer_heartbeat(named, token, now),
+            ConsumerHeartbeatResponse,
+        )
+
+    def consumer_describe(self, group_id: str) -> Future[ConsumerGroupDescription]:
+        """What an administrator sees of a consumer group."""
+        return self._serve(
+            group_id,
+            lambda shard, token, _: shard.consumer_describe(group_id, token),
+            lambda error: ConsumerGroupDescription(error, group_id),
         )
 
     # ---- offsets ---------------------------------------------------------------------------------

@@ -6,7 +6,8 @@
 A null value deletes what the key names (broker.codec.coordinator_records has the bytes). Written as
 a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id; 1 where the client said how
 long to keep the offset), and GroupMetadataValue 3.
-Key types of other kinds of group are skipped while loading, as Kafka does.
+Records of consumer groups are consumer/records.py's. Key types of other kinds of group are skipped
+while loading, as Kafka does.
 
 One use of a field is ours: Kafka writes a group when its leader has assigned; we also write it when
 a join has completed, so that no generation is ever given out twice and a rebalance survives a
@@ -24,6 +25,7 @@ from broker.codec.coordinator_records import (
     group_record_name,
 )
 from broker.codec.schema import Fields
+from broker.core.groups.consumer import records as consumer
 
 _OFFSET_COMMIT = "OffsetCommit"
 _GROUP_METADATA = "GroupMetadata"
@@ -86,14 +88,16 @@ class OffsetRecord(NamedTuple):
     committed: CommittedOffset | None
 
 
-Record: TypeAlias = GroupRecord | OffsetRecord
+Record: TypeAlias = GroupRecord | OffsetRecord | consumer.ConsumerRecord
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value that say it in the log."""
     if isinstance(record, OffsetRecord):
         return encode_coordinator_record(_from_offset(record))
-    return encode_coordinator_record(_from_group(record))
+    if isinstance(record, GroupRecord):
+        return encode_coordinator_record(_from_group(record))
+    return encode_coordinator_record(consumer.to_log(record))
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
@@ -107,6 +111,9 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
         return _to_offset(decode_group_record(key, value))
     if name == _GROUP_METADATA:
         return _to_group(decode_group_record(key, value))
+    if name is not None and name in consumer.READERS:
+        record = decode_group_record(key, value)
+        return consumer.READERS[name](record.key, record.value)
     return None
 
 

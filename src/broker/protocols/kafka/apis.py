@@ -12,6 +12,8 @@ from broker.protocols.kafka.handlers import (
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -103,6 +105,8 @@ APIS: Final[dict[int, Api]] = {
         describe_quorum.API,
         update_features.API,
         describe_cluster.API,
+        consumer_group_heartbeat.API,
+        consumer_group_describe.API,
         list_config_resources.API,
         describe_topic_partitions.API,
     )

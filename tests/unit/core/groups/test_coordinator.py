@@ -397,7 +397,7 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(world: Broke
             producer_epoch=0,
         )
     )
-    world.log.append_internal(batch_of([(b"\x00\x03\x00\x01g", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x00\x0b\x00\x01g", b"", ())], 0))
     world.coordinator = world.start()
 
     assert world.committed() == 5
