@@ -72,6 +72,8 @@ class FakeLog:
         self.is_loading = False
         self.is_held = False
         self.timestamps: list[int] = []  # of every offset
+        self.aborted: list[tuple[int, int, int]] = []
+        self.admitted: dict[int, int] = {}
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
     def move_log_start(self, offset: int) -> None:
@@ -132,15 +134,20 @@ class FakeLog:
             else:
                 callback(is_durable)
 
-    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
+    def read(
+        self, offset: int, size_max: int, at_least_one: bool = True, end_offset: int = 1 << 62
+    ) -> bytes:
         found = b""
         for _, last, data in self.batches:
-            if last < offset or last >= self.high_watermark:
+            if last < offset or last >= min(self.high_watermark, end_offset):
                 continue
             if len(found) + len(data) > size_max and (found or not at_least_one):
                 break
             found += data
         return found
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.when_durable(offset, callback)
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         if self.is_offline:
@@ -153,6 +160,30 @@ class FakeLog:
     @property
     def callback_count(self) -> int:
         return len(self._waiting)
+
+    @property
+    def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
+        return []
+
+    @property
+    def open_transactions(self) -> dict[int, int]:
+        return {}
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        return [each for each in self.aborted if each[2] >= start and each[1] < end]
+
+    def admit_transaction(self, producer_id: int, epoch: int) -> None:
+        self.admitted[producer_id] = epoch
+
+    def dismiss_transaction(self, producer_id: int) -> None:
+        self.admitted.pop(producer_id, None)
+
+    def admits_transaction(self, producer_id: int, epoch: int) -> bool:
+        return self.admitted.get(producer_id) == epoch
+
+    def append_internal(self, batch: bytes) -> int:
+        _, base_offset = self.append(batch)
+        return base_offset
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         found = [each for each in enumerate(self.timestamps) if each[1] >= timestamp]
