@@ -8,7 +8,8 @@ import pytest
 from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.group_member import GroupMember
-from tests.compatibility.java_tools import JavaTools, UnavailableError, find
+from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release, find
+from tests.compatibility.programs import UnavailableError
 from tests.wire_client import WireClient
 
 HERE = Path(__file__).parent
@@ -24,9 +25,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def java() -> JavaTools:
-    """Kafka's tools, or a skip that says what is missing."""
+    """Kafka's programs and newest clients, or a skip that says what is missing."""
+    return found(NEWEST)
+
+
+@pytest.fixture(scope="session")
+def older_java() -> JavaTools:
+    """Clients from before Kafka 4, or a skip that says what is missing."""
+    return found(OLDER)
+
+
+def found(release: Release) -> JavaTools:
+    """Return a release's jars or skip the test."""
     try:
-        return find()
+        return find(release)
     except UnavailableError as error:
         pytest.skip(str(error))
 

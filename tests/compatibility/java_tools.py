@@ -1,42 +1,59 @@
-"""Apache Kafka's own command line tools: jars of one pinned release, fetched once through Maven.
+"""Apache Kafka's own programs and clients: jars of pinned releases, fetched once through Maven.
 
-They are kept under the git-ignored build/ folder. `KAFKA_LIBS=folder` uses jars that are already
-somewhere.
+They are kept under the git-ignored build/ folder. `KAFKA_LIBS=folder` uses jars of the newest
+release that are already somewhere.
 """
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = "4.3.1"
-FOLDER = Path(__file__).parents[2] / "build" / f"kafka-{VERSION}"
-FETCH_TIMEOUT_S = 600
-TOOL_TIMEOUT_S = 90
+from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs
 
-POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "java"
+TOOL_TIMEOUT_S = 90
+# Kafka's own kafka-run-class.sh: little memory, and what starts soon rather than what ends up fast.
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+DEPENDENCY = """    <dependency>
+      <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+    </dependency>
+"""
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>polylog</groupId><artifactId>kafka-tools</artifactId><version>1</version>
   <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
-      <version>{VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId>
-      <version>{VERSION}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
-    </dependency>
-  </dependencies>
+{}  </dependencies>
 </project>
 """
 
 
-class UnavailableError(Exception):
-    """The tools cannot be had here; the message says why."""
+@dataclass(frozen=True)
+class Release:
+    """Artifacts of one version of Kafka; what they need, Maven knows."""
+
+    version: str
+    artifacts: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where its jars are fetched to."""
+        return BUILD / f"kafka-{self.version}"
+
+    @property
+    def pom(self) -> str:
+        """The project that has them as its dependencies."""
+        wanted = [("org.apache.kafka", artifact, self.version) for artifact in self.artifacts]
+        wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
+        return POM.format("".join(DEPENDENCY.format(*names) for names in wanted))
+
+
+NEWEST = Release("4.3.1", ("kafka_2.13", "kafka-tools", "kafka-streams", "connect-file"))
+# The last line of clients from before Kafka 4: most Java programs have one of these.
+OLDER = Release("3.9.1", ("kafka-clients",))
 
 
 @dataclass(frozen=True)
@@ -45,50 +62,47 @@ class JavaTools:
 
     libs: Path
 
-    def run(self, tool: str, *arguments: str, stdin: str = "", heap: str = "256m") -> str:
-        """Run a tool's main class and return what it printed; fail unless it exits with 0."""
-        command = ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    def command(self, program: str, *arguments: str, heap: str = "256m") -> list[str]:
+        """Return what runs a main class, or a source file of the folder java/."""
+        if program.endswith(".java"):
+            program = str(PROGRAMS / program)
+        return [*JAVA, f"-Xmx{heap}", LOGGING, "-cp", f"{self.libs}/*", program, *arguments]
+
+    def run(self, program: str, *arguments: str, stdin: str = "", heap: str = "256m") -> str:
+        """Run a program and return what it printed; fail unless it exits with 0."""
         done = subprocess.run(
-            [*command, "-cp", f"{self.libs}/*", tool, *arguments],
+            self.command(program, *arguments, heap=heap),
             input=stdin,
             capture_output=True,
             text=True,
             timeout=TOOL_TIMEOUT_S,
             check=False,
         )
-        assert done.returncode == 0, f"{tool}: {done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, f"{program}: {done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
+    def facts(self, program: str, *arguments: str) -> dict[str, str]:
+        """Run a program of java/ and return the `name=value` lines that it printed."""
+        return facts_of(self.run(program, *arguments))
 
-def find() -> JavaTools:
-    """Return the tools, fetching them first if need be."""
-    if not shutil.which("java"):
-        raise UnavailableError("no java on the path")
+
+def find(release: Release = NEWEST) -> JavaTools:
+    """Return a release's jars, fetching them first if need be."""
+    needs("java", "run Kafka's programs")
     given = os.environ.get("KAFKA_LIBS")
-    if given:
+    if given and release is NEWEST:
         return JavaTools(Path(given))
-    complete = FOLDER / ".complete"
-    if not complete.exists():
-        fetch(FOLDER)
-        complete.touch()
-    return JavaTools(FOLDER / "jars")
+    complete = release.folder / ".complete"  # holds the project that is complete
+    if not complete.exists() or complete.read_text() != release.pom:
+        fetch(release)
+        complete.write_text(release.pom)
+    return JavaTools(release.folder / "jars")
 
 
-def fetch(folder: Path) -> None:
+def fetch(release: Release) -> None:
     """Let Maven copy the jars."""
-    if not shutil.which("mvn"):
-        raise UnavailableError("no mvn on the path to fetch Kafka's jars with")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(POM)
+    needs("mvn", "fetch Kafka's jars")
+    release.folder.mkdir(parents=True, exist_ok=True)
+    (release.folder / "pom.xml").write_text(release.pom)
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    done = subprocess.run(
-        [*command, f"-DoutputDirectory={folder / 'jars'}"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=FETCH_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise UnavailableError(f"mvn could not fetch Kafka's jars: {done.stdout[-500:]}")
+    fetch_with([*command, f"-DoutputDirectory={release.folder / 'jars'}"], release.folder)

@@ -127,6 +127,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         hash_code = _java_hash(key)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % self._partition_count
 
+    def numbers(self) -> list[int]:
+        """Every partition that may hold something, whether it can serve now or not."""
+        return [*self._expected, *self._partitions]
+
     def shards(self) -> Iterator[ShardT]:
         """Every shard that is in memory, also of partitions that load."""
         return (each.shard for each in self._partitions.values())
@@ -182,6 +186,22 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         if partition is not None:
             partition.driver.apply(command(partition.shard, waiter, self._now()))
             self._wake_for(partition)
+
+    def serve_in_steps(
+        self,
+        number: int,
+        command: Callable[[ShardT, Token, Moment], Iterator[Decision[RecordT, ResponseT]]],
+        refusal: Callable[[ErrorCode], AnswerT],
+    ) -> Future[AnswerT]:
+        """As `serve`, of a partition by its number: a command that may take many decisions."""
+        future: Future[AnswerT] = self._world.create_future()
+        waiter = Waiter(future, refusal)
+        partition = self._ready(number, waiter)
+        if partition is not None:
+            partition.work.append(command(partition.shard, waiter, self._now()))
+            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
+            self._wake_for(partition)
+        return future
 
     def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
         """Write a marker into a partition, whose pending records of the producer it decides."""

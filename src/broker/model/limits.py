@@ -76,6 +76,8 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_PER_BROKER_MAX = 50_000
 # What Metadata says of a partition, kept for the next topic and request: 0.4 KB each.
 METADATA_PARTITIONS_CACHED = 1_024
+# Partitions in one answer of DescribeTopicPartitions, which goes on where it ended (KIP-966).
+DESCRIBED_PARTITIONS_MAX = 2_000
 # Partitions of one request that the native paths have a table for; a larger one goes to Python.
 NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
@@ -239,6 +241,8 @@ UPKEEP_SEGMENTS_PER_STEP = 64
 UPKEEP_LOGS_PER_STEP = 32
 # Logs of one topic that are told of an altered configuration at once: 6 us each.
 LOGS_CONFIGURED_PER_STEP = 256
+# Topics whose configuration is made anew at once when the broker's was altered: 50 us each.
+TOPICS_CONFIGURED_PER_STEP = 32
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
@@ -252,6 +256,9 @@ FOLDER_NAME_BYTES_MAX = 255  # the file system's
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
+# Groups with a configuration of their own; what a group's name takes of a metadata key.
+GROUP_CONFIGS_MAX = 10_000
+GROUP_CONFIG_NAME_BYTES_MAX = 1_000
 # How often stale connections are looked for and what logs did is written down.
 HOUSEKEEPING_SECONDS = 1
 # A clean stop: connections get so long to take their replies, then the process ends anyway.
@@ -290,5 +297,6 @@ assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
 assert RECOMPRESSION_WAITING_BYTES_MAX >= FRAME_BYTES_MAX
+assert GROUP_CONFIG_NAME_BYTES_MAX + 24 <= METADATA_KEY_BYTES_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
 assert GROUP_METADATA_BYTES_MAX <= MESSAGE_BYTES_MAX

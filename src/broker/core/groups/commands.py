@@ -186,13 +186,18 @@ class FetchOffsetsRequest(NamedTuple):
 
     group_id: str
     topics: Mapping[str, tuple[int, ...]] | None
+    requires_stable: bool = False  # KIP-447
 
 
 class FetchOffsetsResponse(NamedTuple):
-    """What was committed; a partition asked for without a commit is None."""
+    """What was committed; a partition asked for without a commit is None.
+
+    Of those that are unstable an open transaction will decide.
+    """
 
     error: ErrorCode
     topics: Mapping[str, Mapping[int, CommittedOffset | None]] = MappingProxyType({})
+    unstable: frozenset[tuple[str, int]] = frozenset()
 
 
 class DeleteOffsetsRequest(NamedTuple):

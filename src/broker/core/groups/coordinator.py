@@ -17,6 +17,8 @@ from broker.core.groups.commands import (
     NO_MEMBER_ID,
     CommitRequest,
     CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
     GroupDecision,
@@ -27,6 +29,8 @@ from broker.core.groups.commands import (
     JoinResponse,
     LeaveRequest,
     LeaveResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     Response,
     SyncRequest,
     SyncResponse,
@@ -158,6 +162,26 @@ class GroupCoordinator:
             lambda error: GroupDescription(error, group_id),
         )
 
+    def partitions(self) -> list[int]:
+        """The partitions of `__consumer_offsets` that may hold groups."""
+        return self._partitions.numbers()
+
+    def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
+        """The groups of one partition."""
+        return self._partitions.serve_in_steps(
+            number,
+            lambda shard, token, _: shard.administration.list_groups(request, token),
+            ListGroupsResponse,
+        )
+
+    def delete_group(self, group_id: str) -> Future[ErrorCode]:
+        """Let a group without members go, with all its offsets."""
+        return self._partitions.serve_in_steps(
+            self.partition_for(group_id),
+            lambda shard, token, _: shard.administration.delete_group(group_id, token),
+            lambda error: error,
+        )
+
     # ---- the consumer protocol -------------------------------------------------------------------
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Future[ConsumerHeartbeatResponse]:
@@ -193,6 +217,14 @@ class GroupCoordinator:
             request.group_id,
             lambda shard, token, _: shard.fetch_offsets(request, token),
             FetchOffsetsResponse,
+        )
+
+    def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
+        """Let a group forget partitions that none of its members reads."""
+        return self._serve(
+            request.group_id,
+            lambda shard, token, _: shard.administration.delete_offsets(request, token),
+            DeleteOffsetsResponse,
         )
 
     def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:

@@ -93,6 +93,16 @@ class CommittedOffsets:
             for topic, partitions in request.topics.items()
         }
 
+    def unstable(
+        self, group_id: str, topics: Mapping[str, Iterable[int]]
+    ) -> Iterator[tuple[str, int]]:
+        """Which of these partitions a transaction that has not ended will decide about."""
+        if self.pending.has_group(group_id):
+            for topic, partitions in topics.items():
+                for partition in partitions:
+                    if self.has_pending(group_id, topic, partition):
+                        yield topic, partition
+
     def groups(self) -> list[str]:
         """Every group that has committed something, be it in a transaction that is open."""
         return list(dict.fromkeys([*self._groups, *self.pending.groups()]))

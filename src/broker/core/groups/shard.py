@@ -276,7 +276,9 @@ class GroupShard:
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
-        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
+        found = self.offsets.fetch(request)
+        unstable = self.offsets.unstable(request.group_id, found) if request.requires_stable else ()
+        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))
 
     def expire(self, now: Moment) -> Iterator[GroupDecision]:
         """Groups forget what is too old, and are forgotten with their last offset."""

@@ -1,0 +1,49 @@
+"""Programs in other languages: what builds and runs them may be missing, and is fetched once.
+
+What is fetched is kept under the git-ignored build/ folder.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+BUILD = Path(__file__).parents[2] / "build"
+FETCH_TIMEOUT_S = 600
+RUN_TIMEOUT_S = 60
+
+
+class UnavailableError(Exception):
+    """A program cannot be had here; the message says why."""
+
+
+def needs(program: str, to_do: str) -> None:
+    """Raise unless a program is on the path."""
+    if not shutil.which(program):
+        raise UnavailableError(f"no {program} on the path to {to_do} with")
+
+
+def fetch_with(command: Sequence[str], folder: Path) -> None:
+    """Let a package manager fetch what the project in that folder needs."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr)[-500:]
+        raise UnavailableError(f"{command[0]} could not fetch what the tests need: {said}")
+
+
+def run(
+    command: Sequence[str], folder: Path | None = None, timeout_s: float = RUN_TIMEOUT_S
+) -> str:
+    """Run a program and return what it printed; fail unless it exits with 0."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def facts_of(printed: str) -> dict[str, str]:
+    """Return the `name=value` lines of what a program printed."""
+    return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)

@@ -1,0 +1,82 @@
+"""Groups of Java consumers, of the newest release and of one from before Kafka 4."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.broker_process import Broker
+from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release
+
+# The first run may fetch the jars.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+PROGRAM = "Groups.java"
+ASSIGNOR = "partition.assignment.strategy=org.apache.kafka.clients.consumer."
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A release, and what makes its consumers speak one of the protocols."""
+
+    release: Release
+    options: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Name the test."""
+        return f"{self.release.version}-{self.options[0].rpartition('.')[2]}"
+
+
+def classic(release: Release, assignor: str) -> Kind:
+    """Return a kind of the classic protocol, which moves partitions as its assignor says."""
+    return Kind(release, (ASSIGNOR + assignor, "heartbeat.interval.ms=200"))
+
+
+EAGER = classic(OLDER, "RangeAssignor")
+COOPERATIVE = classic(NEWEST, "CooperativeStickyAssignor")
+ALL = [
+    EAGER,
+    classic(NEWEST, "RangeAssignor"),
+    classic(OLDER, "CooperativeStickyAssignor"),
+    COOPERATIVE,
+]
+
+
+@pytest.fixture
+def java_of(request: pytest.FixtureRequest) -> JavaTools:
+    """The jars of the kind under test."""
+    java: JavaTools = request.getfixturevalue(
+        "java" if request.getfixturevalue("kind").release is NEWEST else "older_java"
+    )
+    return java
+
+
+@pytest.mark.parametrize("kind", ALL, ids=str)
+def test_members_share_the_partitions_and_the_next_one_resumes_where_they_ended(
+    java_of: JavaTools, broker: Broker, topic: str, kind: Kind
+) -> None:
+    seen = java_of.facts(PROGRAM, broker.address, topic, "shares", *kind.options)
+
+    assert seen == {
+        "alone": f"[0, 1, 2, 3] reads {list(range(40))}",
+        "shared": "[0, 1, 2, 3]",
+        "together": f"40 reads {list(range(40, 80))}",
+        "resumed": "[80, 81, 82, 83]",
+    }
+
+
+@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
+def test_a_static_member_comes_back_to_its_partitions_unnoticed(
+    java_of: JavaTools, broker: Broker, topic: str, kind: Kind
+) -> None:
+    seen = java_of.facts(PROGRAM, broker.address, topic, "returns", *kind.options)
+
+    assert seen == {"kept": "true", "noticed": "0"}
+
+
+@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
+def test_a_subscription_by_pattern_follows_new_topics(
+    java_of: JavaTools, broker: Broker, topic: str, kind: Kind
+) -> None:
+    seen = java_of.facts(PROGRAM, broker.address, topic, "follows", *kind.options)
+
+    assert seen == {"topics": f"[{topic}-a, {topic}-b]", "read": str(list(range(8)))}

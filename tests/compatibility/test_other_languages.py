@@ -1,0 +1,94 @@
+"""Clients in Go (franz-go, sarama) and JavaScript (KafkaJS): each sees the same."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import Broker
+from tests.compatibility.programs import (
+    BUILD,
+    FETCH_TIMEOUT_S,
+    UnavailableError,
+    facts_of,
+    fetch_with,
+    needs,
+    run,
+)
+
+# The first run may fetch the libraries and compile them.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+HERE = Path(__file__).parent
+LIBRARIES = ["franz-go", "sarama", "kafkajs"]
+NUMBERS = [f"{number:02}" for number in range(36)]
+
+Start = Callable[..., dict[str, str]]
+
+
+@pytest.fixture(scope="session")
+def go_clients() -> Path:
+    """The compiled program of go/; go itself knows when it is up to date."""
+    source, program = HERE / "go", BUILD / "go" / "clients"
+    try:
+        needs("go", "compile the clients in Go")
+        fetch_with(["go", "mod", "download"], source)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    run(["go", "build", "-o", str(program), "."], source, FETCH_TIMEOUT_S)
+    return program
+
+
+@pytest.fixture(scope="session")
+def node_client() -> Path:
+    """The program of node/, copied to where its library is."""
+    source, folder = HERE / "node", BUILD / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = (source / "package.json").read_text()
+    package, complete = folder / "package.json", folder / ".complete"
+    try:
+        needs("node", "run KafkaJS")
+        if not complete.exists() or complete.read_text() != wanted:
+            needs("npm", "fetch KafkaJS")
+            package.write_text(wanted)
+            command = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund"]
+            fetch_with(command, folder)
+            complete.write_text(wanted)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    return Path(shutil.copy(source / "client.mjs", folder))
+
+
+@pytest.fixture(params=LIBRARIES)
+def seen_by(request: pytest.FixtureRequest) -> Start:
+    """Return what lets a library do something and returns what it saw."""
+    library: str = request.param
+    if library == "kafkajs":
+        command = ["node", str(request.getfixturevalue("node_client"))]
+    else:
+        command = [str(request.getfixturevalue("go_clients")), library]
+
+    def start(*arguments: str) -> dict[str, str]:
+        return facts_of(run([*command, *arguments]))
+
+    return start
+
+
+def test_a_topic_is_created_listed_described_and_deleted(
+    seen_by: Start, broker: Broker, topic: str
+) -> None:
+    seen = seen_by("admin", broker.address, topic)
+
+    assert seen == {"listed": "true", "partitions": "3", "deleted": "true"}
+
+
+def test_a_member_reads_what_was_produced_and_the_next_one_resumes_after_its_commit(
+    seen_by: Start, broker: Broker, topic: str
+) -> None:
+    seen = seen_by("group", broker.address, topic)
+
+    assert seen == {
+        "read": f"[{' '.join(NUMBERS[:30])}]",
+        "resumed": f"[{' '.join(NUMBERS[30:])}]",
+    }

@@ -1,0 +1,123 @@
+"""Kafka Streams: words are counted through a topic of the application's own and a state store."""
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests import wire_requests
+from tests.broker_process import Broker, BrokerProcess
+from tests.compatibility.committed import committed
+from tests.compatibility.java_tools import JavaTools
+from tests.wire_client import WireClient
+
+# The first run may fetch the jars.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+PARTITIONS = 2
+WORDS = ("log", "batch", "record", "offset", "epoch")
+STOP_TIMEOUT_S = 60.0
+SETTINGS = ("commit.interval.ms=100", "consumer.heartbeat.interval.ms=300")
+
+
+def lines(first: int, count: int) -> list[str]:
+    """Return lines of words, known beforehand."""
+    return [
+        f"{WORDS[number % len(WORDS)]} {WORDS[number * number % len(WORDS)]} line"
+        for number in range(first, first + count)
+    ]
+
+
+def write(address: str, topic: str, values: list[str]) -> None:
+    """Write lines, each once, and wait for the answers."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
+    for place, value in enumerate(values):
+        producer.produce(
+            topic,
+            value,
+            partition=place % PARTITIONS,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(30) == 0
+    assert failures == []
+
+
+def counts_of(address: str, topic: str, expected: Counter[str]) -> dict[str, list[int]]:
+    """Return every committed count of each word, in the order written, once all have come."""
+    counts: dict[str, list[int]] = {}
+    for message in committed(address, topic, at_least=expected.total(), partitions=PARTITIONS):
+        word = (message.key() or b"").decode()
+        counts.setdefault(word, []).append(int(message.value() or b""))
+    return counts
+
+
+def each_once(expected: Counter[str]) -> dict[str, list[int]]:
+    """Return what counting without loss or repetition writes."""
+    return {word: list(range(1, count + 1)) for word, count in expected.items()}
+
+
+@contextmanager
+def counting(
+    java: JavaTools, address: str, topic: str, folder: Path, guarantee: str
+) -> Iterator[None]:
+    """Let the application count while the test does something."""
+    setting = f"processing.guarantee={guarantee}"
+    command = java.command(
+        "WordCount.java", address, topic, f"{topic}-counts", str(folder), setting, *SETTINGS
+    )
+    with (folder / "streams.log").open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        try:
+            yield
+            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its standard input
+            assert process.returncode == 0, (folder / "streams.log").read_text()[-5_000:]
+        finally:
+            process.kill()
+            process.wait()
+
+
+def create(broker: Broker, topic: str) -> None:
+    """Create the topic of lines and the topic of counts."""
+    with WireClient(broker.address) as client:
+        for name in (topic, f"{topic}-counts"):
+            wire_requests.create_topic(client, name, PARTITIONS)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_words_are_counted_exactly_when_nothing_fails(
+    java: JavaTools, broker: Broker, topic: str, tmp_path: Path, guarantee: str
+) -> None:
+    create(broker, topic)
+    written = lines(0, 300)
+    expected = Counter(" ".join(written).split())
+
+    with counting(java, broker.address, topic, tmp_path, guarantee):
+        write(broker.address, topic, written)
+        counts = counts_of(broker.address, f"{topic}-counts", expected)
+
+    assert counts == each_once(expected)
+
+
+def test_words_are_counted_exactly_once_across_a_kill_of_the_broker(
+    java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, tmp_path: Path
+) -> None:
+    broker = start_broker()
+    create(broker, topic)
+    written = [lines(500 * part, 500) for part in range(3)]
+    expected = Counter(" ".join(line for part in written for line in part).split())
+
+    with counting(java, broker.address, topic, tmp_path, "exactly_once_v2"):
+        write(broker.address, topic, written[0])
+        committed(broker.address, f"{topic}-counts", at_least=100, partitions=PARTITIONS)
+        write(broker.address, topic, written[1])
+        broker.kill()  # somewhere within the second part
+        broker.restart()
+        write(broker.address, topic, written[2])
+        counts = counts_of(broker.address, f"{topic}-counts", expected)
+
+    assert counts == each_once(expected)
