@@ -42,7 +42,9 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if address:
         yield ExternalBroker(address)
         return
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings=TEST_SETTINGS)
+    # The records of most tests are years old: no check of retention comes while one runs.
+    settings = (*TEST_SETTINGS, "log.retention.check.interval.ms=86400000")
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), settings=settings)
     broker.start()
     yield broker
     assert broker.stop() == 0

@@ -10,8 +10,15 @@ from typing import Any
 from broker._native.kernel.crc32c import crc32c
 from broker.codec import schema
 from broker.core.broker import Broker
+from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.deletion import Deletions
+from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
@@ -65,6 +72,8 @@ class FakeLog:
         self.is_loading = False
         self.is_held = False
         self.timestamps: list[int] = []  # of every offset
+        self.aborted: list[tuple[int, int, int]] = []
+        self.admitted: dict[int, int] = {}
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
     def move_log_start(self, offset: int) -> None:
@@ -125,15 +134,20 @@ class FakeLog:
             else:
                 callback(is_durable)
 
-    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
+    def read(
+        self, offset: int, size_max: int, at_least_one: bool = True, end_offset: int = 1 << 62
+    ) -> bytes:
         found = b""
         for _, last, data in self.batches:
-            if last < offset or last >= self.high_watermark:
+            if last < offset or last >= min(self.high_watermark, end_offset):
                 continue
             if len(found) + len(data) > size_max and (found or not at_least_one):
                 break
             found += data
         return found
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
+        self.when_durable(offset, callback)
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         if self.is_offline:
@@ -146,6 +160,30 @@ class FakeLog:
     @property
     def callback_count(self) -> int:
         return len(self._waiting)
+
+    @property
+    def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
+        return []
+
+    @property
+    def open_transactions(self) -> dict[int, int]:
+        return {}
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        return [each for each in self.aborted if each[2] >= start and each[1] < end]
+
+    def admit_transaction(self, producer_id: int, epoch: int) -> None:
+        self.admitted[producer_id] = epoch
+
+    def dismiss_transaction(self, producer_id: int) -> None:
+        self.admitted.pop(producer_id, None)
+
+    def admits_transaction(self, producer_id: int, epoch: int) -> bool:
+        return self.admitted.get(producer_id) == epoch
+
+    def append_internal(self, batch: bytes) -> int:
+        _, base_offset = self.append(batch)
+        return base_offset
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         found = [each for each in enumerate(self.timestamps) if each[1] >= timestamp]
@@ -236,6 +274,14 @@ class FakeGroups:
     def heartbeat(self, request: commands.HeartbeatRequest) -> asyncio.Future[ErrorCode]:
         return self._serve(request, ErrorCode.NONE)
 
+    def consumer_heartbeat(
+        self, request: ConsumerHeartbeat
+    ) -> asyncio.Future[ConsumerHeartbeatResponse]:
+        return self._serve(request, ConsumerHeartbeatResponse(ErrorCode.NONE))
+
+    def consumer_describe(self, group_id: str) -> asyncio.Future[ConsumerGroupDescription]:
+        return self._serve(group_id, ConsumerGroupDescription(ErrorCode.NONE, group_id))
+
     def leave(self, request: commands.LeaveRequest) -> asyncio.Future[commands.LeaveResponse]:
         members = (ErrorCode.NONE,) * len(request.members)
         return self._serve(request, commands.LeaveResponse(ErrorCode.NONE, members))
@@ -250,6 +296,26 @@ class FakeGroups:
         self, request: commands.FetchOffsetsRequest
     ) -> asyncio.Future[commands.FetchOffsetsResponse]:
         return self._serve(request, commands.FetchOffsetsResponse(ErrorCode.NONE))
+
+    def describe(self, group_id: str) -> asyncio.Future[commands.GroupDescription]:
+        return self._serve(group_id, commands.GroupDescription(ErrorCode.NONE, group_id))
+
+    def partitions(self) -> list[int]:
+        return list(range(max(len(self.answers), 1)))
+
+    def list_groups(
+        self, number: int, request: commands.ListGroupsRequest
+    ) -> asyncio.Future[commands.ListGroupsResponse]:
+        return self._serve((number, request), commands.ListGroupsResponse(ErrorCode.NONE))
+
+    def delete_group(self, group_id: str) -> asyncio.Future[ErrorCode]:
+        return self._serve(group_id, ErrorCode.NONE)
+
+    def delete_offsets(
+        self, request: commands.DeleteOffsetsRequest
+    ) -> asyncio.Future[commands.DeleteOffsetsResponse]:
+        errors = dict.fromkeys(request.topics, ErrorCode.NONE)
+        return self._serve(request, commands.DeleteOffsetsResponse(ErrorCode.NONE, errors))
 
     def topic_deleted(self, topic: str) -> None:
         self.deleted_topics.append(topic)
@@ -301,12 +367,18 @@ class World:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, store: Any = None) -> None:
-        self.config: Config = load([f"{name}={text}" for name, text in (settings or {}).items()])
         self.store = store or FakeStore()
         self.table = FakeTable()
         self.groups = FakeGroups()
         self.producer_ids = FakeProducerIds()
         self.io_thread = IoThread()
+        self.configs = BrokerConfigs(
+            load([f"{name}={text}" for name, text in (settings or {}).items()]),
+            self.store,
+            self.io_thread,
+            self.alter_defaults,
+        )
+        self.group_configs = GroupConfigs(lambda: self.configs.current, self.store, self.io_thread)
         self.deleted_logs: list[FakeLog] = []
         self.broken_partition: int | None = None
         self.folders = FakeFolders()
@@ -325,7 +397,7 @@ class World:
             configure_log=self.configure_log,
         )
         self.broker = Broker(
-            config=self.config,
+            configs=self.configs,
             clock=ManualClock(NOW_MS),
             cluster_id="cluster-id-of-22-chars",
             io_thread=self.io_thread,
@@ -335,6 +407,8 @@ class World:
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
             recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
+            group_configs=self.group_configs,
+            metadata_revision=self.metadata_revision,
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
@@ -345,6 +419,18 @@ class World:
         if self.broken_partition is not None and first <= self.broken_partition < count:
             raise StorageError("no space left on device")
         return [FakeLog(name, topic_id, partition, config) for partition in range(first, count)]
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.configs.current
+
+    async def alter_defaults(self, config: Config, commit: Commit | None) -> None:
+        await self.topics.alter_defaults(config, commit)
+
+    async def metadata_revision(self) -> int:
+        revision: int = self.store.revision
+        return revision
 
     def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
         log.configure(config)

@@ -51,6 +51,10 @@ class MemoryLog:
         else:
             self._callbacks.append((offset, callback))
 
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """As `when_durable`: what is visible here is on the disk."""
+        self.when_durable(offset, callback)
+
     def sync(self, end_offset: int | None = None) -> None:
         """Everything appended so far is durable, or what stands below an offset."""
         self.high_watermark = self.log_end_offset if end_offset is None else end_offset

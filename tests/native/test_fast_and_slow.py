@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from broker._native.log.commit import CommitThread
 from broker.codec import encode
 from broker.core.broker import Broker
+from broker.core.broker_configs import BrokerConfigs
+from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
 from broker.core.session import Session
@@ -29,6 +31,7 @@ from broker.protocols.kafka import PROTOCOL
 from broker.server.requests import Requests
 from broker.storage.log_settings import log_settings
 from tests.batches import EMPTY
+from tests.fakes import FakeStore
 from tests.native_log import TOPIC_ID, Logs, records
 from tests.native_wire import (
     FETCH,
@@ -102,7 +105,7 @@ class Served:
     def _connect(self) -> Client:
         topic = Topic("topic", TOPIC_ID, self.config, list(self.partitions))
         broker = Broker(
-            config=load(),
+            configs=BrokerConfigs(load(), FakeStore(), IoThread(), None),  # type: ignore[arg-type]
             clock=SystemClock(),
             cluster_id="cluster",
             io_thread=None,  # type: ignore[arg-type]
@@ -112,6 +115,8 @@ class Served:
             producer_ids=None,  # type: ignore[arg-type]
             recompression=Recompression(),
             persist_log_starts=None,  # type: ignore[arg-type]
+            group_configs=None,  # type: ignore[arg-type]
+            metadata_revision=None,  # type: ignore[arg-type]
         )
         return self.wire.connect(Session(broker, "here", "there", 9092))
 

@@ -20,7 +20,8 @@ def logs(tmp_path: Path) -> Logs:
 
 
 def send(log: PartitionLog, producer_id: int, sequence: int, count: int = 1) -> int:
-    """Append records of a producer's transaction; the offset of the first."""
+    """Append records of a producer's transaction, which the log admits; the offset of the first."""
+    log.admit_transaction(producer_id, EPOCH)
     return appended(
         log,
         records(

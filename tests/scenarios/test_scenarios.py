@@ -6,9 +6,9 @@
     a: NONE generation=1 protocol=range leader=a-1 member=a-1 members=a-1
 
 Each file is one shard of groups. A reply is printed when it is given, to whom it is given (`as=`
-names the one who asks, else its client or member id). `advance` lets time pass, `reload` loads a
-new shard from the log. To write the expected parts anew, read them, and only
-then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
+names the one who asks, else its client or member id), a note where the log would show it. `advance`
+lets time pass, `reload` loads a new shard from the log. To write the expected parts anew, read
+them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
 """
 
 import os
@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.codec.coordinator_records import decode_subscription, encode_subscription
 from broker.core.groups import records
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
     GroupDecision,
@@ -33,14 +36,22 @@ from broker.core.groups.commands import (
     LeaveRequest,
     LeaveResponse,
     LeavingMember,
+    ListGroupsRequest,
+    ListGroupsResponse,
     OffsetToCommit,
     Response,
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeatResponse,
+)
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
+from tests.scenarios import consumer_words
+from tests.scenarios.consumer_words import ConsumerConversation, FakeTopics
 
 FOLDER = Path(__file__).parent
 START_MS = 1_000_000
@@ -68,6 +79,14 @@ class Words:
             (pair.partition(":")[0], pair.partition(":")[2]) for pair in text.split(",") if pair
         ]
 
+    def partitions(self) -> dict[str, tuple[int, ...]]:
+        """`partitions=t-0,t-1,u-0` by topic."""
+        topics: dict[str, tuple[int, ...]] = {}
+        for place, _ in self.pairs("partitions"):
+            topic, _, partition = place.rpartition("-")
+            topics[topic] = (*topics.get(topic, ()), int(partition))
+        return topics
+
     @property
     def group(self) -> str:
         return self.bare[0] if self.bare else ""
@@ -77,16 +96,17 @@ class Words:
         return self.text("as", self.text("client", self.text("member", self.verb)))
 
 
-class Conversation:
+class Conversation(ConsumerConversation):
     """One shard, its log, a clock, and what has been said since last asked."""
 
     def __init__(self) -> None:
         self.settings = GroupSettings()
+        self.topics = FakeTopics()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.now_ms = START_MS
         self.ids = 0
         self.lines: list[str] = []
-        self.shard = GroupShard(self.settings, lambda: True)
+        self.shard = GroupShard(self.settings, lambda: True, self.topics)
 
     def run(self, line: str) -> list[str]:
         words = Words(line)
@@ -106,7 +126,12 @@ class Conversation:
             assert replayed == record
             self.shard.replay(replayed)
             self.lines.append(f"record {_record(record)}")
+        self.lines += [f"note {line}" for line in decision.notes]
         self.lines += [f"{token}: {_response(response)}" for token, response in decision.replies]
+
+    def apply_all(self, decisions: Iterable[GroupDecision]) -> None:
+        for decision in decisions:
+            self.apply(decision)
 
     # ---- commands: as in commands.py -------------------------------------------------------------
 
@@ -117,7 +142,10 @@ class Conversation:
             metadata_bytes_max=words.number("metadata_bytes_max", 1 << 20),
             offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
-        self.shard = GroupShard(self.settings, lambda: words.text("room", "yes") == "yes")
+        self.settings = consumer_words.settings_of(words, self.settings)
+        self.shard = GroupShard(
+            self.settings, lambda: words.text("room", "yes") == "yes", self.topics
+        )
 
     def do_join(self, words: Words) -> None:
         self.ids += 1
@@ -131,7 +159,7 @@ class Conversation:
             rebalance_timeout_ms=words.number("rebalance", 60_000),
             protocol_type=words.text("type", "consumer"),
             protocols=tuple(
-                GroupProtocol(name, metadata.encode())
+                GroupProtocol(name, _subscription(metadata))
                 for name, metadata in words.pairs("protocols", "range:")
             ),
             requires_member_id="v4" in words.bare,
@@ -169,37 +197,50 @@ class Conversation:
 
     def do_commit(self, words: Words) -> None:
         offsets = []
+        retention = words.named.get("retention")
+        leader_epoch = 7 if retention is None else -1  # No version has both.
         for place, offset in words.pairs("offsets"):
             topic, _, partition = place.rpartition("-")
             number, _, metadata = offset.partition("/")
-            offsets.append(OffsetToCommit(topic, int(partition), int(number), 7, metadata))
+            offsets.append(
+                OffsetToCommit(topic, int(partition), int(number), leader_epoch, metadata)
+            )
         request = CommitRequest(
             words.group,
             words.text("member"),
             words.named.get("instance"),
             words.number("generation", -1),
             tuple(offsets),
+            retention_ms=None if retention is None else int(retention),
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
     def do_fetch(self, words: Words) -> None:
-        topics: dict[str, tuple[int, ...]] = {}
-        for place, _ in words.pairs("partitions"):
-            topic, _, partition = place.rpartition("-")
-            topics[topic] = (*topics.get(topic, ()), int(partition))
-        request = FetchOffsetsRequest(words.group, topics or None)
+        request = FetchOffsetsRequest(words.group, words.partitions() or None)
         self.apply(self.shard.fetch_offsets(request, "fetch"))
 
     def do_describe(self, words: Words) -> None:
         self.apply(self.shard.describe(words.group, "describe"))
 
     def do_delete_topic(self, words: Words) -> None:
-        for decision in self.shard.topic_deleted(words.bare[0]):
-            self.apply(decision)
+        self.apply_all(self.shard.administration.forget_topic(words.bare[0]))
 
     def do_expire_offsets(self, _words: Words) -> None:
-        for decision in self.shard.expire_offsets(self.now()):
-            self.apply(decision)
+        self.apply_all(self.shard.expire(self.now()))
+
+    def do_list(self, words: Words) -> None:
+        request = ListGroupsRequest(
+            frozenset(state for state, _ in words.pairs("states")),
+            frozenset(each for each, _ in words.pairs("types")),
+        )
+        self.apply_all(self.shard.administration.list_groups(request, "list"))
+
+    def do_delete(self, words: Words) -> None:
+        self.apply_all(self.shard.administration.delete_group(words.group, "delete"))
+
+    def do_delete_offsets(self, words: Words) -> None:
+        request = DeleteOffsetsRequest(words.group, words.partitions())
+        self.apply(self.shard.administration.delete_offsets(request, "delete-offsets"))
 
     # ---- time and the log ------------------------------------------------------------------------
 
@@ -221,12 +262,12 @@ class Conversation:
     def do_reload(self, _words: Words) -> None:
         """Lose everything but the log."""
         self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
-        self.shard = GroupShard(self.settings, lambda: True)
+        self.shard = GroupShard(self.settings, lambda: True, self.topics)
         for key, value in self.log:
             record = records.decode(key, value)
             assert record is not None
             self.shard.replay(record)
-        self.shard.resume(self.now())
+        self.apply_all(self.shard.resume(self.now()))
 
     def do_groups(self, _words: Words) -> None:
         self.lines.append(" ".join(self.shard.groups) or "none")
@@ -247,6 +288,8 @@ def _record(record: records.Record) -> str:
     if isinstance(record, records.OffsetRecord):
         place = f"{record.group_id} {record.topic}-{record.partition}"
         return f"{place} {'deleted' if record.committed is None else record.committed.offset}"
+    if not isinstance(record, records.GroupRecord):
+        return f"{record.group_id} {consumer_words.record(record)}"
     image = record.image
     if image is None:
         return f"{record.group_id} deleted"
@@ -273,7 +316,7 @@ def _response(response: Response) -> str:
             leader=response.leader,
             member=response.member_id,
             members=_names(
-                f"{each.member_id}:{each.metadata.decode()}" for each in response.members
+                f"{each.member_id}:{_shown(each.metadata)}" for each in response.members
             ),
             skip_assignment="yes" if response.skip_assignment else None,
         )
@@ -289,7 +332,32 @@ def _response(response: Response) -> str:
             for topic, partitions in response.topics.items()
             for partition, each in partitions.items()
         )
+    if isinstance(response, (ConsumerHeartbeatResponse, ConsumerGroupDescription)):
+        return consumer_words.answer(response)
+    if isinstance(response, DeleteOffsetsResponse):
+        return response.error.value + "".join(
+            f" {topic}:{error.value}" for topic, error in response.topics.items()
+        )
+    if isinstance(response, ListGroupsResponse):
+        return response.error.value + "".join(
+            f" {each.group_id}:{each.protocol_type}:{each.state}:{each.group_type}"
+            for each in response.groups
+        )
     return _description(response)
+
+
+def _subscription(text: str) -> bytes:
+    """`topics/t/u` is a subscription to these in the format of consumers; else just bytes."""
+    kind, *topics = text.split("/")
+    if kind != "topics":
+        return text.encode()
+    return encode_subscription(0, {"topics": topics, "user_data": None})
+
+
+def _shown(metadata: bytes) -> str:
+    if not metadata.startswith(b"\0"):
+        return metadata.decode()
+    return "/".join(["topics", *decode_subscription(metadata).body["topics"]])
 
 
 def _committed(committed: records.CommittedOffset | None) -> str:
@@ -300,7 +368,7 @@ def _committed(committed: records.CommittedOffset | None) -> str:
 
 def _description(group: GroupDescription) -> str:
     members = _names(
-        f"{each.member_id}:{each.metadata.decode()}:{each.assignment.decode()}"
+        f"{each.member_id}:{_shown(each.metadata)}:{each.assignment.decode()}"
         for each in group.members
     )
     return f"{group.state.value} " + _fields(

@@ -47,6 +47,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef list unsealed                    # full segments whose files are not yet synced
     cdef list unsynced_indexes            # segments whose index files are not yet synced
     cdef uint64_t request_mark            # the last request that named this log (produce.pyx)
+    cdef list sync_callbacks              # of (offset, callable): who needs the disk to have it
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
@@ -60,6 +61,8 @@ cdef class PartitionLog(SegmentedLog):
     cdef int begin_segment(self) noexcept
     cdef void mark_dirty(self) noexcept
     cdef bint is_sync_due(self) noexcept
+    cdef bint owes_sync(self) noexcept
+    cdef bint may_take(self, BatchInfo* info) noexcept
     cdef void begin_to_age(self) noexcept
     cdef int64_t jitter_of(self, Segment segment) noexcept
     cdef int trim(self) noexcept

@@ -39,11 +39,13 @@ from broker._native.log.producer_state cimport (
     SEQUENCE_NEXT,
     ProducerBatch,
     SequenceStatus,
+    producers_active,
     producers_begin,
     producers_check,
     producers_end,
     producers_ends,
     producers_free,
+    producers_have_room,
     producers_init,
     producers_open,
     producers_restore,
@@ -63,6 +65,7 @@ from broker._native.log.turn cimport (
     AwaitedLog,
     LogStatus,
     Turn,
+    call_reached,
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
@@ -105,6 +108,7 @@ cdef class PartitionLog(SegmentedLog):
         self.transactions = Transactions()
         self.unsealed = []
         self.unsynced_indexes = []
+        self.sync_callbacks = []
         self.configure(**settings)
         producers_init(&self.producers, producer_ids_max, producer_expiration_ms)
         self.job.owner = <void*>self
@@ -311,7 +315,8 @@ cdef class PartitionLog(SegmentedLog):
             producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                              self.turn.now_ms)
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
-            producers_begin(&self.producers, info.producer_id, base_offset)
+            producers_begin(&self.producers, info.producer_id, info.producer_epoch, base_offset,
+                            self.turn.now_ms)
             self.transactions.begin(info.producer_id, base_offset)
 
     cdef void end_transaction(
@@ -406,10 +411,12 @@ cdef class PartitionLog(SegmentedLog):
         if not self.is_group_commit:
             self.advance(self.log_end_offset, self.active, self.active.written,
                          self.active.max_timestamp)
-        if not self.job_is_running and (
-                self.unsealed or self.is_sync_due() or (
-                    self.is_group_commit and self.durable_end < self.log_end_offset)):
+        if not self.job_is_running and (self.is_sync_due() or self.owes_sync()):
             self.start_sync()
+
+    cdef bint owes_sync(self) noexcept:
+        return bool(self.unsealed) or (self.durable_end < self.log_end_offset and (
+            self.is_group_commit or bool(self.sync_callbacks)))
 
     cdef bint is_sync_due(self) noexcept:
         # Under `os`, by flush.messages and flush.ms.
@@ -501,9 +508,10 @@ cdef class PartitionLog(SegmentedLog):
         if self.is_group_commit:
             self.advance(self.durable_end, self.job_segment, self.job_position,
                          self.job_max_timestamp)
+        if self.sync_callbacks:
+            call_reached(self, self.sync_callbacks, self.durable_end, True)
         # What is staged is in no file yet: then the end of the turn starts the next sync.
-        if self.staged_size == 0 and (self.unsealed or (
-                self.is_group_commit and self.durable_end < self.log_end_offset)):
+        if self.staged_size == 0 and self.owes_sync():
             self.start_sync()
         elif self.is_resting:
             self.close_active()
@@ -555,7 +563,20 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef void let_go(self) noexcept:
         self.staged_size = 0
+        call_reached(self, self.sync_callbacks, self.durable_end, False)
         AwaitedLog.let_go(self)
+
+    def when_synced(self, int64_t offset, callback):
+        """Call back with True once the disk has all below an offset, whatever the topic's
+        durability; with False if it cannot.
+        """
+        if self.is_offline or self.is_deleted:
+            callback(False)
+        elif offset <= self.durable_end:
+            callback(True)
+        else:
+            self.sync_callbacks.append((offset, callback))
+            self.mark_dirty()
 
     def take_offline(self, str reason):
         """Refuse everything from here on: the log's files cannot be used."""
@@ -574,6 +595,34 @@ cdef class PartitionLog(SegmentedLog):
         """First offset of the oldest undecided transaction, else the high watermark."""
         return min(self.high_watermark, self.transactions.first_undecided)
 
+    # ---- transactions -------------------------------------------------------------------------
+
+    def admit_transaction(self, int64_t producer_id, int16_t epoch):
+        """Take a producer's transactional batches of an epoch until a marker of it is appended."""
+        self.transactions.admitted[producer_id] = epoch
+
+    def dismiss_transaction(self, int64_t producer_id):
+        """Take no more transactional batches of a producer: its transaction is decided."""
+        self.transactions.admitted.pop(producer_id, None)
+
+    def admits_transaction(self, int64_t producer_id, int16_t epoch):
+        """Whether a producer's transactional batches of an epoch are taken."""
+        return self.transactions.admits(producer_id, epoch)
+
+    cdef bint may_take(self, BatchInfo* info) noexcept:
+        """Whether a batch may be appended as far as its producer's transaction goes (KIP-890)."""
+        if info.attributes & ATTRIBUTE_TRANSACTIONAL:
+            return self.transactions.admits(info.producer_id, info.producer_epoch)
+        return (info.producer_id < 0 or self.transactions.first_undecided == INT64_MAX
+                or not self.transactions.is_open(info.producer_id))
+
+    @property
+    def active_producers(self):
+        """(id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
+        transaction) of the log's producers; -1 for what is not known.
+        """
+        return producers_active(&self.producers, self.turn.now_ms)
+
     @property
     def open_transactions(self):
         """First offset of each producer's open transaction."""
@@ -586,7 +635,9 @@ cdef class PartitionLog(SegmentedLog):
 
         Returns (status, base offset): status is 0, or ("batch" | "sequence" | "log", number) with
         the BatchStatus, SequenceStatus or LogStatus that refused it, or ("duplicate", end offset)
-        for a batch that is already there, whose original base offset is returned.
+        for a batch that is already there, whose original base offset is returned, or
+        ("transaction", 1 | 0) for a batch outside of its producer's transaction: a transactional
+        one that is not admitted, another one while the transaction is open.
         """
         cdef BatchInfo info
         cdef ProducerBatch original
@@ -605,6 +656,8 @@ cdef class PartitionLog(SegmentedLog):
                 original.base_offset)
         if sequence != SEQUENCE_NEXT:
             return ("sequence", sequence), -1
+        if not self.may_take(&info):
+            return ("transaction", int(info.attributes & ATTRIBUTE_TRANSACTIONAL > 0)), -1
         copy = bytearray(records)
         status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
         return (0, base_offset) if status == LOG_OK else (("log", status), -1)
@@ -612,7 +665,7 @@ cdef class PartitionLog(SegmentedLog):
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.
 
-        Raises StorageError when the log is offline.
+        Raises StorageError when the log is offline, or has no room for one more producer.
         """
         cdef BatchInfo info
         cdef Cursor cursor
@@ -623,6 +676,9 @@ cdef class PartitionLog(SegmentedLog):
         if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0 or (
                 info.last_offset_delta < 0):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
+        if info.producer_id >= 0 and not producers_have_room(
+                &self.producers, info.producer_id, self.turn.now_ms):
+            raise StorageError(f"{self!r} has no room for producer {info.producer_id}")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
             raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         return base_offset

@@ -50,13 +50,17 @@ cdef SequenceStatus producers_check(
 cdef int producers_update(
     ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
     int64_t now_ms) noexcept nogil
-cdef void producers_begin(
-    ProducerTable* table, int64_t producer_id, int64_t first_offset) noexcept nogil
+cdef bint producers_have_room(
+    ProducerTable* table, int64_t producer_id, int64_t now_ms) noexcept nogil
+cdef int producers_begin(
+    ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t first_offset,
+    int64_t now_ms) noexcept nogil
 cdef int producers_end(
     ProducerTable* table, int64_t producer_id, int16_t epoch, int32_t coordinator_epoch,
     int64_t now_ms) noexcept nogil
 cdef dict producers_open(ProducerTable* table)
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil
 cdef list producers_ends(ProducerTable* table)
+cdef list producers_active(ProducerTable* table, int64_t now_ms)
 cdef bytes producers_snapshot(ProducerTable* table)
 cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2

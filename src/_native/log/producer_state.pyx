@@ -200,12 +200,27 @@ cdef int producers_update(
     return 0
 
 
-cdef void producers_begin(
-        ProducerTable* table, int64_t producer_id, int64_t first_offset) noexcept nogil:
-    """A known producer's batch belongs to a transaction: it begins there, if it has not before."""
-    cdef ProducerEntry* entry = producers_find(table, producer_id)
-    if entry != NULL and entry.transaction_first < 0:
+cdef bint producers_have_room(
+        ProducerTable* table, int64_t producer_id, int64_t now_ms) noexcept nogil:
+    """Whether a producer is known, or could be."""
+    return producers_find(table, producer_id) != NULL or make_room(table, now_ms) == 0
+
+
+cdef int producers_begin(
+        ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t first_offset,
+        int64_t now_ms) noexcept nogil:
+    """A producer's batch belongs to a transaction, which begins there if it has not before.
+
+    A coordinator's batches have no sequence: this may be the first that is heard of the producer.
+    -1: no room for a new one.
+    """
+    cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
+    if entry == NULL:
+        return -1
+    if entry.transaction_first < 0:
         entry.transaction_first = first_offset
+    entry.updated_ms = now_ms
+    return 0
 
 
 cdef int producers_end(
@@ -243,6 +258,25 @@ cdef list producers_ends(ProducerTable* table):
             last = newest(entry)
             ends.append((entry.producer_id, entry.epoch, last.base_offset + last.last_offset_delta))
     return ends
+
+
+cdef list producers_active(ProducerTable* table, int64_t now_ms):
+    """(id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
+    transaction) of each producer that has not expired; -1 for what is not known.
+    """
+    cdef ProducerEntry* entry
+    cdef uint32_t i
+    active = []
+    for i in range(table.capacity):
+        entry = &table.entries[i]
+        if entry.producer_id == -1 or is_expired(table, entry, now_ms):
+            continue
+        last = (-1, entry.updated_ms)
+        if entry.batch_count > 0:
+            last = (newest(entry).last_sequence, newest(entry).timestamp)
+        active.append((entry.producer_id, entry.epoch, *last, entry.coordinator_epoch,
+                       entry.transaction_first))
+    return active
 
 
 cdef bytes producers_snapshot(ProducerTable* table):
@@ -302,5 +336,5 @@ cdef int restore_entry(ProducerTable* table, tuple entry, int64_t now_ms) except
             return -1
         producers_find(table, producer_id).coordinator_epoch = coordinator_epoch
     if transaction_first >= 0:
-        producers_begin(table, producer_id, transaction_first)
+        return producers_begin(table, producer_id, epoch, transaction_first, now_ms)
     return 0

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.log.offset_index cimport OffsetIndex
 from broker._native.log.open_files cimport Openable
-from broker._native.log.transaction_index cimport AbortedTransaction
+from broker._native.log.transaction_index cimport AbortedList, AbortedTransaction
 from broker._native.log.turn cimport AwaitedLog
 from broker._native.records.record_batch cimport BatchInfo
 
@@ -53,7 +53,8 @@ cdef class Segment(Openable):
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil
     cdef int finish_index(self) noexcept nogil
     cdef int note_aborted(self, AbortedTransaction* aborted) noexcept nogil
-    cdef list aborted_in(self, int64_t start, int64_t end, bint* is_complete)
+    cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into,
+                          bint* is_complete) noexcept nogil
     cdef int rest_index(self) noexcept nogil
     cdef void load_index(self, const char* path) noexcept
     cdef int store_index(self) noexcept nogil

@@ -49,10 +49,11 @@ from broker._native.log.offset_index cimport (
 )
 from broker._native.log.open_files cimport Openable, OpenFiles
 from broker._native.log.transaction_index cimport (
+    AbortedList,
     AbortedTransaction,
     aborted_append,
-    aborted_between,
     aborted_count,
+    aborted_find,
     aborted_truncate,
 )
 from broker._native.log.turn cimport AwaitedLog
@@ -310,16 +311,17 @@ cdef class Segment(Openable):
             self.is_index_dirty = True
         return status
 
-    cdef list aborted_in(self, int64_t start, int64_t end, bint* is_complete):
-        """(producer id, first offset, marker's offset) of aborted ones that overlap [start, end).
+    cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into,
+                          bint* is_complete) noexcept nogil:
+        """Add the aborted transactions that overlap [start, end). 0 or -errno.
 
         `is_complete` is set when no later segment can have one.
         """
         cdef char path[PATH_SIZE]
         if self.aborted_count == 0:
-            return []
+            return 0
         self.path(path, b".txnindex")
-        return aborted_between(path, start, end, is_complete)
+        return aborted_find(path, self.aborted_count, start, end, into, is_complete)
 
     cdef int rest_index(self) noexcept nogil:
         """Store the index and free what it held in memory. 0 or -errno."""

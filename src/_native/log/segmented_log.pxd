@@ -2,13 +2,14 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from broker._native.log.segment cimport Segment
+from broker._native.log.transaction_index cimport AbortedList
 from broker._native.log.turn cimport AwaitedLog, LogStatus
 
 # A run of whole batches in one segment file.
 cdef struct LogSlice:
     int64_t position
     int64_t size
-    int64_t next_offset        # -1: not known without a look at the last batch
+    int64_t next_offset        # of the first batch behind it, or more: no record in it is there
 
 
 cdef class SegmentedLog(AwaitedLog):
@@ -26,9 +27,12 @@ cdef class SegmentedLog(AwaitedLog):
     cdef int64_t segment_bytes_max
 
     cdef Segment new_segment(self, int64_t base_offset)
-    cdef LogStatus slice(self, int64_t offset, int64_t size_max, bint at_least_one,
-                         LogSlice* found, PyObject** owner) noexcept
-    cdef int64_t visible_bytes(self, int64_t offset) noexcept
+    cdef LogStatus slice(self, int64_t offset, int64_t end_offset, int64_t size_max,
+                         bint at_least_one, LogSlice* found, PyObject** owner) noexcept
+    cdef int64_t end_of(self, Segment segment, int64_t end_offset) noexcept
+    cdef int64_t end_position(self, Segment segment, int64_t end_offset) noexcept
+    cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept
+    cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into) noexcept
     cdef Py_ssize_t place_of(self, int64_t offset) noexcept
     cdef Segment segment_of(self, int64_t offset)
     cdef Segment segment_after(self, Segment segment)

@@ -14,13 +14,18 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libc.string cimport strerror
 
 from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.segment cimport Segment
 from broker._native.log.time_lookup cimport find_time
+from broker._native.log.transaction_index cimport (
+    AbortedList,
+    aborted_list_free,
+    aborted_list_sort,
+)
 from broker._native.log.turn cimport (
     EVENT_OFFLINE,
     LOG_LOADING,
@@ -74,15 +79,17 @@ cdef class SegmentedLog(AwaitedLog):
             return None
         return <Segment>PyList_GET_ITEM(self.segments, place)
 
-    cdef LogStatus slice(self, int64_t offset, int64_t size_max, bint at_least_one,
-                         LogSlice* found, PyObject** owner) noexcept:
-        """Find the whole batches from an offset on, in one segment, up to the high watermark.
+    cdef LogStatus slice(self, int64_t offset, int64_t end_offset, int64_t size_max,
+                         bint at_least_one, LogSlice* found, PyObject** owner) noexcept:
+        """Find the whole batches from an offset on, in one segment, up to the high watermark or to
+        an offset before it, at which a batch begins.
 
         `owner` receives a new reference to the OpenFile that has them, when found.size > 0. At
         least one batch whatever its size when `at_least_one`.
         """
         cdef Segment segment
         cdef int64_t position, end, last
+        end_offset = min(end_offset, self.high_watermark)
         found.size = 0
         found.next_offset = -1
         owner[0] = NULL
@@ -92,23 +99,21 @@ cdef class SegmentedLog(AwaitedLog):
             return LOG_OFFLINE
         if offset < self.log_start_offset or offset > self.log_end_offset:
             return LOG_OUT_OF_RANGE
-        if offset >= self.high_watermark:
+        if offset >= end_offset:
             return LOG_OK
         segment = self.segment_of(offset)
         while True:
             if segment.open(False) < 0:
                 return LOG_OFFLINE
-            end = self.visible_position if segment is self.visible_segment else segment.written
-            position = segment.locate(offset)
+            end = self.end_position(segment, end_offset)
+            position = segment.locate(offset) if end >= 0 else end
             if position < 0:
                 self.fail(<int>position)
                 return LOG_OFFLINE
             if position < end:
                 break
-            if segment is self.visible_segment:
-                return LOG_OK
             segment = self.segment_after(segment)
-            if segment is None:
+            if segment is None or segment.base_offset >= end_offset:
                 return LOG_OK
         last = segment.boundary(position, size_max, end)
         if last == position and at_least_one:
@@ -121,30 +126,42 @@ cdef class SegmentedLog(AwaitedLog):
         found.position = position
         found.size = last - position
         # A reader goes on where this slice ends: found by a short read now, not by a search then.
-        if last < end:
-            found.next_offset = segment.offset_at(last)
-        elif segment is self.visible_segment:
-            found.next_offset = self.high_watermark
-        if found.next_offset >= 0:
-            segment.remember(found.next_offset, last)
+        found.next_offset = segment.offset_at(last) if last < end else -1
+        if found.next_offset < 0:
+            found.next_offset = self.end_of(segment, end_offset)
+        segment.remember(found.next_offset, last)
         owner[0] = <PyObject*>segment.file
         Py_INCREF(segment.file)
         return LOG_OK
 
-    cdef int64_t visible_bytes(self, int64_t offset) noexcept:
+    cdef int64_t end_of(self, Segment segment, int64_t end_offset) noexcept:
+        # The offset where a segment ends for a reader that may see what is below another.
+        cdef Segment following = self.segment_after(segment)
+        return end_offset if following is None else min(end_offset, following.base_offset)
+
+    cdef int64_t end_position(self, Segment segment, int64_t end_offset) noexcept:
+        """Where an open segment ends for a reader that may see what is below an offset; -errno."""
+        cdef int64_t end = (
+            self.visible_position if segment is self.visible_segment else segment.written)
+        if end_offset >= self.high_watermark or self.end_of(segment, end_offset) < end_offset:
+            return end
+        return min(end, segment.locate(end_offset))
+
+    cdef int64_t visible_bytes(self, int64_t offset, int64_t end_offset) noexcept:
         """About how many bytes a fetch from an offset could return: exact on the last segment.
 
         What cannot be read counts as plenty: the fetch is answered at once and says so.
         """
         cdef Segment segment
-        cdef int64_t position
-        if offset >= self.high_watermark or self.is_offline:
+        cdef int64_t position, end
+        if offset >= min(self.high_watermark, end_offset) or self.is_offline:
             return 0
         segment = self.segment_of(offset)
         if segment is not self.visible_segment or segment.open(False) < 0:
             return self.segment_bytes_max
         position = segment.locate(offset)
-        return self.visible_position - position if position >= 0 else self.segment_bytes_max
+        end = self.end_position(segment, end_offset)
+        return end - position if position >= 0 and end >= 0 else self.segment_bytes_max
 
     @property
     def size(self):
@@ -175,8 +192,10 @@ cdef class SegmentedLog(AwaitedLog):
         """(base offset, bytes, largest timestamp) of the segments, oldest first; -1: no time."""
         return self.oldest_entries(PyList_GET_SIZE(self.segments))
 
-    def read(self, int64_t offset, int64_t size_max, bint at_least_one=True):
-        """Return whole batches from an offset on as bytes; b"" at the high watermark.
+    def read(self, int64_t offset, int64_t size_max, bint at_least_one=True,
+             int64_t end_offset=INT64_MAX):
+        """Return whole batches from an offset on as bytes; b"" at the high watermark, or at an
+        offset before it at which a batch begins.
 
         Raises IndexError outside of [log start offset, log end offset], StorageError offline.
         """
@@ -185,7 +204,8 @@ cdef class SegmentedLog(AwaitedLog):
         cdef ssize_t size
         cdef bytes data
         cdef OpenFile file
-        cdef LogStatus status = self.slice(offset, size_max, at_least_one, &found, &owner)
+        cdef LogStatus status = self.slice(offset, end_offset, size_max, at_least_one, &found,
+                                           &owner)
         if status == LOG_OUT_OF_RANGE:
             raise IndexError(f"offset {offset} of {self!r}")
         if status != LOG_OK:
@@ -218,17 +238,37 @@ cdef class SegmentedLog(AwaitedLog):
         return self.find_timestamp(newest) if newest >= 0 else None
 
     def aborted_transactions(self, int64_t start, int64_t end):
-        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+        """(producer id, first offset, marker's offset) of aborted ones in [start, end), by their
+        first offsets. Raises StorageError when an index cannot be read.
+        """
+        cdef AbortedList found = [NULL, 0, 0]
+        cdef size_t i
+        cdef int status = self.find_aborted(start, end, &found)
+        try:
+            if status < 0:
+                raise StorageError(f"{self!r}: cannot read an index of aborted transactions: "
+                                   f"{(<bytes>strerror(-status)).decode()}")
+            return [(found.entries[i].producer_id, found.entries[i].first_offset,
+                     found.entries[i].last_offset) for i in range(found.count)]
+        finally:
+            aborted_list_free(&found)
+
+    cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into) noexcept:
+        """Add the aborted transactions that overlap [start, end), by their first offsets (clients
+        take them in that order). 0 or -errno. The caller frees the list.
+        """
         cdef Py_ssize_t place
-        cdef Segment segment
         cdef bint is_complete = False
-        found = []
+        cdef int status
         for place in range(self.place_of(start), PyList_GET_SIZE(self.segments)):
-            segment = <Segment>self.segments[place]
-            found += segment.aborted_in(start, end, &is_complete)
+            status = (<Segment>PyList_GET_ITEM(self.segments, place)).find_aborted(
+                start, end, into, &is_complete)
+            if status < 0:
+                return status
             if is_complete:
                 break
-        return found
+        aborted_list_sort(into)
+        return 0
 
     # ---- in front and in the middle: retention and compaction ---------------------------------
 

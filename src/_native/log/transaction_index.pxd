@@ -7,8 +7,16 @@ cdef struct AbortedTransaction:
     int64_t last_offset            # its marker's
     int64_t last_stable_offset     # once the marker is visible
 
+cdef struct AbortedList:
+    AbortedTransaction* entries
+    size_t count
+    size_t capacity
+
 
 cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* entry) noexcept nogil
 cdef int64_t aborted_count(const char* path) noexcept nogil
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil
-cdef list aborted_between(bytes path, int64_t start, int64_t end, bint* is_complete)
+cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t end,
+                      AbortedList* into, bint* is_complete) noexcept nogil
+cdef void aborted_list_sort(AbortedList* found) noexcept nogil
+cdef void aborted_list_free(AbortedList* found) noexcept nogil

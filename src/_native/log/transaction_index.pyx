@@ -7,8 +7,10 @@ An entry is written when the marker is appended. As the other indexes, the file 
 sync, synced before the recovery point passes it, and rebuilt from the log after an unclean stop.
 """
 
+from libc.errno cimport EIO, ENOMEM
 from libc.stdint cimport int64_t, uint8_t
-from posix.fcntl cimport O_CREAT, O_RDWR, O_WRONLY
+from libc.stdlib cimport free, qsort, realloc
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR, O_WRONLY
 
 from broker._native.kernel.big_endian cimport store_uint64
 from broker._native.kernel.cursor cimport load_int64
@@ -23,11 +25,13 @@ from broker._native.log.offset_index cimport entries_in
 
 import struct as _struct
 
-from broker._native.kernel.file_ops import read_file
-
 cdef enum:
     ENTRY_SIZE = 34
-    LAST_OFFSET = 18      # its position in an entry
+    PRODUCER_ID = 2       # positions in an entry
+    FIRST_OFFSET = 10
+    LAST_OFFSET = 18
+    LAST_STABLE_OFFSET = 26
+    ENTRIES_READ = 64     # at once
 
 _ENTRY = _struct.Struct(">hqqqq")
 
@@ -73,21 +77,85 @@ cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept 
     return kept
 
 
-cdef list aborted_between(bytes path, int64_t start, int64_t end, bint* is_complete):
-    """(producer id, first offset, last offset) of those that overlap [start, end).
+cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t end,
+                      AbortedList* into, bint* is_complete) noexcept nogil:
+    """Add those of `count` entries that overlap [start, end). 0 or -errno.
 
     `is_complete` is set when no later segment can have one.
     """
-    found = []
-    data = read_file(path)
-    for _, producer_id, first, last, stable in _ENTRY.iter_unpack(
-            data[:len(data) // ENTRY_SIZE * ENTRY_SIZE]):
-        if last >= start and first < end:
-            found.append((producer_id, first, last))
-        if stable >= end:
-            is_complete[0] = True
-            break
-    return found
+    cdef uint8_t data[ENTRIES_READ * ENTRY_SIZE]
+    cdef int64_t place
+    cdef ssize_t size = 0, at
+    cdef int status = 0
+    cdef int fd = file_open(path, O_RDONLY, 0)
+    if fd < 0:
+        return fd
+    place = first_from(fd, count, start)
+    while place < count and status == 0 and not is_complete[0]:
+        size = file_pread(fd, data, sizeof(data), place * ENTRY_SIZE)
+        if size < ENTRY_SIZE:
+            status = <int>size if size < 0 else -EIO
+        at = 0
+        while at + ENTRY_SIZE <= size and status == 0 and not is_complete[0]:
+            if load_int64(data + at + FIRST_OFFSET) < end:
+                status = list_add(into, data + at)
+            is_complete[0] = load_int64(data + at + LAST_STABLE_OFFSET) >= end
+            at += ENTRY_SIZE
+            place += 1
+    file_close(fd)
+    return status
+
+
+cdef int64_t first_from(int fd, int64_t count, int64_t start) noexcept nogil:
+    # The place of the first entry whose marker stands at an offset or behind it: they are in order.
+    cdef uint8_t data[8]
+    cdef int64_t low = 0, middle
+    while low < count:
+        middle = (low + count) // 2
+        if file_pread(fd, data, 8, middle * ENTRY_SIZE + LAST_OFFSET) < 8:
+            return low        # the read that follows finds out why
+        if load_int64(data) < start:
+            low = middle + 1
+        else:
+            count = middle
+    return low
+
+
+cdef int list_add(AbortedList* into, const uint8_t* entry) noexcept nogil:
+    cdef AbortedTransaction* grown
+    cdef size_t capacity
+    if into.count == into.capacity:
+        capacity = max(into.capacity * 2, <size_t>ENTRIES_READ)
+        grown = <AbortedTransaction*>realloc(into.entries, capacity * sizeof(AbortedTransaction))
+        if grown == NULL:
+            return -ENOMEM
+        into.entries = grown
+        into.capacity = capacity
+    into.entries[into.count].producer_id = load_int64(entry + PRODUCER_ID)
+    into.entries[into.count].first_offset = load_int64(entry + FIRST_OFFSET)
+    into.entries[into.count].last_offset = load_int64(entry + LAST_OFFSET)
+    into.entries[into.count].last_stable_offset = load_int64(entry + LAST_STABLE_OFFSET)
+    into.count += 1
+    return 0
+
+
+cdef void aborted_list_sort(AbortedList* found) noexcept nogil:
+    """Order by first offset."""
+    if found.count > 1:
+        qsort(found.entries, found.count, sizeof(AbortedTransaction), compare_first)
+
+
+cdef int compare_first(const void* one, const void* other) noexcept nogil:
+    cdef int64_t first = (<const AbortedTransaction*>one).first_offset
+    cdef int64_t second = (<const AbortedTransaction*>other).first_offset
+    return (first > second) - (first < second)
+
+
+cdef void aborted_list_free(AbortedList* found) noexcept nogil:
+    """Give the list's memory back."""
+    free(found.entries)
+    found.entries = NULL
+    found.count = found.capacity = 0
 
 
 def select_entries(bytes data not None, chosen):

@@ -12,7 +12,11 @@ cdef struct Marker:
 cdef class Transactions:
     cdef dict open                       # producer id → first offset
     cdef list ended                      # of (first offset, marker's offset), not yet all visible
+    cdef dict admitted                   # producer id → epoch whose transactional batches are taken
     cdef readonly int64_t first_undecided    # INT64_MAX: none
+
+    cdef bint admits(self, int64_t producer_id, int16_t epoch)
+    cdef bint is_open(self, int64_t producer_id)
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset)
     cdef int64_t end(self, int64_t producer_id, int64_t marker_offset)

@@ -1,5 +1,9 @@
 """The transactions of one log that are not decided, or whose decision is not visible yet (KIP-98).
 
+The coordinator admits a producer's transaction, once it has written down that this partition takes
+part in it, and dismisses it when it is decided: in between, the producer's batches of that epoch
+are taken, so that no late one opens a transaction that nobody would end (KIP-890).
+
 A producer's first transactional batch opens a transaction; the coordinator's control batch, its
 marker, ends it. Readers of committed records read up to the first offset of the oldest transaction
 that is still open (the last stable offset), and of one that has ended, until the high watermark has
@@ -32,7 +36,16 @@ cdef class Transactions:
     def __cinit__(self):
         self.open = {}
         self.ended = []
+        self.admitted = {}
         self.first_undecided = INT64_MAX
+
+    cdef bint admits(self, int64_t producer_id, int16_t epoch):
+        """Whether a producer's transactional batches of an epoch are taken."""
+        return self.admitted.get(producer_id) == epoch
+
+    cdef bint is_open(self, int64_t producer_id):
+        """Whether a producer's transaction has batches here and no marker yet."""
+        return producer_id in self.open
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset):
         """A producer's transactional batch was appended."""
@@ -42,6 +55,7 @@ cdef class Transactions:
 
     cdef int64_t end(self, int64_t producer_id, int64_t marker_offset):
         """A producer's marker was appended: where its transaction began, -1 if it had none."""
+        self.admitted.pop(producer_id, None)
         first_offset = self.open.pop(producer_id, None)
         if first_offset is None:
             return -1

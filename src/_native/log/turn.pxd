@@ -95,3 +95,6 @@ cdef class AwaitedLog:
     cdef void unwatch(self, Watch* watch) noexcept
     cdef void wake(self) noexcept
     cdef void call_back(self, bint is_durable)
+
+
+cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept

@@ -258,14 +258,18 @@ cdef class AwaitedLog:
             self.callbacks.append((offset, callback))
 
     cdef void call_back(self, bint is_durable):
-        cdef list waiting = self.callbacks
-        self.callbacks = []
-        for offset, callback in waiting:
-            if is_durable and offset > self.high_watermark:
-                self.callbacks.append((offset, callback))
-                continue
-            try:
-                callback(is_durable)
-            except Exception:  # one waiter's failure is not the others'
-                logger.exception("callback of a log failed topic=%s partition=%d", self.topic,
-                                 self.partition)
+        call_reached(self, self.callbacks, self.high_watermark, is_durable)
+
+
+cdef void call_reached(AwaitedLog log, list waiting, int64_t end, bint is_good) noexcept:
+    """Take out those of (offset, callback) whose offset is reached, or all if nothing will be
+    reached any more, and tell them. A callback may wait again, in the same list.
+    """
+    cdef list told = [each for each in waiting if not is_good or each[0] <= end]
+    waiting[:] = [each for each in waiting if is_good and each[0] > end]
+    for _, callback in told:
+        try:
+            callback(is_good)
+        except Exception:  # one waiter's failure is not the others'
+            logger.exception("callback of a log failed topic=%s partition=%d", log.topic,
+                             log.partition)

@@ -1,7 +1,9 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
+from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.transaction_index cimport AbortedList
 from broker._native.log.turn cimport Turn, Watch, WatchOwner
 from broker._native.wire.envelope cimport RequestHead
 from broker._native.wire.output_queue cimport OutputQueue
@@ -76,13 +78,15 @@ cdef class FetchSession:
     cdef void apply(self, FetchRequest* request) noexcept
     cdef void reply(self, OutputQueue* queue) noexcept
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept
+    cdef int64_t end_for(self, PartitionLog log) noexcept
     cdef bint has_news(self, FetchNode* node) noexcept
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
     cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
     cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
                             bint* is_first) noexcept
     cdef void put_head(self, OutputQueue* queue, uint8_t* start, FetchNode* node, int16_t error,
-                       int64_t records) noexcept
+                       AbortedList* aborted, int64_t records) noexcept
+    cdef uint8_t* put_aborted(self, uint8_t* at, AbortedList* aborted) noexcept
 
 
 cdef class FetchSessions:

@@ -37,6 +37,7 @@ from broker._native.log.open_files cimport OpenFile
 from broker._native.log.segment cimport uses_codec
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.transaction_index cimport AbortedList, aborted_list_free
 from broker._native.log.turn cimport (
     LOG_LOADING,
     LOG_OK,
@@ -68,6 +69,7 @@ cdef enum:
     COPIED_MAX = 16 << 10      # shorter runs are copied behind the head: one send, no sendfile
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
     PART_SIZE_MAX = 4 + 2 + 8 + 8 + 8 + 5 + 4 + 5 + 1
+    ABORTED_SIZE = 8 + 8 + 1
 
     ERROR_OFFSET_OUT_OF_RANGE = 1
     ERROR_UNKNOWN_TOPIC = 3
@@ -373,6 +375,7 @@ cdef class FetchSession:
         """Whether there is enough to answer before the deadline (KIP-74, min bytes)."""
         cdef Watch* watch = self.owner.ready_head
         cdef FetchNode* node
+        cdef PartitionLog log
         cdef int64_t total = 0, available
         if self.error != 0 or self.count == 0 or self.wait_ms <= 0 or self.bytes_min <= 0:
             return True
@@ -380,7 +383,8 @@ cdef class FetchSession:
             node = <FetchNode*>watch
             if node_error(self, node) != 0:
                 return True
-            available = (<PartitionLog>node.log).visible_bytes(node.offset)
+            log = <PartitionLog>node.log
+            available = log.visible_bytes(node.offset, self.end_for(log))
             total += available if available < node.bytes_max else node.bytes_max
             if total >= self.bytes_min:
                 return True
@@ -457,14 +461,20 @@ cdef class FetchSession:
                 self.is_outdated = self.is_outdated or log.is_deleted
                 # What stays unread, or wrong, must be said again even if the log does not change.
                 if self.session_id != 0 and (
-                        node.offset < log.high_watermark or node_error(self, node) != 0):
+                        node.offset < self.end_for(log) or node_error(self, node) != 0):
                     self.mark(node)
         self.end_topic(queue, count_at, parts)
         return topics
 
+    cdef int64_t end_for(self, PartitionLog log) noexcept:
+        # Readers of committed records stop at the first transaction that is not decided.
+        if not self.is_committed or log.transactions.first_undecided > log.high_watermark:
+            return log.high_watermark
+        return log.transactions.first_undecided
+
     cdef bint has_news(self, FetchNode* node) noexcept:
         cdef PartitionLog log = <PartitionLog>node.log
-        return (node.offset < log.high_watermark
+        return (node.offset < self.end_for(log)
                 or log.high_watermark != node.sent_high_watermark
                 or log.log_start_offset != node.sent_log_start
                 or node_error(self, node) != 0)
@@ -515,25 +525,33 @@ cdef class FetchSession:
         cdef PyObject* file = NULL
         cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
         cdef int16_t error = node_error(self, node)
+        cdef AbortedList aborted = [NULL, 0, 0]
         cdef uint8_t* at
         found.size = 0
         if error == 0 and (size_max > 0 or is_first[0]):
             error = error_of(self, log.slice(
-                node.offset, size_max if size_max > 0 else 0, is_first[0], &found, &file))
+                node.offset, self.end_for(log), size_max if size_max > 0 else 0, is_first[0],
+                &found, &file))
         if found.size > 0 and self.version < VERSION_ZSTD and uses_codec(
                 (<OpenFile>file).fd, found.position, found.position + found.size, CODEC_ZSTD):
             error = ERROR_COMPRESSION
+        if found.size > 0 and error == 0 and self.is_committed and log.find_aborted(
+                node.offset, found.next_offset, &aborted) < 0:
+            error = ERROR_KAFKA_STORAGE   # without the list, aborted records would pass for good
+        if found.size > 0 and error != 0:
             Py_DECREF(<object>file)
             file = NULL
             found.size = 0
-        at = queue_reserve(queue, PART_SIZE_MAX + (
+        at = queue_reserve(queue, PART_SIZE_MAX + aborted.count * ABORTED_SIZE + (
             <size_t>found.size if found.size <= COPIED_MAX else 0))
         if at == NULL:
+            aborted_list_free(&aborted)
             Py_XDECREF(file)
             return
         node.sent_high_watermark = log.high_watermark
         node.sent_log_start = log.log_start_offset
-        self.put_head(queue, at, node, error, found.size)
+        self.put_head(queue, at, node, error, &aborted, found.size)
+        aborted_list_free(&aborted)
         if found.size > 0:
             is_first[0] = False
             left[0] -= found.size
@@ -545,25 +563,20 @@ cdef class FetchSession:
                 queue_commit(queue, 1)
 
     cdef void put_head(self, OutputQueue* queue, uint8_t* start, FetchNode* node, int16_t error,
-                       int64_t records) noexcept:
+                       AbortedList* aborted, int64_t records) noexcept:
         # Everything of a partition before its records.
         cdef PartitionLog log = <PartitionLog>node.log
         cdef uint8_t* at = start
         store_uint32(at, node.partition)
         store_uint16(at + 4, error)
         store_uint64(at + 6, log.high_watermark if error == 0 else -1)
-        store_uint64(at + 14, log.high_watermark if error == 0 else -1)   # last stable offset
+        store_uint64(at + 14, min(log.high_watermark, log.transactions.first_undecided)
+                     if error == 0 else -1)
         at += 22
         if self.version >= 5:
             store_uint64(at, log.log_start_offset if error == 0 else -1)
             at += 8
-        # Aborted transactions: none so far for read_committed, else null.
-        if self.is_flexible:
-            at[0] = 1 if self.is_committed and error == 0 else 0
-            at += 1
-        else:
-            store_uint32(at, 0 if self.is_committed and error == 0 else -1)
-            at += 4
+        at = self.put_aborted(at, aborted if self.is_committed and error == 0 else NULL)
         if self.version >= 11:
             store_uint32(at, -1)                                          # preferred replica
             at += 4
@@ -573,6 +586,25 @@ cdef class FetchSession:
             store_uint32(at, <uint32_t>records)
             at += 4
         queue_commit(queue, at - start)
+
+    cdef uint8_t* put_aborted(self, uint8_t* at, AbortedList* aborted) noexcept:
+        # Null for who reads uncommitted: some clients would leave out what is in a list.
+        cdef size_t i
+        if self.is_flexible:
+            at = put_compact(at, 0 if aborted == NULL else <uint32_t>aborted.count + 1)
+        else:
+            store_uint32(at, <uint32_t>-1 if aborted == NULL else <uint32_t>aborted.count)
+            at += 4
+        if aborted == NULL:
+            return at
+        for i in range(aborted.count):
+            store_uint64(at, aborted.entries[i].producer_id)
+            store_uint64(at + 8, aborted.entries[i].first_offset)
+            at += 16
+            if self.is_flexible:
+                at[0] = 0                                                 # tags
+                at += 1
+        return at
 
 
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:

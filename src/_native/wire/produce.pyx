@@ -1,4 +1,5 @@
-"""Produce, versions 3-13, for the common case: no transaction, known partitions, good batches.
+"""Produce, versions 3-13, for the common case: known partitions, good batches, and transactions
+that the coordinator has admitted to these partitions.
 
 The request (protocols/kafka-messages.txt) is walked twice. The first walk checks everything and
 changes nothing; whatever it finds odd makes the whole request NOT_SERVED, and the Python handler,
@@ -76,8 +77,8 @@ cdef Topic requested[PARTS_MAX]
 cdef uint64_t request_mark = 0
 
 
-cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int16_t version,
-                     Part* part) noexcept:
+cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, RequestHead* head,
+                     bint has_transaction, Part* part) noexcept:
     # Whether the fast path can append this: nothing odd about the log or the batch.
     cdef SequenceStatus sequence
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
@@ -89,8 +90,8 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int
         return False
     if batch_validate(records, <size_t>size, &part.info) != BATCH_OK:
         return False
-    if part.info.attributes & ATTRIBUTE_TRANSACTIONAL or (
-            version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
+    if (part.info.attributes & ATTRIBUTE_TRANSACTIONAL > 0) != has_transaction or (
+            head.api_version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
         return False
     if log.needs_keys and not all_have_keys(records, &part.info):
         return False
@@ -100,11 +101,11 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, int
     part.is_duplicate = sequence == SEQUENCE_DUPLICATE
     part.log = <void*>log
     part.batch = <uint8_t*>records
-    return sequence == SEQUENCE_NEXT or part.is_duplicate
+    return part.is_duplicate or (sequence == SEQUENCE_NEXT and log.may_take(&part.info))
 
 
-cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Topic* topic,
-                     int32_t* part_count) noexcept:
+cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint has_transaction,
+                     Topic* topic, int32_t* part_count) noexcept:
     cdef int32_t partition = 0, count = 0, size = 0, _i
     cdef const uint8_t* records
     cdef TopicEntry entry
@@ -133,7 +134,7 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, Topic
             return False
         if head.is_flexible and not read_tags(cursor):
             return False
-        if not check_part(entry.log_of(partition), records, size, head.api_version,
+        if not check_part(entry.log_of(partition), records, size, head, has_transaction,
                           &parts[part_count[0]]):
             return False
         part_count[0] += 1
@@ -226,7 +227,7 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
     cdef int16_t acks = 0
     if head.api_version < VERSION_MIN:
         return NOT_SERVED
-    if (not read_string(&cursor, head.is_flexible, &transactional_id, &size) or size >= 0
+    if (not read_string(&cursor, head.is_flexible, &transactional_id, &size)
             or cursor_int16(&cursor, &acks) != READ_DONE or acks < -1 or acks > 1
             or cursor_int32(&cursor, &timeout_ms) != READ_DONE
             or not read_count(&cursor, head.is_flexible, &topic_count)
@@ -234,7 +235,8 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
         return NOT_SERVED
     request_mark += 1
     for i in range(topic_count):
-        if not read_topic(&cursor, head, topics, &requested[i], &part_count):
+        if not read_topic(&cursor, head, topics, transactional_id != NULL, &requested[i],
+                          &part_count):
             return NOT_SERVED
         reply_size += <uint32_t>requested[i].name_size + 5 + 5 + 1
     if head.is_flexible and not read_tags(&cursor):

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.core.broker_configs import BrokerConfigs
+from broker.core.group_configs import GroupConfigs
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
@@ -19,7 +21,7 @@ from broker.storage.log_dir import DiskSpace, disk_space
 class Broker(NamedTuple):
     """The parts of a running broker, which the server has made, wired and loaded."""
 
-    config: Config
+    configs: BrokerConfigs
     clock: Clock
     cluster_id: str
     io_thread: IoThread
@@ -30,6 +32,14 @@ class Broker(NamedTuple):
     recompression: Recompression
     # That logs are to begin there is durable, or StorageError.
     persist_log_starts: Callable[[Sequence[tuple[Log, int]]], Awaitable[None]]
+    group_configs: GroupConfigs
+    # What the metadata store counts its changes with.
+    metadata_revision: Callable[[], Awaitable[int]]
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.configs.current
 
     @property
     def node_id(self) -> int:

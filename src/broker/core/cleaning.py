@@ -143,11 +143,15 @@ class Cleaning:
         self._on_disk = on_disk
         self._save_recovery_points = save_recovery_points
         self._path = path
-        self._settings = settings
+        self.obey(settings)
         self._first_dirty = checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS)
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
         self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
+
+    def obey(self, settings: Settings) -> None:
+        """Go by other settings, from the next pass on."""
+        self._settings = settings
 
     async def run(self) -> None:
         """Do what is due, then wait."""

@@ -16,11 +16,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
-from broker.codec import encode, records, scan_headers
+from broker.codec import BatchHeader, encode, records, scan_headers
+from broker.codec.control_records import (
+    Marker,
+    decode_marker,
+    encode_marker,
+    is_control,
+    is_transactional,
+)
 from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
+from broker.core.notes import Notes
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
 from broker.model.limits import BATCH_BYTES_MAX, LOAD_BYTES_PER_STEP
@@ -82,7 +91,7 @@ class PartitionState(Enum):
 class CoordinatorPartition(Generic[RecordT, ResponseT]):
     """One machine and its log."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (a machine, a log, and what each needs)
         self,
         name: str,
         log: InternalLog,
@@ -90,6 +99,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         record_format: RecordFormat[RecordT],
         clock: Clock,
         wake: Callable[[], None],
+        *,
+        notes: Notes,
     ) -> None:
         """Begin to load: `load_step` has to be called until `state` is not LOADING.
 
@@ -102,6 +113,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._format = record_format
         self._clock = clock
         self._wake = wake
+        self._notes = notes
         self._next_offset = log.log_start_offset
         # What was appended before a failure may still become durable, and then counts.
         self._load_end = log.log_end_offset
@@ -124,7 +136,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
                 self._load_some()
         except (PolylogError, OSError, IndexError) as error:
             logger.error(  # noqa: TRY400 (the message says it all; the trace is of no use)
-                "coordinator load failed partition=%s offset=%d error=%s: its groups are answered"
+                "coordinator load failed partition=%s offset=%d error=%s: its clients are answered"
                 " COORDINATOR_NOT_AVAILABLE",
                 self.name,
                 self._next_offset,
@@ -141,13 +153,33 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._load_is_waiting = True
             self._log.when_durable(self._load_end, self._load_on)
             return
+        headers = scan_headers(data)
+        pending = self._machine.pending
+        if pending is None or not any(map(is_transactional, headers)):
+            self._replay(data, self._machine.replay)
+        else:
+            for header in headers:
+                self._replay_batch(header, data[header.position : header.position + header.size])
+        # Not behind the last record: compaction leaves gaps, and batches without records.
+        self._next_offset = headers[-1].last_offset + 1
+
+    def _replay(self, data: bytes, replay: Callable[[RecordT], None]) -> None:
         for stored in records(data):
             key = stored.key
             record = None if key is None else self._format.decode(key, stored.value)
             if record is not None:
-                self._machine.replay(record)
-        # Not behind the last record: compaction leaves gaps, and batches without records.
-        self._next_offset = scan_headers(data)[-1].last_offset + 1
+                replay(record)
+
+    def _replay_batch(self, header: BatchHeader, batch: bytes) -> None:
+        pending = self._machine.pending
+        if pending is None or not is_transactional(header):
+            self._replay(batch, self._machine.replay)
+        elif not is_control(header):
+            self._replay(batch, partial(pending.replay_pending, header.producer_id))
+        elif header.record_count:
+            marker = decode_marker(batch)
+            if marker is not None:
+                pending.end_transaction(marker.producer_id, is_committed=marker.is_committed)
 
     def _load_on(self, is_durable: bool) -> None:
         self._load_is_waiting = False
@@ -162,15 +194,38 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         """Append, replay, and give the replies once all that was appended is durable."""
         self.check()
         is_active = self.state is PartitionState.ACTIVE
-        if is_active and decision.records and not self._append(decision.records):
+        if is_active and decision.records and not self._append(decision):
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self.state is PartitionState.UNLOADED:
             _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
+        pending = self._machine.pending
+        if decision.transaction is None or pending is None:
+            replay = self._machine.replay
+        else:
+            replay = partial(pending.replay_pending, decision.transaction[0])
         for record in decision.records:
-            self._machine.replay(record)
-        if decision.replies:
-            self._held.append((self._end_offset, decision.replies))
+            replay(record)
+        self._notes.log(decision.notes)
+        self._hold(decision.replies)
+
+    def end_transaction(self, marker: Marker, waiter: Waiter[ErrorCode]) -> None:
+        """Write a marker, have its effect, and answer NONE once it is durable."""
+        self.check()
+        pending = self._machine.pending
+        if self.state is PartitionState.ACTIVE and pending is not None:
+            epoch, now_ms = self._log.leader_epoch, self._clock.wall_ms()
+            batch = encode_marker(marker, leader_epoch=epoch, timestamp_ms=now_ms)
+            if self._append_batch(batch, 1):
+                pending.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+                self._hold([(waiter, cast("ResponseT", ErrorCode.NONE))])
+                return
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _hold(self, replies: list[tuple[Token, ResponseT]]) -> None:
+        if replies:
+            self._held.append((self._end_offset, replies))
             self._release_or_wait()
 
     def _release_or_wait(self) -> None:
@@ -180,25 +235,37 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self._awaited_offset = self._end_offset
             self._log.when_durable(self._end_offset, self._release)
 
-    def _append(self, records: list[RecordT]) -> bool:
+    def _append(self, decision: Decision[RecordT, ResponseT]) -> bool:
+        producer_id, epoch = decision.transaction or (-1, -1)
         try:
             # One batch, whatever its size: the records of a decision stand or fall together.
             [batch] = encode(
-                [self._format.encode(record) for record in records],
+                [self._format.encode(record) for record in decision.records],
                 batch_bytes_max=BATCH_BYTES_MAX,
                 leader_epoch=self._log.leader_epoch,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                is_transactional=decision.transaction is not None,
                 timestamp_ms=self._clock.wall_ms(),
             )
-            base_offset = self._log.append_internal(batch)
         except (PolylogError, ValueError) as error:  # ValueError: it cannot be said in the format.
-            logger.error(  # noqa: TRY400
-                "coordinator append failed partition=%s error=%s: its groups load again",
-                self.name,
-                error,
-            )
-            return False
-        self._end_offset = base_offset + len(records)
+            return self._failed(error)
+        return self._append_batch(batch, len(decision.records))
+
+    def _append_batch(self, batch: bytes, count: int) -> bool:
+        try:
+            self._end_offset = self._log.append_internal(batch) + count
+        except PolylogError as error:
+            return self._failed(error)
         return True
+
+    def _failed(self, error: Exception) -> bool:
+        logger.error(
+            "coordinator append failed partition=%s error=%s: what it keeps is loaded again",
+            self.name,
+            error,
+        )
+        return False
 
     def _release(self, is_durable: bool) -> None:
         """Give the replies whose records are durable; without durability, nobody gets any."""

@@ -38,14 +38,21 @@ class ReadableLog(Protocol):
         """Call back once the high watermark is at `offset`: True; False if the log failed."""
 
 
-class InternalLog(ReadableLog, Protocol):
+class SyncedLog(ReadableLog, Protocol):
+    """A log whose bytes somebody needs on the disk."""
+
+    def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
+        """Call back once the disk has all below `offset`, whatever the durability: as above."""
+
+
+class InternalLog(SyncedLog, Protocol):
     """A log that a coordinator writes."""
 
     def append_internal(self, batch: bytes) -> int:
         """Append a batch of our own; its base offset. StorageError when that fails."""
 
 
-class Log(ReadableLog, Protocol):
+class Log(SyncedLog, Protocol):
     """A log that clients write."""
 
     @property
@@ -70,8 +77,39 @@ class Log(ReadableLog, Protocol):
     def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
         """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
 
-    def read(self, offset: int, size_max: int, at_least_one: bool = True) -> bytes:
-        """As of any log; none when the first does not fit and `at_least_one` is not asked for."""
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Producer id, first offset and marker's offset of those with records in a range."""
+
+    @property
+    def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
+        """What is known of the producers, -1 for what is not.
+
+        Id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.
+        """
+
+    @property
+    def open_transactions(self) -> dict[int, int]:
+        """First offset of each producer's open transaction."""
+
+    def admits_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer's transactional batches of an epoch are taken."""
+
+    def admit_transaction(self, producer_id: int, epoch: int) -> None:
+        """Take them from now on, until a marker of the producer is appended."""
+
+    def dismiss_transaction(self, producer_id: int) -> None:
+        """Take no more of them."""
+
+    def append_internal(self, batch: bytes) -> int:
+        """Append a transaction's marker; its offset. StorageError when that fails."""
+
+    def read(
+        self, offset: int, size_max: int, at_least_one: bool = True, end_offset: int = ...
+    ) -> bytes:
+        """As of any log, at most up to `end_offset`, at which a batch begins.
+
+        None when the first does not fit and `at_least_one` is not asked for.
+        """
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Offset and timestamp of the first record at or after a time."""

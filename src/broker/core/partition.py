@@ -39,7 +39,7 @@ class Appended(NamedTuple):
     append_time_ms: int  # -1: the records keep their producer's time
 
 
-# What the native append found wrong: BatchStatus, SequenceStatus and LogStatus by kind and number.
+# What the native append found wrong: BatchStatus, SequenceStatus, LogStatus by kind and number.
 _REFUSALS = {
     ("batch", 1): ErrorCode.INVALID_RECORD,  # empty
     ("batch", 2): ErrorCode.CORRUPT_MESSAGE,  # truncated
@@ -52,6 +52,8 @@ _REFUSALS = {
     ("sequence", 2): ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
     ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # no room for one more producer
+    ("transaction", 0): ErrorCode.INVALID_TXN_STATE,  # plain, while a transaction is open
+    ("transaction", 1): ErrorCode.INVALID_TXN_STATE,  # transactional, not admitted
     ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
     ("log", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,  # still being recovered
 }

@@ -25,6 +25,11 @@ class Topic:
         """Whether only the broker itself writes to it."""
         return self.name in INTERNAL_TOPICS
 
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it has."""
+        return len(self.logs)
+
     def log(self, partition: int) -> Log | None:
         """The log of a partition, if the topic has it."""
         return self.logs[partition] if 0 <= partition < len(self.logs) else None

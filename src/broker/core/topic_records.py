@@ -2,7 +2,7 @@
 
     topic/<name>       its id and its number of partitions
     topicid/<id>       its name
-    conf/topic/<name>  its own configuration, if it has any
+    conf/topic/<name>  its own configuration, if it has any (`config_records.py`)
     deleted/<id>       name and number of partitions of a deleted one that still has folders
 
 Every partition is led by this broker, its only replica, so nothing is stored about leaders.
@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from broker.core import config_records
 from broker.model.errors import StorageError
 from broker.model.identifiers import id_from_text, id_to_text
 from broker.storage import metadata
@@ -19,14 +20,11 @@ from broker.storage import metadata
 
 def read_all(store: metadata.MetaStore) -> Iterator[tuple[str, bytes, int, dict[str, str]]]:
     """Name, id, number of partitions and own configuration of every topic."""
-    own = {
-        entry.key.removeprefix(metadata.TOPIC_CONFIGS): entry.value
-        for entry in store.scan(metadata.TOPIC_CONFIGS)[0]
-    }
+    own = config_records.read_all(store, metadata.TOPIC_CONFIGS)
     for entry in store.scan(metadata.TOPICS)[0]:
-        key = entry.key.removeprefix(metadata.TOPICS)
+        name = entry.key.removeprefix(metadata.TOPICS).decode()
         topic_id, partitions = _parse_topic(entry)
-        yield key.decode(), topic_id, partitions, _parse_config(own.get(key))
+        yield name, topic_id, partitions, own.get(name, {})
 
 
 def creations(
@@ -38,7 +36,7 @@ def creations(
         metadata.Put(metadata.topic_id_key(topic_id), _json({"version": 1, "name": name})),
     ]
     if own_config:
-        operations.append(metadata.Put(metadata.topic_config_key(name), _config(own_config)))
+        operations.append(config_records.operation(metadata.topic_config_key(name), own_config))
     return operations
 
 
@@ -82,8 +80,7 @@ def put_config(
     own_config: Mapping[str, str],
 ) -> bool:
     """Replace a topic's own configuration; False when the topic is not there any more."""
-    key = metadata.topic_config_key(name)
-    operation = metadata.Put(key, _config(own_config)) if own_config else metadata.Delete(key)
+    operation = config_records.operation(metadata.topic_config_key(name), own_config)
     return _change(store, name, topic_id, operation)
 
 
@@ -106,10 +103,6 @@ def _change(
 
 def _topic(topic_id: bytes, partitions: int) -> bytes:
     return _json({"version": 1, "id": id_to_text(topic_id), "partitions": partitions})
-
-
-def _config(own_config: Mapping[str, str]) -> bytes:
-    return _json({"version": 1, "config": dict(own_config)})
 
 
 def _json(value: Mapping[str, object]) -> bytes:
@@ -135,15 +128,3 @@ def _parse_deleted(entry: metadata.KeyValue) -> DeletedTopic:
     except ValueError:
         pass  # the same message as for a wrong shape
     raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")
-
-
-def _parse_config(value: bytes | None) -> dict[str, str]:
-    if value is None:
-        return {}
-    try:
-        match json.loads(value):
-            case {"version": 1, "config": dict(own)}:
-                return {str(name): str(text) for name, text in own.items()}
-    except ValueError:
-        pass  # the same message as for a wrong shape
-    raise StorageError(f"the metadata store holds a damaged topic configuration: {value!r}")

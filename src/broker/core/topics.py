@@ -8,10 +8,11 @@ a start each log says for itself whether it is loading.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from broker.core import topic_records
+from broker.core.broker_configs import Commit
 from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
@@ -35,7 +36,9 @@ from broker.model.identifiers import random_id
 from broker.model.limits import (
     LOGS_CONFIGURED_PER_STEP,
     LOGS_DELETED_PER_STEP,
+    TOPICS_CONFIGURED_PER_STEP,
 )
+from broker.model.own_config import ConfigChange
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
@@ -68,8 +71,6 @@ UntilLoaded: TypeAlias = Callable[[Sequence[Any]], Awaitable[None]]
 DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
 # Have a log obey its topic's configuration, from the next append on.
 ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
-# A topic's own values as they shall be, made of those in force; ConfigError refuses.
-ConfigChange: TypeAlias = Callable[[TopicConfig], Mapping[str, str]]
 
 
 class Topics:
@@ -105,6 +106,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
         self._partition_count = 0
+        self.version = 0  # grows whenever a topic comes, goes or gets more partitions
         self._on_delete: list[Callable[[str], None]] = []
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
@@ -120,6 +122,10 @@ class Topics:
     def by_id(self, topic_id: bytes) -> Topic | None:
         """The topic with that id."""
         return self._by_id.get(topic_id)
+
+    def names(self) -> Collection[str]:
+        """Every topic's name."""
+        return self._by_name.keys()
 
     def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
         """Every log, of the kind that `OpenLogs` returns, with its topic's configuration."""
@@ -208,6 +214,31 @@ class Topics:
         """Change a topic's configuration: the next append obeys it, and so does every start."""
         await self._tasks.to_its_end(self._alter_config(topic, change))
 
+    async def alter_defaults(self, config: Config, commit: Commit | None) -> None:
+        """Have every topic inherit from another broker configuration, once that is durable.
+
+        Without a way to make it so, only check that all topics can; RequestError says which cannot.
+        """
+        for place, topic in enumerate(list(self._by_name.values()), 1):
+            await self._until_loaded(topic.logs)  # a log that loads is its thread's
+            if place % TOPICS_CONFIGURED_PER_STEP == 0:
+                await asyncio.sleep(0)  # others have their turn
+        async with self._changes:
+            topics = list(self._by_name.values())
+            plain = self._planned(None, {}, config)
+            planned = []
+            for place, topic in enumerate(topics, 1):
+                own = topic.config.overrides
+                planned.append(self._planned(topic, own, config) if own else plain)
+                if place % TOPICS_CONFIGURED_PER_STEP == 0:
+                    await asyncio.sleep(0)  # others have their turn
+            if commit is None:
+                return
+            await commit()
+            self._config, self._plain_config = config, plain
+            for topic, its_config in zip(topics, planned, strict=True):
+                await self._obey(topic, its_config)
+
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""
         check_new_partitions(topic, new, self._config.integer("node.id"))
@@ -257,12 +288,28 @@ class Topics:
             await self._put(
                 lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
             )
-            topic.config = config
-            for place, log in enumerate(topic.logs, 1):
-                self._configure_log(log, config)
-                if place % LOGS_CONFIGURED_PER_STEP == 0:
-                    await asyncio.sleep(0)  # others have their turn
+            await self._obey(topic, config)
             return topic
+
+    async def _obey(self, topic: Topic, config: TopicConfig) -> None:
+        is_same = topic.config.has_values_of(config)
+        topic.config = config
+        if is_same:
+            return
+        for place, log in enumerate(topic.logs, 1):
+            self._configure_log(log, config)
+            if place % LOGS_CONFIGURED_PER_STEP == 0:
+                await asyncio.sleep(0)  # others have their turn
+
+    def _planned(self, topic: Topic | None, own: Mapping[str, str], config: Config) -> TopicConfig:
+        try:
+            planned = TopicConfig(own, config)
+        except ConfigError as error:
+            of = f"topic '{topic.name}' would have " if topic else ""
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"{of}{error}") from None
+        if topic is not None:
+            check_durability(topic.name, planned)
+        return planned
 
     async def _add_partitions(self, topic: Topic, new: NewPartitions) -> Topic:
         """As a create: committed first, so that a start makes what a crash left out."""
@@ -278,6 +325,7 @@ class Topics:
                 raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             topic.logs = [*topic.logs, *logs]
             self._partition_count += len(logs)
+            self.version += 1
             self._table.add(topic.name, topic.topic_id, topic.logs)
             return topic
 
@@ -321,12 +369,14 @@ class Topics:
         self._by_id[topic.topic_id] = topic
         self._colliding[metric_name(topic.name)] = topic.name
         self._partition_count += len(topic.logs)
+        self.version += 1
         self._table.add(topic.name, topic.topic_id, topic.logs)
         return topic
 
     def _withdraw(self, topic: Topic) -> None:
         self._table.remove(topic.name)
         self._partition_count -= len(topic.logs)
+        self.version += 1
         del self._colliding[metric_name(topic.name)]
         del self._by_id[topic.topic_id]
         del self._by_name[topic.name]

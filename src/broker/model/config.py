@@ -1,13 +1,14 @@
-"""The broker's configuration: the table of settings with the values given at this start.
+"""The broker's configuration: the table of settings with the values in force.
 
-A value comes from `--set`, else from the environment, else from a TOML file, else from the table's
-default. What does not exist or is out of range raises ConfigError, which names the nearest name
-and what is allowed. Everything that holds values, the broker's and a topic's, is read the same way:
-`get` for any, `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
+A value is the broker's own, altered while it runs, else the cluster's, altered likewise (KIP-226),
+else it was given at the start: by `--set`, else the environment, else a TOML file; else it is the
+table's default. What does not exist or is out of range raises ConfigError, which names the nearest
+name and what is allowed. Everything that holds values, the broker's and a topic's, is read the same
+way: `get` for any, `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +17,15 @@ from typing import NamedTuple
 from broker.model import limits
 from broker.model.address import Address, parse_address
 from broker.model.errors import ConfigError
-from broker.model.settings import BROKER_SETTINGS, INT_MAX, LONG_MAX, Kind, Setting, Value
+from broker.model.settings import (
+    BROKER_SETTINGS,
+    DYNAMIC_SETTINGS,
+    INT_MAX,
+    LONG_MAX,
+    Kind,
+    Setting,
+    Value,
+)
 
 GROUP_COMMIT = "group-commit"
 ENVIRONMENT_PREFIX = "BROKER_"
@@ -30,10 +39,24 @@ _KIND_RANGES: dict[Kind, tuple[float, float]] = {
 }
 
 
+# The first is not above the second.
+_ORDERED = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+)
+
+
 class Source(Enum):
     """Where a value stands, as DescribeConfigs tells it."""
 
     TOPIC = "topic"
+    GROUP = "group"
+    LOGGER = "logger"
+    DYNAMIC_BROKER = "dynamic broker"  # altered while it runs, for this broker
+    DYNAMIC_DEFAULT = "dynamic default broker"  # altered likewise, for all brokers
     STATIC_BROKER = "static broker"  # given at the start, by whatever way
     DEFAULT = "default"
 
@@ -55,6 +78,7 @@ class ConfigEntry(NamedTuple):
     kind: Kind
     documentation: str
     synonyms: tuple[Synonym, ...]
+    is_read_only: bool = False
 
 
 class Values:
@@ -69,6 +93,10 @@ class Values:
     def get(self, name: str) -> Value:
         """The value of a setting; a name that is not in the table is a mistake of the caller."""
         return self._values[name]
+
+    def has_values_of(self, other: "Values") -> bool:
+        """Whether both say the same, wherever they have it from."""
+        return self._values == other._values  # noqa: SLF001 (of the same class)
 
     def integer(self, name: str) -> int:
         """The value of an int or long setting."""
@@ -106,21 +134,52 @@ class Values:
         return value
 
 
+class Layer(NamedTuple):
+    """Values that stand in one place."""
+
+    source: Source
+    values: Mapping[str, Value]
+
+
 class Config(Values):
     """The broker's settings; immutable."""
 
-    __slots__ = ("_origins",)
+    __slots__ = ("_layers", "_origins")
 
-    def __init__(self, values: Mapping[str, Value], origins: Mapping[str, str]) -> None:
-        """Take the values that were given, and where; everything else has its default."""
-        defaults = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
-        super().__init__(defaults | dict(values))
+    def __init__(
+        self, layers: Sequence[Layer] = (), origins: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Take values, the most specific first, and where those of the start were given."""
+        values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+        for layer in reversed(layers):
+            values.update(layer.values)
+        super().__init__(values)
+        self._layers = tuple(layers)
         self._origins = MappingProxyType(dict(origins))
         self._check_relations()
 
+    def altered(self, shared: Mapping[str, str], own: Mapping[str, str]) -> "Config":
+        """What was given at the start under what was altered since, for all brokers and for this.
+
+        ConfigError when something cannot be altered, or not to that.
+        """
+        at_start = [layer for layer in self._layers if layer.source is Source.STATIC_BROKER]
+        altered = [
+            Layer(Source.DYNAMIC_BROKER, _dynamic_values(own)),
+            Layer(Source.DYNAMIC_DEFAULT, _dynamic_values(shared)),
+        ]
+        config = Config([*altered, *at_start], self._origins)
+        room = Config(at_start).frame_bytes_max
+        if config.frame_bytes_max > room:
+            raise ConfigError(
+                f"message.max.bytes={config.get('message.max.bytes')}: requests of this broker have"
+                f" {room} bytes at most; give it a larger socket.request.max.bytes at its start"
+            )
+        return config
+
     @property
     def origins(self) -> Mapping[str, str]:
-        """The settings that were given, and where in words."""
+        """The settings that were given at the start, and where in words."""
         return self._origins
 
     @property
@@ -153,21 +212,43 @@ class Config(Values):
             self.integer("socket.request.max.bytes"), self.integer("message.max.bytes")
         )
 
+    def is_given(self, name: str) -> bool:
+        """Whether a setting was given a value, at the start or later."""
+        return any(name in layer.values for layer in self._layers)
+
     def source(self, name: str) -> Source:
-        """Whether a setting was given or has its default."""
-        return Source.STATIC_BROKER if name in self._origins else Source.DEFAULT
+        """Where a setting's value comes from."""
+        sources = (layer.source for layer in self._layers if name in layer.values)
+        return next(sources, Source.DEFAULT)
 
     def describe(self) -> list[ConfigEntry]:
         """Every broker setting as DescribeConfigs shows it, by name."""
         return [self._entry(BROKER_SETTINGS[name]) for name in sorted(BROKER_SETTINGS)]
 
+    def describe_shared(self) -> list[ConfigEntry]:
+        """What was altered for all brokers, by name."""
+        return [
+            ConfigEntry(
+                name,
+                value_to_text(value),
+                layer.source,
+                BROKER_SETTINGS[name].kind,
+                BROKER_SETTINGS[name].documentation,
+                (Synonym(name, value_to_text(value), layer.source),),
+            )
+            for layer in self._layers
+            if layer.source is Source.DYNAMIC_DEFAULT
+            for name, value in sorted(layer.values.items())
+        ]
+
     def synonyms(self, settings: Iterable[Setting]) -> tuple[Synonym, ...]:
         """What the broker says about these settings: what was given, then what is default."""
         settings = tuple(settings)
         given = [
-            Synonym(setting.name, value_to_text(self.get(setting.name)), Source.STATIC_BROKER)
+            Synonym(setting.name, value_to_text(layer.values[setting.name]), layer.source)
+            for layer in self._layers
             for setting in settings
-            if setting.name in self._origins
+            if setting.name in layer.values
         ]
         defaults = [
             Synonym(setting.name, value_to_text(setting.default), Source.DEFAULT)
@@ -184,16 +265,13 @@ class Config(Values):
             setting.kind,
             setting.documentation,
             self.synonyms((setting,)),
+            is_read_only=setting.name not in DYNAMIC_SETTINGS,
         )
 
     def _check_relations(self) -> None:
-        shortest = self.integer("group.min.session.timeout.ms")
-        longest = self.integer("group.max.session.timeout.ms")
-        if shortest > longest:
-            raise ConfigError(
-                f"group.min.session.timeout.ms={shortest} is above"
-                f" group.max.session.timeout.ms={longest}"
-            )
+        for lower, upper in _ORDERED:
+            if self.integer(lower) > self.integer(upper):
+                raise ConfigError(f"{lower}={self.get(lower)} is above {upper}={self.get(upper)}")
         data_dir = self.text("log.dirs")
         if not data_dir or "," in data_dir:
             raise ConfigError(f"log.dirs={data_dir!r}: name one directory")
@@ -244,7 +322,18 @@ def load(
             except ConfigError as error:
                 raise ConfigError(f"{origin}: {error}") from None
             origins[name] = origin
-    return Config(values, origins)
+    return Config([Layer(Source.STATIC_BROKER, values)], origins)
+
+
+def _dynamic_values(texts: Mapping[str, str]) -> dict[str, Value]:
+    """Read what is altered while the broker runs."""
+    values: dict[str, Value] = {}
+    for name, text in texts.items():
+        setting = find_setting(name, BROKER_SETTINGS)
+        if name not in DYNAMIC_SETTINGS:
+            raise ConfigError(f"{name} cannot be altered while the broker runs, only at its start")
+        values[name] = parse_value(setting, text)
+    return values
 
 
 def find_setting(name: str, settings: Mapping[str, Setting]) -> Setting:

@@ -76,6 +76,8 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_PER_BROKER_MAX = 50_000
 # What Metadata says of a partition, kept for the next topic and request: 0.4 KB each.
 METADATA_PARTITIONS_CACHED = 1_024
+# Partitions in one answer of DescribeTopicPartitions, which goes on where it ended (KIP-966).
+DESCRIBED_PARTITIONS_MAX = 2_000
 # Partitions of one request that the native paths have a table for; a larger one goes to Python.
 NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
@@ -132,15 +134,32 @@ PENDING_MEMBERS_PER_GROUP_MAX = MEMBERS_PER_GROUP_MAX
 # Kafka's NewMemberJoinTimeoutMs: a member that joins for the first time may wait so long for the
 # others. Its session cannot end it before, because it cannot heartbeat yet.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+# Members, topics and partitions that one turn looks at to assign a consumer group, about
+# 2 ms. A larger group is assigned in several turns, so long apart.
+ASSIGNMENT_WORK_PER_SLICE = 4_000
+ASSIGNMENT_SLICE_INTERVAL_MS = 1
+# Where subscriptions differ, how often an assignor goes over all topics to even out: each time
+# there is less to move, and what is left then differs by a few partitions.
+ASSIGNMENT_BALANCE_PASSES_MAX = 8
 OFFSET_METADATA_BYTES_MAX = 4_096
 # Committed offsets held by one group.
 OFFSETS_PER_GROUP_MAX = 100_000
 # Kafka's offsets.retention.check.interval.ms.
 OFFSETS_EXPIRY_INTERVAL_MS = 600_000
+# Groups and offsets that are looked at, and records that remove them, before others have a turn of
+# the loop: an expiry goes through all groups, a deletion through all offsets of one.
+REMOVALS_PER_STEP = 128
 # How much of a log one step of loading reads; between two steps the loop serves others.
 LOAD_BYTES_PER_STEP = 1 * MIB
+# Decisions that let time pass or topics go, before the loop serves others: each appends a batch.
+COORDINATOR_DECISIONS_PER_TURN = 32
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
+
+# Of an id or a reason that came from a client, in a line of the broker's log.
+NOTE_CHARS_MAX = 255
+# Lines of a kind of coordinator (reliability.md 4.3), before they are only counted.
+NOTES_PER_SECOND_MAX = 100
 
 # --- logs -----------------------------------------------------------------------------------------
 
@@ -222,6 +241,8 @@ UPKEEP_SEGMENTS_PER_STEP = 64
 UPKEEP_LOGS_PER_STEP = 32
 # Logs of one topic that are told of an altered configuration at once: 6 us each.
 LOGS_CONFIGURED_PER_STEP = 256
+# Topics whose configuration is made anew at once when the broker's was altered: 50 us each.
+TOPICS_CONFIGURED_PER_STEP = 32
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
@@ -235,6 +256,9 @@ FOLDER_NAME_BYTES_MAX = 255  # the file system's
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
+# Groups with a configuration of their own; what a group's name takes of a metadata key.
+GROUP_CONFIGS_MAX = 10_000
+GROUP_CONFIG_NAME_BYTES_MAX = 1_000
 # How often stale connections are looked for and what logs did is written down.
 HOUSEKEEPING_SECONDS = 1
 # A clean stop: connections get so long to take their replies, then the process ends anyway.
@@ -273,5 +297,6 @@ assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
 assert RECOMPRESSION_WAITING_BYTES_MAX >= FRAME_BYTES_MAX
+assert GROUP_CONFIG_NAME_BYTES_MAX + 24 <= METADATA_KEY_BYTES_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
 assert GROUP_METADATA_BYTES_MAX <= MESSAGE_BYTES_MAX

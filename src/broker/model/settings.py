@@ -5,6 +5,9 @@ views of the same rows: a row's `topic` names the topic key that it is the broke
 `scale` turns its unit into the key's, and the order of rows with the same key is Kafka's order of
 precedence (`log.retention.ms` before `.minutes` before `.hours`).
 
+A row with `is_dynamic` may be altered while the broker runs, for good (KIP-226), and so may the
+first row of each topic key; every other is read once, at the start, as in Kafka 4.3.
+
 `applies=False` marks what is accepted, checked, stored and described because tools read and write
 it, but which nothing here acts on yet; the documentation says so in words and a start that sets it
 logs a warning.
@@ -48,6 +51,8 @@ class Setting(NamedTuple):
     pattern: str = ""  # of each word of a list, when there are too many choices to name
     topic: str = ""  # the topic key that takes this as its broker-wide value
     scale: int = 1  # factor from this row's unit to the topic key's
+    group: str = ""  # the key of a group that takes this as its broker-wide value
+    is_dynamic: bool = False  # whether it may be altered while the broker runs
     applies: bool = True
 
     @property
@@ -99,6 +104,7 @@ _NETWORK = (
             doc="Largest request frame; raised by itself to message.max.bytes and 1 MiB. Kafka's"
                 " default is 100 MiB; frames are held whole here."),
     Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
+            is_dynamic=True,
             doc="Connections at the same time; one more is closed as soon as it is accepted."),
     Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
             doc="A connection without requests is closed after this time; -1: never."),
@@ -262,6 +268,30 @@ _COORDINATORS = (
     Setting("group.max.size", Kind.INT, limits.MEMBERS_PER_GROUP_MAX, minimum=1,
             maximum=limits.MEMBERS_PER_GROUP_MAX,
             doc="Most members of one group."),
+    Setting("group.consumer.session.timeout.ms", Kind.INT, 45_000, minimum=1, unit="ms",
+            group="consumer.session.timeout.ms",
+            doc="Time without a heartbeat after which a member of a consumer group is gone."),
+    Setting("group.consumer.min.session.timeout.ms", Kind.INT, 45_000, minimum=1, unit="ms",
+            doc="Shortest session timeout that a consumer group may be given."),
+    Setting("group.consumer.max.session.timeout.ms", Kind.INT, 60_000, minimum=1, unit="ms",
+            doc="Longest session timeout that a consumer group may be given."),
+    Setting("group.consumer.heartbeat.interval.ms", Kind.INT, 5_000, minimum=1, unit="ms",
+            group="consumer.heartbeat.interval.ms",
+            doc="How often members of consumer groups are told to send a heartbeat."),
+    Setting("group.consumer.min.heartbeat.interval.ms", Kind.INT, 5_000, minimum=1, unit="ms",
+            doc="Shortest heartbeat interval that a consumer group may be given."),
+    Setting("group.consumer.max.heartbeat.interval.ms", Kind.INT, 15_000, minimum=1, unit="ms",
+            doc="Longest heartbeat interval that a consumer group may be given."),
+    Setting("group.consumer.max.size", Kind.INT, limits.MEMBERS_PER_GROUP_MAX, minimum=1,
+            maximum=limits.MEMBERS_PER_GROUP_MAX,
+            doc="Most members of one consumer group."),
+    Setting("group.consumer.assignors", Kind.LIST, ("uniform", "range"),
+            choices=("uniform", "range"),
+            doc="Assignors of consumer groups; the first is for members that name none."),
+    Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",
+            choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+            doc="Which groups change between the classic and the consumer protocol while members"
+                " are live."),
     Setting("producer.id.expiration.ms", Kind.INT, DAY_MS, minimum=1, unit="ms",
             doc="How long an idle producer id is remembered by a partition."),
     Setting("transaction.max.timeout.ms", Kind.INT, 900_000, minimum=1, unit="ms", applies=False,
@@ -280,12 +310,15 @@ _CLEANER = (
     Setting("log.cleaner.enable", Kind.BOOLEAN, True,
             doc="Whether topics with cleanup.policy=compact are compacted."),
     Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, minimum=1, unit="ms",
+            is_dynamic=True,
             doc="How long to wait before logs are looked at again when none was due."),
     Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, limits.COMPACTION_MAP_BYTES,
             minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
             unit="bytes",
+            is_dynamic=True,
             doc="Memory for keys, 24 bytes each; a log with more is compacted in several passes."),
     Setting("log.cleaner.threads", Kind.INT, 1, minimum=1, maximum=1, applies=False,
+            is_dynamic=True,
             doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 
@@ -309,8 +342,8 @@ _TOPIC_ONLY = (
 # fmt: on
 
 
-class TopicSetting(NamedTuple):
-    """A topic key as a setting of its own, and the broker settings it falls back to, in order."""
+class View(NamedTuple):
+    """A key of a topic or group as a setting, and the broker's that it falls back to, in order."""
 
     setting: Setting
     synonyms: tuple[Setting, ...]
@@ -321,21 +354,21 @@ def in_topic_unit(setting: Setting, value: Value) -> Value:
     return value * setting.scale if type(value) is int and value > 0 else value
 
 
-def _topic_settings() -> dict[str, TopicSetting]:
+def _topic_settings() -> dict[str, View]:
     """Turn the broker's rows around: topic key to its rows, in the order of the table."""
     rows: dict[str, list[Setting]] = {}
     for setting in BROKER_SETTINGS.values():
         if setting.topic:
             rows.setdefault(setting.topic, []).append(setting)
     views = {key: _topic_setting(key, synonyms) for key, synonyms in rows.items()}
-    views |= {setting.name: TopicSetting(setting, ()) for setting in _TOPIC_ONLY}
+    views |= {setting.name: View(setting, ()) for setting in _TOPIC_ONLY}
     return dict(sorted(views.items()))
 
 
-def _topic_setting(key: str, synonyms: list[Setting]) -> TopicSetting:
+def _topic_setting(key: str, synonyms: list[Setting]) -> View:
     default = next(row for row in synonyms if row.default is not None)
     view = synonyms[0]._replace(name=key, default=in_topic_unit(default, default.default))
-    return TopicSetting(view, tuple(synonyms))
+    return View(view, tuple(synonyms))
 
 
 BROKER_SETTINGS: dict[str, Setting] = {
@@ -343,4 +376,14 @@ BROKER_SETTINGS: dict[str, Setting] = {
     for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER)
     for setting in rows
 }
-TOPIC_SETTINGS: dict[str, TopicSetting] = _topic_settings()
+TOPIC_SETTINGS: dict[str, View] = _topic_settings()
+GROUP_SETTINGS: dict[str, View] = {
+    row.group: View(row._replace(name=row.group), (row,))
+    for row in BROKER_SETTINGS.values()
+    if row.group
+}
+DYNAMIC_SETTINGS: dict[str, Setting] = {
+    row.name: row
+    for row in BROKER_SETTINGS.values()
+    if row.is_dynamic or (row.topic and TOPIC_SETTINGS[row.topic].synonyms[0] is row)
+}

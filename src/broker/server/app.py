@@ -20,10 +20,14 @@ from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression, schema
 from broker.core.broker import Broker
+from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
+from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
+from broker.core.group_configs import GroupConfigs
 from broker.core.groups.commands import GroupSettings
+from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
@@ -43,6 +47,7 @@ from broker.protocols.kafka import PROTOCOL
 from broker.protocols.kafka.apis import APIS
 from broker.server.listener import Listener
 from broker.server.requests import Requests
+from broker.storage import metadata
 from broker.storage.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
 from broker.storage.log_settings import configure_log
@@ -78,12 +83,18 @@ class _Process:
     """Everything that runs, and the order in which it starts and stops."""
 
     def __init__(self, config: Config, log_dir: LogDir, loop: asyncio.AbstractEventLoop) -> None:
-        self._config = config
         self._log_dir = log_dir
         self._loop = loop
         self._clock = SystemClock()
         self._io_thread = IoThread()
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
+        self._configs = BrokerConfigs(
+            config,
+            self._store,
+            self._io_thread,
+            self._alter_defaults,
+        )
+        config = self._config = self._configs.current
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
         self._turn.files.count_max = _open_segments_max()
@@ -119,7 +130,7 @@ class _Process:
         self._groups = self._make_groups()
         self._recompression = Recompression()
         self._broker = Broker(
-            config,
+            self._configs,
             self._clock,
             log_dir.cluster_id,
             self._io_thread,
@@ -129,6 +140,8 @@ class _Process:
             ProducerIds(self._store),
             self._recompression,
             self._persist_log_starts,
+            GroupConfigs(lambda: self._configs.current, self._store, self._io_thread),
+            self._metadata_revision,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._cleaning = Cleaning(
@@ -137,11 +150,9 @@ class _Process:
             self._on_disk,
             self._write_checkpoint,
             log_dir.path,
-            CleaningSettings(
-                config.integer("log.cleaner.backoff.ms"),
-                config.integer("log.cleaner.dedupe.buffer.size"),
-            ),
+            _cleaning_settings(config),
         )
+        self._configs.follow(self._obey)
         self._topics.when_deleted(self._groups.topic_deleted)
         self._topics.when_deleted(self._cleaning.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -161,7 +172,7 @@ class _Process:
                 self._loop,
                 self._poller,
                 partial(Session, self._broker),
-                self._config.integer("max.connections"),
+                lambda: self._configs.current.integer("max.connections"),
             )
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
@@ -211,14 +222,26 @@ class _Process:
             members_max=config.integer("group.max.size"),
             offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
             offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+            consumer=self._consumer_settings(),
+        )
+        world = World(
+            self._offsets_log, self._loop.create_future, self._clock, self._wake_groups_at
         )
         return GroupCoordinator(
-            self._offsets_log,
-            self._loop.create_future,
-            self._clock,
-            self._wake_groups_at,
+            world,
             settings=settings,
+            topics=self._topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
+        )
+
+    def _consumer_settings(self) -> ConsumerSettings:
+        config = self._config
+        return ConsumerSettings(
+            heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+            session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+            members_max=config.integer("group.consumer.max.size"),
+            assignors=config.words("group.consumer.assignors"),
+            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
         )
 
     def _listen(self) -> list[Listener]:
@@ -259,6 +282,22 @@ class _Process:
             self._groups.recovered(log.partition, is_empty=log.log_end_offset == 0)
 
     # ---- while it runs -----------------------------------------------------------------------
+
+    async def _alter_defaults(self, config: Config, commit: Commit | None) -> None:
+        await self._topics.alter_defaults(config, commit)
+
+    def _obey(self, config: Config) -> None:
+        """Hand on what was altered to who keeps a copy of it."""
+        self._config = config
+        self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
+            config.integer("message.max.bytes")
+        )
+        self._cleaning.obey(_cleaning_settings(config))
+
+    async def _metadata_revision(self) -> int:
+        read = partial(self._store.scan, metadata.PRODUCER_ID_BLOCK)
+        _, revision = await self._io_thread.run(read)
+        return revision
 
     def _wake_groups_at(self, monotonic_ms: int) -> None:
         if self._group_timer is not None:
@@ -366,6 +405,12 @@ def _tell_of_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         _log.error("background work has failed and does not go on", exc_info=error)
+
+
+def _cleaning_settings(config: Config) -> CleaningSettings:
+    return CleaningSettings(
+        config.integer("log.cleaner.backoff.ms"), config.integer("log.cleaner.dedupe.buffer.size")
+    )
 
 
 def _open_segments_max() -> int:

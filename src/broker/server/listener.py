@@ -39,7 +39,7 @@ class Listener:
         loop: AbstractEventLoop,
         poller: Poller,
         make_session: MakeSession,
-        connections_max: int,
+        connections_max: Callable[[], int],
     ) -> None:
         """Hand every connection that comes to the poller."""
         for listening in self._sockets:
@@ -58,7 +58,7 @@ class Listener:
         listening: socket.socket,
         poller: Poller,
         make_session: MakeSession,
-        connections_max: int,
+        connections_max: Callable[[], int],
     ) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
@@ -68,8 +68,8 @@ class Listener:
             except OSError as error:  # EMFILE: the kernel keeps it until a descriptor is free
                 _log.warning("accept failed: error=%s", error)
                 return
-            if len(poller.connections) >= connections_max:
-                _log.warning("connection refused: max.connections=%d reached", connections_max)
+            if len(poller.connections) >= connections_max():
+                _log.warning("connection refused: max.connections=%d reached", connections_max())
                 accepted.close()
                 continue
             self._hand_over(accepted, str(peer[0]), poller, make_session)

@@ -81,8 +81,8 @@ class MetaStore(Protocol):
 PRODUCER_ID_BLOCK = b"pid_block"
 TOPICS = b"topic/"
 TOPIC_CONFIGS = b"conf/topic/"
-
-
+BROKER_CONFIGS = b"conf/broker/"
+GROUP_CONFIGS = b"conf/group/"
 DELETED_TOPICS = b"deleted/"
 
 
@@ -109,3 +109,13 @@ def partition_key(topic_id: bytes, partition: int) -> bytes:
 def topic_config_key(name: str) -> bytes:
     """Where a topic's own configuration stands."""
     return TOPIC_CONFIGS + name.encode()
+
+
+def broker_config_key(name: str) -> bytes:
+    """Where stands what was altered for a broker, by its id, or for all of them, by no name."""
+    return BROKER_CONFIGS + name.encode()
+
+
+def group_config_key(group_id: str) -> bytes:
+    """Where a group's own configuration stands."""
+    return GROUP_CONFIGS + group_id.encode()

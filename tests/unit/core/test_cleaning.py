@@ -427,6 +427,7 @@ def transaction(log: PartitionLog, sequence: int, key: bytes, *, is_abort: bool)
     """Append a record in a transaction, and its marker."""
     fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     value = b"in a transaction"
+    log.admit_transaction(7, 0)
     appended(log, batch_of([(key, value, [])], NOW_MS, base_sequence=sequence, **fields))
     kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
     log.append_internal(batch_of([(kind, b"\0" * 6, [])], NOW_MS, is_control=True, **fields))

@@ -27,8 +27,8 @@ LOOKED_UP = looked_up()
 
 
 def is_read(setting: Setting) -> bool:
-    """Return whether something asks for the setting, as the broker's or as a topic's."""
-    return not {setting.name, setting.topic}.isdisjoint(LOOKED_UP - {""})
+    """Return whether something asks for the setting, as the broker's, a topic's or a group's."""
+    return not {setting.name, setting.topic, setting.group}.isdisjoint(LOOKED_UP - {""})
 
 
 @pytest.mark.parametrize("name", [each.name for each in BROKER_SETTINGS.values() if each.applies])

@@ -18,7 +18,7 @@ The state is not stored, it follows from two things:
 - the waiting room, open between two generations. Members come and go there; it is never written,
   and the record that ends a rebalance closes it.
 
-Sessions, parked requests and ids handed out (`Presence`, `_syncing`, `_pending`) are not written
+Sessions, parked requests and ids handed out (`Attendance`, `_syncing`, `_pending`) are not written
 either: after a load members get a full session timeout, and everybody who waited was told.
 At most one record follows from a command, so that each command sees the last one's effect.
 """
@@ -30,6 +30,7 @@ from broker.core.groups.commands import (
     DescribedMember,
     GroupDecision,
     GroupDescription,
+    GroupListing,
     GroupProtocol,
     GroupSettings,
     GroupState,
@@ -43,7 +44,6 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.joining import (
-    Presence,
     WaitingRoom,
     choose_protocol,
     joined,
@@ -52,10 +52,14 @@ from broker.core.groups.joining import (
     replaced,
     synced,
 )
-from broker.core.groups.records import GroupImage, GroupRecord, Member
+from broker.core.groups.presence import Attendance, Presence
+from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
+from broker.core.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
+
+GROUP_TYPE = "classic"  # as ListGroups shows it
 
 
 class ClassicGroup:
@@ -68,11 +72,13 @@ class ClassicGroup:
         self.watched_ms: int | None = None  # when its shard will look at it again
         self._settings = settings
         self._room: WaitingRoom | None = None
-        self._presence: dict[str, Presence] = {}
+        self._attendance = Attendance()
         self._pending: dict[str, int] = {}  # ids handed out and not used yet: their deadlines
+        self._pending_earliest_ms: int | None = None  # no such id is too old before
         self._syncing: dict[str, Token] = {}  # members that wait for the leader's assignments
         self._unsynced: set[str] = set()  # members that have not asked for theirs yet
         self._sync_deadline_ms: int | None = None
+        self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -97,6 +103,11 @@ class ClassicGroup:
         """Whether nobody is in it or on the way into it."""
         return self.state is GroupState.EMPTY and not self._pending
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the log knows it."""
+        return self.image.generation > 0
+
     def describe(self) -> GroupDescription:
         """What an administrator sees: subscriptions and assignments only when they are settled."""
         is_stable = self.state is GroupState.STABLE
@@ -120,6 +131,44 @@ class ClassicGroup:
             members,
         )
 
+    def listing(self) -> GroupListing:
+        """What a list of groups says of it."""
+        protocol_type = self.image.protocol_type if self._room is None else self._room.protocol_type
+        return GroupListing(self.group_id, protocol_type, self.state.value, GROUP_TYPE)
+
+    def deletion_error(self) -> ErrorCode:
+        """Whether an administrator may delete it."""
+        is_empty = self.state is GroupState.EMPTY
+        return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    def offset_deletion_error(self) -> ErrorCode:
+        """Whether it can be told what its members are subscribed to, if it has any."""
+        protocol_type = self.listing().protocol_type
+        is_known = protocol_type == CONSUMER_PROTOCOL or self.state is GroupState.EMPTY
+        return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
+
+    def tombstones(self) -> list[Record]:
+        """The records that end it, as far as the log knows it."""
+        return [GroupRecord(self.group_id, None)] if self.image.generation else []
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a member reads a topic, as far as can be told: else it may."""
+        if self._subscribed is None or self._subscribed[0] is not self.image:
+            self._subscribed = (self.image, subscribed_topics(self.image))
+        topics = self._subscribed[1]
+        return bool(self.members) and (topics is None or topic in topics)
+
+    def retention_start_ms(self, topic: str) -> int | None:
+        """From when on the offsets of a topic grow old, if not from their commit (KIP-211).
+
+        None: they do not, as long as the group is as it is.
+        """
+        if self.is_idle:
+            return self.image.state_timestamp_ms or 0
+        is_stable = self.state is GroupState.STABLE
+        is_read = self.image.protocol_type != CONSUMER_PROTOCOL or self.subscribes_to(topic)
+        return 0 if is_stable and not is_read else None
+
     def waiting(self) -> list[Token]:
         """Everybody whose request is parked here."""
         joining = [] if self._room is None else list(self._room.joined.values())
@@ -134,13 +183,11 @@ class ClassicGroup:
 
     def resume(self, now: Moment) -> None:
         """After a load: every member has one session timeout to show that it is still there."""
-        self._presence = {
-            member.member_id: Presence(
-                (GroupProtocol(self.image.protocol or "", member.subscription),),
-                now.monotonic_ms + member.session_timeout_ms,
-            )
-            for member in self.image.members.values()
-        }
+        for member in self.image.members.values():
+            protocol = GroupProtocol(self.image.protocol or "", member.subscription)
+            deadline_ms = now.monotonic_ms + member.session_timeout_ms
+            presence = Presence(member.instance_id, (protocol,), deadline_ms)
+            self._attendance.add(member.member_id, presence)
         if self.state is GroupState.COMPLETING_REBALANCE:
             self._await_syncs(self.image.members, now)
 
@@ -152,7 +199,7 @@ class ClassicGroup:
         error = self._join_error(request)
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and request.member_id in self.members:
             # One too many, for whom the others would otherwise wait.
-            self._remove([request.member_id], decision, now)
+            self._remove([request.member_id], "the group is full", decision, now)
         if error is not ErrorCode.NONE:
             decision.reply(token, JoinResponse(error, request.member_id))
         elif request.member_id == NO_MEMBER_ID:
@@ -178,26 +225,22 @@ class ClassicGroup:
         names = [protocol.name for protocol in request.protocols]
         if not request.protocol_type or not 0 < len(names) <= limits.GROUP_PROTOCOLS_PER_MEMBER_MAX:
             return False
-        others = self._others(request)
-        if not others:
+        own_id = self._own_id(request)
+        if not self._attendance.has_others(own_id):
             return True
         expected = self.image.protocol_type if self._room is None else self._room.protocol_type
-        return request.protocol_type == expected and any(
-            all(name in other.names for other in others) for name in names
-        )
+        is_expected = request.protocol_type == expected
+        return is_expected and self._attendance.supports(names, apart_from=own_id)
 
     def _is_full_for(self, request: JoinRequest) -> bool:
+        own_id = self._own_id(request)
         size_bytes = sum(len(protocol.metadata) for protocol in request.protocols)
-        size_bytes += sum(other.metadata_bytes for other in self._others(request))
+        size_bytes += self._attendance.metadata_bytes_apart_from(own_id)
         if size_bytes > self._settings.metadata_bytes_max:
             return True
         # In a rebalance, those who have not come do not take a place: they may never come.
         present: Collection[str] = self.members if self._room is None else self._room.joined
-        return self._own_id(request) not in present and len(present) >= self._settings.members_max
-
-    def _others(self, request: JoinRequest) -> list[Presence]:
-        own_id = self._own_id(request)
-        return [each for member_id, each in self._presence.items() if member_id != own_id]
+        return own_id not in present and len(present) >= self._settings.members_max
 
     def _join_first(
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
@@ -206,7 +249,7 @@ class ClassicGroup:
         member_id = f"{request.instance_id or request.client_id}-{request.fresh_id}"
         named = request._replace(member_id=member_id)
         if request.instance_id is not None:
-            old_id = self._static_id(request.instance_id)
+            old_id = self._attendance.static_id(request.instance_id)
             if old_id is None:
                 self._admit(named, token, now, decision)
             else:
@@ -217,13 +260,14 @@ class ClassicGroup:
             decision.reply(token, JoinResponse(ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:  # KIP-394: a client that gives up between the two joins leaves no member behind.
             self._pending[member_id] = now.monotonic_ms + request.session_timeout_ms
+            self._look_before(self._pending[member_id])
             decision.reply(token, JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
     def _join_again(
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
         """A member of this group: a rebalance, unless nothing changed for anybody."""
-        is_unchanged = self._presence[request.member_id].protocols == request.protocols
+        is_unchanged = self._attendance[request.member_id].protocols == request.protocols
         is_leader = request.member_id == self.image.leader
         state = self.state
         if is_unchanged and (
@@ -233,7 +277,10 @@ class ClassicGroup:
             self._touch(request.member_id, now)
             decision.reply(token, joined(self.image, request.member_id))
             return
-        room = self._room or self._open_room(decision)
+        what = "joined again" if is_unchanged else "changed its subscription or protocols"
+        who = "leader" if is_leader else "member"
+        reason = f"{who} {request.member_id} {what}{_in_its_words(request.reason)}"
+        room = self._room or self._open_room(reason, decision)
         room.members[request.member_id] = new_member(request)
         self._park(request, token, now, decision)
 
@@ -241,29 +288,34 @@ class ClassicGroup:
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
         """Let a member in that was not one before."""
-        room = self._room or self._open_room(decision)
+        reason = f"member {request.member_id} joined{_in_its_words(request.reason)}"
+        room = self._room or self._open_room(reason, decision)
         room.add(new_member(request), request.protocol_type)
         patience_ms = now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
-        self._presence[request.member_id] = Presence(request.protocols, patience_ms, is_new=True)
+        self._attendance.add(
+            request.member_id,
+            Presence(request.instance_id, request.protocols, patience_ms, is_new=True),
+        )
         self._park(request, token, now, decision)
 
     def _replace_static(
         self, old_id: str, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
         """KIP-345: an instance that was restarted goes on where it was, the old one is fenced."""
-        self._fence(old_id, decision)
-        self._presence[request.member_id] = self._presence.pop(old_id)
+        self._fence(old_id, request, decision)
         if self.state is GroupState.STABLE and self._vote(old_id, request) == self.image.protocol:
             self._keep_generation(old_id, request, token, now, decision)
             return
-        room = self._room or self._open_room(decision)
+        self._attendance.add(request.member_id, self._attendance.remove(old_id))
+        reason = f"static member {request.member_id} came back where another assignment is due"
+        room = self._room or self._open_room(reason, decision)
         room.replace(old_id, new_member(request))
         self._park(request, token, now, decision)
 
     def _vote(self, old_id: str, request: JoinRequest) -> str:
         """What would be chosen if an old member were replaced by this one."""
         return choose_protocol(
-            request.protocols if each == old_id else self._presence[each].protocols
+            request.protocols if each == old_id else self._attendance[each].protocols
             for each in self.image.members
         )
 
@@ -284,9 +336,10 @@ class ClassicGroup:
             leader=member.member_id if is_leader else self.image.leader,
             members=replaced(self.image.members, old_id, member),
         )
-        self._presence[member.member_id] = Presence(
-            request.protocols, now.monotonic_ms + request.session_timeout_ms
-        )
+        self._attendance.remove(old_id)
+        deadline_ms = now.monotonic_ms + request.session_timeout_ms
+        presence = Presence(request.instance_id, request.protocols, deadline_ms)
+        self._attendance.add(member.member_id, presence)
         self._unsynced.discard(old_id)
         decision.records.append(GroupRecord(self.group_id, image))
         response = joined(image, member.member_id)
@@ -298,8 +351,15 @@ class ClassicGroup:
 
     # ---- the waiting room ------------------------------------------------------------------------
 
-    def _open_room(self, decision: GroupDecision) -> WaitingRoom:
+    def _open_room(self, reason: str, decision: GroupDecision) -> WaitingRoom:
         """Begin a rebalance: who waits for an assignment hears that there will be none."""
+        decision.note(
+            "group rebalance",
+            reason,
+            group=self.group_id,
+            generation=self.image.generation,
+            members=len(self.image.members),
+        )
         for token in self._syncing.values():
             decision.reply(token, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
         self._syncing.clear()
@@ -322,10 +382,10 @@ class ClassicGroup:
             response = JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, request.member_id)
             decision.reply(earlier, response)
         room.joined[request.member_id] = token
-        presence = self._presence[request.member_id]
-        presence.offer(request.protocols)
-        if not presence.is_new:
-            presence.session_deadline_ms = now.monotonic_ms + request.session_timeout_ms
+        self._attendance.offer(request.member_id, request.protocols)
+        if not self._attendance[request.member_id].is_new:
+            deadline_ms = now.monotonic_ms + request.session_timeout_ms
+            self._attendance.live_until(request.member_id, deadline_ms)
         self._settle(decision, now)
 
     def _settle(self, decision: GroupDecision, now: Moment) -> None:
@@ -343,10 +403,16 @@ class ClassicGroup:
 
         A static member that has not come stays until its session ends (KIP-345).
         """
-        for member in list(room.members.values()):
-            if member.member_id not in room.joined and member.instance_id is None:
-                room.remove(member.member_id)
-                del self._presence[member.member_id]
+        absent = [
+            member.member_id
+            for member in room.members.values()
+            if member.member_id not in room.joined and member.instance_id is None
+        ]
+        for member_id in absent:
+            room.remove(member_id)
+            self._attendance.remove(member_id)
+        if absent:
+            self._note_gone(absent, "did not join again within the rebalance timeout", decision)
         if room.members and not room.joined:
             room.wait_again(now.monotonic_ms)
             return
@@ -358,7 +424,7 @@ class ClassicGroup:
         for member_id, token in room.joined.items():
             decision.reply(token, joined(image, member_id))
         for member_id in room.members:
-            self._presence[member_id].is_new = False
+            self._attendance[member_id].is_new = False
             self._touch(member_id, now)
         if room.members:
             self._await_syncs(room.members, now)
@@ -367,10 +433,10 @@ class ClassicGroup:
         generation = self.image.generation + 1
         if not room.members:
             return GroupImage(generation, room.protocol_type, state_timestamp_ms=now.wall_ms)
-        protocol = choose_protocol(self._presence[each].protocols for each in room.members)
+        protocol = choose_protocol(self._attendance[each].protocols for each in room.members)
         members = {
             member_id: member._replace(
-                subscription=metadata_of(self._presence[member_id].protocols, protocol),
+                subscription=metadata_of(self._attendance[member_id].protocols, protocol),
                 assignment=b"",
             )
             for member_id, member in room.members.items()
@@ -450,14 +516,16 @@ class ClassicGroup:
         """Members go; the others learn it by the rebalance that follows."""
         decision: GroupDecision = Decision()
         errors = []
-        leaving: dict[str, None] = {}
+        leaving: dict[str, str] = {}
         for member in request.members:
             error, member_id = self._leave_one(member)
             errors.append(error)
             if member_id is not None:
-                leaving[member_id] = None
+                leaving[member_id] = member.reason
         if leaving:
-            self._remove(leaving, decision, now)
+            said = next(iter(leaving.values()))
+            reason = f"{_members(list(leaving))} left{_in_its_words(said)}"
+            self._remove(leaving, reason, decision, now)
         else:
             self._settle(decision, now)  # An id that was only handed out may be gone.
         decision.reply(token, LeaveResponse(ErrorCode.NONE, tuple(errors)))
@@ -468,7 +536,7 @@ class ClassicGroup:
             del self._pending[member.member_id]
             return ErrorCode.NONE, None
         if member.member_id == NO_MEMBER_ID and member.instance_id is not None:
-            static_id = self._static_id(member.instance_id)
+            static_id = self._attendance.static_id(member.instance_id)
             known = ErrorCode.UNKNOWN_MEMBER_ID if static_id is None else ErrorCode.NONE
             return known, static_id
         error = self._identity_error(member.member_id, member.instance_id)
@@ -496,29 +564,43 @@ class ClassicGroup:
         for member_id, deadline_ms in list(self._pending.items()):
             if now.monotonic_ms >= deadline_ms:
                 del self._pending[member_id]
-        gone = [member_id for member_id in self.members if self._is_gone(member_id, now)]
+        silent = [member_id for member_id in self.members if self._is_gone(member_id, now)]
+        unsynced: list[str] = []
         if self._sync_deadline_ms is not None and now.monotonic_ms >= self._sync_deadline_ms:
             self._sync_deadline_ms = None
-            gone += [each for each in self._unsynced if each not in gone]
-        if gone:
-            self._remove(gone, decision, now)
+            unsynced = [each for each in self._unsynced if each not in silent]
+        if silent:
+            self._note_gone(silent, "not heard of for the session timeout", decision)
+        if unsynced:
+            reason = "did not ask for the assignment within the rebalance timeout"
+            self._note_gone(unsynced, reason, decision)
+        if silent or unsynced:
+            gone = silent + unsynced
+            self._remove(gone, f"{_members(gone)} expired", decision, now)
         else:
             self._settle(decision, now)
+        self._attendance.look_again()
+        self._pending_earliest_ms = min(self._pending.values(), default=None)
         return decision
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time at which `tick` has something to do; None if never."""
-        deadlines = [presence.session_deadline_ms for presence in self._presence.values()]
-        deadlines += self._pending.values()
-        if self._sync_deadline_ms is not None:
-            deadlines.append(self._sync_deadline_ms)
-        if self._room is not None and self._room.deadline_ms is not None:
-            deadlines.append(self._room.deadline_ms)
-        return min(deadlines, default=None)
+        """The monotonic time before which `tick` has nothing to do; None if it never has."""
+        deadlines = (
+            self._attendance.earliest_ms,
+            self._pending_earliest_ms,
+            self._sync_deadline_ms,
+            None if self._room is None else self._room.deadline_ms,
+        )
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def _look_before(self, deadline_ms: int) -> None:
+        """An id that was handed out and not used becomes too old at that time."""
+        if self._pending_earliest_ms is None or deadline_ms < self._pending_earliest_ms:
+            self._pending_earliest_ms = deadline_ms
 
     def _is_gone(self, member_id: str, now: Moment) -> bool:
         """Whether a session is over; who waits for us cannot heartbeat, so we wait for it."""
-        presence = self._presence[member_id]
+        presence = self._attendance[member_id]
         if now.monotonic_ms < presence.session_deadline_ms:
             return False
         is_waiting = member_id in self._syncing or (
@@ -529,29 +611,32 @@ class ClassicGroup:
             return False
         return True
 
-    def _remove(self, member_ids: Iterable[str], decision: GroupDecision, now: Moment) -> None:
+    def _remove(
+        self, member_ids: Iterable[str], reason: str, decision: GroupDecision, now: Moment
+    ) -> None:
         """Take members out, which begins a rebalance or may complete one."""
-        room = self._room or self._open_room(decision)
+        room = self._room or self._open_room(reason, decision)
         for member_id in member_ids:
             token = room.remove(member_id)
-            del self._presence[member_id]
+            self._attendance.remove(member_id)
             if token is not None:
                 decision.reply(token, JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
         self._settle(decision, now)
 
-    # ---- who is who ------------------------------------------------------------------------------
-
-    def _static_id(self, instance_id: str) -> str | None:
-        """The member id under which an instance is known now."""
-        return next(
-            (each.member_id for each in self.members.values() if each.instance_id == instance_id),
-            None,
+    def _note_gone(self, member_ids: list[str], reason: str, decision: GroupDecision) -> None:
+        decision.note(
+            "group member expired",
+            f"{_members(member_ids)} {reason}",
+            group=self.group_id,
+            generation=self.image.generation,
         )
+
+    # ---- who is who ------------------------------------------------------------------------------
 
     def _own_id(self, request: JoinRequest) -> str | None:
         """Which member of the group a join is about: itself, or the instance it replaces."""
         if request.instance_id is not None and request.member_id == NO_MEMBER_ID:
-            return self._static_id(request.instance_id)
+            return self._attendance.static_id(request.instance_id)
         return request.member_id
 
     def _identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -559,7 +644,7 @@ class ClassicGroup:
         member = self.members.get(member_id)
         if instance_id is None or (member is not None and member.instance_id == instance_id):
             return ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
-        if self._static_id(instance_id) is None:
+        if self._attendance.static_id(instance_id) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.FENCED_INSTANCE_ID
 
@@ -573,13 +658,32 @@ class ClassicGroup:
     def _touch(self, member_id: str, now: Moment) -> None:
         """A sign of life."""
         timeout_ms = self.members[member_id].session_timeout_ms
-        self._presence[member_id].session_deadline_ms = now.monotonic_ms + timeout_ms
+        self._attendance.live_until(member_id, now.monotonic_ms + timeout_ms)
 
-    def _fence(self, member_id: str, decision: GroupDecision) -> None:
+    def _fence(self, member_id: str, by: JoinRequest, decision: GroupDecision) -> None:
         """Whatever the replaced instance waits for, it hears that it was replaced."""
+        decision.note(
+            "group member fenced",
+            f"another process joined with its instance id{_in_its_words(by.reason)}",
+            group=self.group_id,
+            instance=by.instance_id,
+            member=member_id,
+            successor=by.member_id,
+        )
         joining = None if self._room is None else self._room.joined.pop(member_id, None)
         if joining is not None:
             decision.reply(joining, JoinResponse(ErrorCode.FENCED_INSTANCE_ID, member_id))
         syncing = self._syncing.pop(member_id, None)
         if syncing is not None:
             decision.reply(syncing, SyncResponse(ErrorCode.FENCED_INSTANCE_ID))
+
+
+def _members(member_ids: list[str]) -> str:
+    """Members in the words of a note: the first, and how many more."""
+    [first, *others] = member_ids
+    return f"member {first} and {len(others)} more" if others else f"member {first}"
+
+
+def _in_its_words(reason: str) -> str:
+    """What a client said of why it joins or leaves (KIP-800)."""
+    return f": {reason}" if reason else ""

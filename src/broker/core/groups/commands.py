@@ -10,6 +10,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from broker.core.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerHeartbeatResponse,
+    ConsumerSettings,
+)
 from broker.core.groups.records import CommittedOffset, Record
 from broker.core.machine import Decision
 from broker.model import limits
@@ -40,6 +45,7 @@ class GroupSettings(NamedTuple):
     offset_metadata_bytes_max: int = limits.OFFSET_METADATA_BYTES_MAX
     offsets_max: int = limits.OFFSETS_PER_GROUP_MAX
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    consumer: ConsumerSettings = ConsumerSettings()
 
 
 class GroupProtocol(NamedTuple):
@@ -68,6 +74,7 @@ class JoinRequest(NamedTuple):
     requires_member_id: bool = False
     supports_skip_assignment: bool = False
     fresh_id: str = ""
+    reason: str = ""  # in the client's words (KIP-800)
 
 
 class JoinedMember(NamedTuple):
@@ -126,6 +133,7 @@ class LeavingMember(NamedTuple):
 
     member_id: str
     instance_id: str | None = None
+    reason: str = ""
 
 
 class LeaveRequest(NamedTuple):
@@ -153,13 +161,18 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """A member, or a consumer without membership, says how far it has read."""
+    """A member, or a consumer without membership, says how far it has read.
+
+    With the id and epoch of a producer it counts when that producer's transaction is committed.
+    """
 
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
     offsets: tuple[OffsetToCommit, ...]
+    transaction: tuple[int, int] | None = None
+    retention_ms: int | None = None  # how long to keep them; None: as long as the broker does
 
 
 class CommitResponse(NamedTuple):
@@ -173,13 +186,55 @@ class FetchOffsetsRequest(NamedTuple):
 
     group_id: str
     topics: Mapping[str, tuple[int, ...]] | None
+    requires_stable: bool = False  # KIP-447
 
 
 class FetchOffsetsResponse(NamedTuple):
-    """What was committed; a partition asked for without a commit is None."""
+    """What was committed; a partition asked for without a commit is None.
+
+    Of those that are unstable an open transaction will decide.
+    """
 
     error: ErrorCode
     topics: Mapping[str, Mapping[int, CommittedOffset | None]] = MappingProxyType({})
+    unstable: frozenset[tuple[str, int]] = frozenset()
+
+
+class DeleteOffsetsRequest(NamedTuple):
+    """An administrator lets a group forget some partitions."""
+
+    group_id: str
+    topics: Mapping[str, tuple[int, ...]]
+
+
+class DeleteOffsetsResponse(NamedTuple):
+    """An error for the whole request, or one per topic, whatever its partitions."""
+
+    error: ErrorCode
+    topics: Mapping[str, ErrorCode] = MappingProxyType({})
+
+
+class ListGroupsRequest(NamedTuple):
+    """Which groups to list, in small letters; an empty filter lets all pass."""
+
+    states: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+
+
+class GroupListing(NamedTuple):
+    """A group in a list of many."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class ListGroupsResponse(NamedTuple):
+    """The groups of one coordinator partition that pass the filters."""
+
+    error: ErrorCode
+    groups: tuple[GroupListing, ...] = ()
 
 
 class DescribedMember(NamedTuple):
@@ -211,6 +266,10 @@ Response: TypeAlias = (
     | CommitResponse
     | FetchOffsetsResponse
     | GroupDescription
+    | DeleteOffsetsResponse
+    | ListGroupsResponse
+    | ConsumerHeartbeatResponse
+    | ConsumerGroupDescription
     | ErrorCode
 )
 

@@ -19,30 +19,6 @@ from broker.core.machine import Token
 from broker.model.errors import ErrorCode
 
 
-class Presence:
-    """What is known of a living member beside its record."""
-
-    __slots__ = ("is_new", "metadata_bytes", "names", "protocols", "session_deadline_ms")
-
-    def __init__(
-        self,
-        protocols: tuple[GroupProtocol, ...],
-        session_deadline_ms: int,
-        *,
-        is_new: bool = False,
-    ) -> None:
-        """Begin with what the member's join said."""
-        self.session_deadline_ms = session_deadline_ms
-        self.is_new = is_new
-        self.offer(protocols)
-
-    def offer(self, protocols: tuple[GroupProtocol, ...]) -> None:
-        """Keep what the member can take part in, and what that weighs against the limit."""
-        self.protocols = protocols
-        self.names = frozenset(protocol.name for protocol in protocols)
-        self.metadata_bytes = sum(len(protocol.metadata) for protocol in protocols)
-
-
 class WaitingRoom:
     """Who will be in the next generation, and who of them has come.
 

@@ -4,8 +4,10 @@
     GroupMetadata   key: group                      value: its generation and members
 
 A null value deletes what the key names (broker.codec.coordinator_records has the bytes). Written as
-a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id), and GroupMetadataValue 3.
-Key types of other kinds of group are skipped while loading, as Kafka does.
+a Kafka 4.3 broker writes them: OffsetCommitValue 3 (4 adds a topic id; 1 where the client said how
+long to keep the offset), and GroupMetadataValue 3.
+Records of consumer groups are consumer/records.py's. Key types of other kinds of group are skipped
+while loading, as Kafka does.
 
 One use of a field is ours: Kafka writes a group when its leader has assigned; we also write it when
 a join has completed, so that no generation is ever given out twice and a rebalance survives a
@@ -23,10 +25,13 @@ from broker.codec.coordinator_records import (
     group_record_name,
 )
 from broker.codec.schema import Fields
+from broker.core.groups.consumer import records as consumer
 
 _OFFSET_COMMIT = "OffsetCommit"
 _GROUP_METADATA = "GroupMetadata"
 _OFFSET_COMMIT_VALUE_VERSION = 3
+# The one version that has room for a retention of the client's own; it has none for a leader epoch.
+_EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_METADATA_VALUE_VERSION = 3
 # Versions before this had no timestamp: a group of theirs does not await assignments.
 _FIRST_VERSION_WITH_TIMESTAMP = 2
@@ -64,6 +69,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
+    expire_timestamp_ms: int | None = None  # None: the broker's retention decides
 
 
 class GroupRecord(NamedTuple):
@@ -82,14 +88,16 @@ class OffsetRecord(NamedTuple):
     committed: CommittedOffset | None
 
 
-Record: TypeAlias = GroupRecord | OffsetRecord
+Record: TypeAlias = GroupRecord | OffsetRecord | consumer.ConsumerRecord
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """The key and value that say it in the log."""
     if isinstance(record, OffsetRecord):
         return encode_coordinator_record(_from_offset(record))
-    return encode_coordinator_record(_from_group(record))
+    if isinstance(record, GroupRecord):
+        return encode_coordinator_record(_from_group(record))
+    return encode_coordinator_record(consumer.to_log(record))
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
@@ -103,20 +111,26 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
         return _to_offset(decode_group_record(key, value))
     if name == _GROUP_METADATA:
         return _to_group(decode_group_record(key, value))
+    if name is not None and name in consumer.READERS:
+        record = decode_group_record(key, value)
+        return consumer.READERS[name](record.key, record.value)
     return None
 
 
 def _from_offset(record: OffsetRecord) -> CoordinatorRecord:
     key = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
     committed = record.committed
-    value = None
-    if committed is not None:
-        value = {
-            "offset": committed.offset,
-            "leader_epoch": committed.leader_epoch,
-            "metadata": committed.metadata,
-            "commit_timestamp": committed.commit_timestamp_ms,
-        }
+    if committed is None:
+        return CoordinatorRecord(_OFFSET_COMMIT, None, key, None)
+    value = {
+        "offset": committed.offset,
+        "metadata": committed.metadata,
+        "commit_timestamp": committed.commit_timestamp_ms,
+    }
+    if committed.expire_timestamp_ms is not None:
+        value["expire_timestamp"] = committed.expire_timestamp_ms
+        return CoordinatorRecord(_OFFSET_COMMIT, _EXPIRING_OFFSET_VALUE_VERSION, key, value)
+    value["leader_epoch"] = committed.leader_epoch
     return CoordinatorRecord(_OFFSET_COMMIT, _OFFSET_COMMIT_VALUE_VERSION, key, value)
 
 
@@ -124,8 +138,13 @@ def _to_offset(record: CoordinatorRecord) -> OffsetRecord:
     key, value = record.key, record.value
     committed = None
     if value is not None:
+        expire_ms = value["expire_timestamp"]
         committed = CommittedOffset(
-            value["offset"], value["leader_epoch"], value["metadata"], value["commit_timestamp"]
+            value["offset"],
+            value["leader_epoch"],
+            value["metadata"],
+            value["commit_timestamp"],
+            None if expire_ms == _UNKNOWN_TIMESTAMP else expire_ms,
         )
     return OffsetRecord(key["group"], key["topic"], key["partition"], committed)
 

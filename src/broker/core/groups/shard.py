@@ -7,6 +7,7 @@ pass. A group exists as long as the log knows it or somebody is on the way into 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
+from broker.core.groups.administration import Administration
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -26,25 +27,56 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.consumer.checks import check_heartbeat
+from broker.core.groups.consumer.commands import (
+    JOIN_EPOCH,
+    ConsumerGroupDescription,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
+from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.records import (
+    ConsumerEpochRecord,
+    ConsumerRecord,
+    is_deletion,
+)
+from broker.core.groups.consumer.subscriptions import NoTopics, SeenTopics
+from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, RequestError
 
 
 class GroupShard:
     """The groups and committed offsets that one coordinator partition keeps."""
 
-    def __init__(self, settings: GroupSettings, has_room: Callable[[], bool]) -> None:
-        """Begin with nothing; `has_room` says whether the broker may know one more group."""
+    def __init__(
+        self,
+        settings: GroupSettings,
+        has_room: Callable[[], bool],
+        topics: SeenTopics | None = None,
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            settings: what an operator may move.
+            has_room: whether the broker may know one more group.
+            topics: what consumer groups can be subscribed to.
+        """
         self._settings = settings
         self._has_room = has_room
-        self.groups: dict[str, ClassicGroup] = {}
+        self._topics = topics or NoTopics()
+        self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets(settings)
+        # Groups that a command has made, of which the records are not written yet.
+        self._replacements: dict[str, ConsumerGroup] = {}
+        self.administration = Administration(self.groups, self.offsets, settings)
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
+        self._resting: set[str] = set()  # loaded, their members' sessions not begun yet
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -52,43 +84,89 @@ class GroupShard:
         """What the log says is now so."""
         if isinstance(record, OffsetRecord):
             self.offsets.replay(record)
-            if record.committed is not None:
-                self._group(record.group_id)
-            else:
+            if record.committed is None:
                 self._forget_unknown(record.group_id)
-        elif record.image is not None:
-            self._group(record.group_id).replay(record.image)
-        elif record.group_id in self.groups:
-            self.groups[record.group_id].replay(GroupImage())
+            else:
+                self._group(record.group_id)
+        elif isinstance(record, GroupRecord):
+            self._replay_classic(record)
+        else:
+            self._replay_consumer(record)
+
+    def _replay_classic(self, record: GroupRecord) -> None:
+        if record.image is not None:
+            self._classic_group(record.group_id).replay(record.image)
+            return
+        group = self.groups.get(record.group_id)
+        if isinstance(group, ClassicGroup):
+            group.replay(GroupImage())
             self._forget_unknown(record.group_id)
 
-    def resume(self, now: Moment) -> None:
-        """After a load: members have a session timeout to show themselves."""
-        for group in self.groups.values():
-            group.resume(now)
-            self._watch(group)
+    def _replay_consumer(self, record: ConsumerRecord) -> None:
+        """A deletion is no reason to know a group; anything else makes it a consumer group."""
+        group = self.groups.get(record.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.replay(record)
+            if isinstance(record, ConsumerEpochRecord):
+                self._forget_unknown(record.group_id)
+        elif not is_deletion(record):
+            self._consumer_group(record.group_id).replay(record)
+
+    @property
+    def pending(self) -> "GroupShard":
+        """Where offsets go that are committed in transactions."""
+        return self
+
+    def replay_pending(self, producer_id: int, record: Record) -> None:
+        """Keep an offset until its transaction ends; nothing else is written in transactions."""
+        if isinstance(record, OffsetRecord):
+            self.offsets.pending.replay_pending(producer_id, record)
+            self._group(record.group_id)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The offsets of a producer's transaction count from now on, or are forgotten."""
+        pending = self.offsets.pending
+        for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
+            self._forget_unknown(group_id)
+
+    def resume(self, now: Moment) -> Iterator[GroupDecision]:
+        """After a load: members have a session timeout to show themselves.
+
+        It comes in steps; a group that is asked for meanwhile goes on at once.
+        """
+        self._resting = {each.group_id for each in self.groups.values() if not each.is_idle}
+        return self._resume_all(list(self._resting), now)
+
+    def _resume_all(self, group_ids: list[str], now: Moment) -> Iterator[GroupDecision]:
+        for group_id in group_ids:
+            self._find(group_id, now)
+            yield Decision()
 
     def waiting(self) -> list[Token]:
-        """Everybody whose request is parked in a group."""
-        return [token for group in self.groups.values() for token in group.waiting()]
+        """Everybody whose request is parked in a group, or takes several steps."""
+        parked = [token for group in self.groups.values() for token in group.waiting()]
+        return parked + self.administration.waiting()
 
     # ---- membership ------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks to be in its group, which a member without an id creates."""
-        group = self.groups.get(request.group_id)
-        error = self._join_error(request, group)
+        known = self._find(request.group_id, now)
+        error = self._join_error(request, known)
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
-        if group is None:
-            group = self._group(request.group_id)
+        if isinstance(known, ConsumerGroup):
+            return _answer(
+                token, JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+            )
+        group = known or self._classic_group(request.group_id)
         decision = group.join(request, token, now)
         if not decision.records:
             self._forget_unknown(request.group_id)
         self._watch(group)
         return decision
 
-    def _join_error(self, request: JoinRequest, group: ClassicGroup | None) -> ErrorCode:
+    def _join_error(self, request: JoinRequest, group: Group | None) -> ErrorCode:
         settings = self._settings
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
@@ -109,7 +187,7 @@ class GroupShard:
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its assignment."""
-        group = self.groups.get(request.group_id)
+        group = self._find_classic(request.group_id, now)
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
         decision = group.sync(request, token, now)
@@ -118,14 +196,14 @@ class GroupShard:
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
         """A member is alive."""
-        group = self.groups.get(request.group_id)
+        group = self._find_classic(request.group_id, now)
         if group is None:
             return _answer(token, _unknown(request.group_id))
         return _answer(token, group.heartbeat(request, now))
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
         """Members leave."""
-        group = self.groups.get(request.group_id)
+        group = self._find_classic(request.group_id, now)
         if group is None:
             error = _unknown(request.group_id)
             is_invalid = error is ErrorCode.INVALID_GROUP_ID
@@ -141,9 +219,52 @@ class GroupShard:
     def describe(self, group_id: str, token: Token) -> GroupDecision:
         """What an administrator sees; a group that nobody knows is Dead."""
         group = self.groups.get(group_id)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return _answer(token, GroupDescription(ErrorCode.NONE, group_id))
         return _answer(token, group.describe())
+
+    # ---- the consumer protocol -------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self, request: ConsumerHeartbeat, token: Token, now: Moment
+    ) -> GroupDecision:
+        """A member of the consumer protocol joins, which may create its group, stays or leaves."""
+        try:
+            check_heartbeat(request, self._settings.consumer)
+            group = self._group_for_member(request, now)
+        except RequestError as error:
+            return _answer(token, ConsumerHeartbeatResponse(error.code, error.message))
+        decision = group.heartbeat(request, token, now)
+        known = self.groups.get(request.group_id)
+        if known is not group and decision.records:
+            if known is not None:  # a classic group without members
+                decision.records = [*known.tombstones(), *decision.records]
+            self._replacements[request.group_id] = group
+        self._watch(group)
+        return decision
+
+    def _group_for_member(self, request: ConsumerHeartbeat, now: Moment) -> ConsumerGroup:
+        """The group of a heartbeat, or the one that it will have made once it is written."""
+        group = self._find(request.group_id, now)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if request.member_epoch != JOIN_EPOCH or (group is not None and not group.is_idle):
+            known = "does not exist" if group is None else "is not a consumer group"
+            message = f"the group {known}"
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        if group is None and not self._has_room():
+            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker has no room for it")
+        return ConsumerGroup(request.group_id, self._settings.consumer, self._topics)
+
+    def consumer_describe(self, group_id: str, token: Token) -> GroupDecision:
+        """What an administrator sees; only of a consumer group."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return _answer(token, group.describe())
+        message = "the group does not exist" if group is None else "it is not a consumer group"
+        return _answer(
+            token, ConsumerGroupDescription(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message)
+        )
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -153,46 +274,27 @@ class GroupShard:
         if error is not ErrorCode.NONE:
             return _answer(token, CommitResponse((error,) * len(request.offsets)))
         records, errors = self.offsets.commit(request, now.wall_ms)
-        return Decision(records, [(token, CommitResponse(errors))])
+        return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
         if not request.group_id and request.generation >= 0:
             return ErrorCode.INVALID_GROUP_ID
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id, now)
         if group is not None:
-            return group.commit_error(
-                request.member_id, request.instance_id, request.generation, now
-            )
+            return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE if self._has_room() else ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
-        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, self.offsets.fetch(request)))
+        found = self.offsets.fetch(request)
+        unstable = self.offsets.unstable(request.group_id, found) if request.requires_stable else ()
+        return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))
 
-    def topic_deleted(self, topic: str) -> Iterator[GroupDecision]:
-        """Every group forgets the offsets of a topic that is gone."""
-        for removals in self.offsets.removals_of_topic(topic):
-            yield Decision(removals)
-
-    def expire_offsets(self, now: Moment) -> Iterator[GroupDecision]:
-        """Groups without members forget what is too old, and are forgotten with their last offset.
-
-        A group that had members counts from the moment it became empty; a consumer without
-        membership from each commit (KIP-211).
-        """
-        horizon_ms = now.wall_ms - self._settings.offsets_retention_ms
-        for group in [each for each in self.groups.values() if each.is_idle]:
-            if (group.image.state_timestamp_ms or 0) > horizon_ms:
-                continue
-            offsets = self.offsets.of_group(group.group_id)
-            removals = self.offsets.removals_before(group.group_id, horizon_ms)
-            records: list[Record] = list(removals)
-            if group.image.generation and len(removals) == sum(map(len, offsets.values())):
-                records.append(GroupRecord(group.group_id, None))
-            if records:
-                yield Decision(records)
+    def expire(self, now: Moment) -> Iterator[GroupDecision]:
+        """Groups forget what is too old, and are forgotten with their last offset."""
+        return self.administration.expire(now)
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -207,9 +309,7 @@ class GroupShard:
             if group is None or group.watched_ms != deadline_ms:
                 continue  # An entry that a nearer deadline has replaced.
             group.watched_ms = None
-            decision = group.tick(now)
-            if decision.records or decision.replies:
-                yield decision
+            yield group.tick(now)
             self._forget_unknown(group_id)
             self._watch(group)
 
@@ -217,7 +317,7 @@ class GroupShard:
         """The monotonic time of the next look at a group; None if there is none."""
         return self._deadlines[0][0] if self._deadlines else None
 
-    def _watch(self, group: ClassicGroup) -> None:
+    def _watch(self, group: Group) -> None:
         """Look at a group again when its next deadline comes."""
         deadline_ms = group.next_deadline_ms()
         if deadline_ms is None or self.groups.get(group.group_id) is not group:
@@ -228,19 +328,59 @@ class GroupShard:
 
     # ---- which groups there are ------------------------------------------------------------------
 
-    def _group(self, group_id: str) -> ClassicGroup:
+    def _find(self, group_id: str, now: Moment) -> Group | None:
+        """The group, if there is one, with its members' sessions running."""
         group = self.groups.get(group_id)
-        if group is None:
+        if group is not None and group_id in self._resting:
+            self._resting.discard(group_id)
+            group.resume(now)
+            self._watch(group)
+        return group
+
+    def _find_classic(self, group_id: str, now: Moment) -> ClassicGroup | None:
+        group = self._find(group_id, now)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def _group(self, group_id: str) -> Group:
+        """The group of that name, of whatever kind; offsets alone make it a classic one."""
+        return self.groups.get(group_id) or self._classic_group(group_id)
+
+    def _classic_group(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
             group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
+        return group
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup:
+        """The group that a command has made ready, or a new one while the log is loaded."""
+        group = self._replacements.pop(group_id, None)
+        if group is None:
+            group = ConsumerGroup(group_id, self._settings.consumer, self._topics)
+        self.groups[group_id] = group
+        self._watch(group)
         return group
 
     def _forget_unknown(self, group_id: str) -> None:
         """Drop a group of which the log says nothing and in which nobody is."""
         group = self.groups.get(group_id)
-        if group is None or not group.is_idle or group.image.generation:
+        if group is None or not group.is_idle or group.is_stored:
             return
-        if not self.offsets.of_group(group_id):
+        if not self.offsets.has_any(group_id):
             del self.groups[group_id]
+
+
+def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCode:
+    """Why a consumer may not commit; a producer commits for whoever it says (KIP-447).
+
+    An old producer says nothing of a member, and one that does may be between two generations.
+    """
+    names_member = request.generation >= 0 or request.member_id or request.instance_id is not None
+    if request.transaction is not None and not names_member:
+        return ErrorCode.NONE
+    error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
+    if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
+        return ErrorCode.NONE
+    return error
 
 
 def _answer(token: Token, response: Response) -> GroupDecision:

@@ -1,38 +1,42 @@
 """What AlterConfigs and IncrementalAlterConfigs share: everything but what they make of a key.
 
 A resource is altered whole or not at all, and by itself: one that is refused does not hold up the
-others. Only topics can be altered; a broker is given its settings when it starts.
+others.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from broker.core.session import Session
-from broker.core.topics import ConfigChange
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
+from broker.model.own_config import ConfigChange
+from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Fields, Request, message
 from broker.protocols.kafka.configs import Resource
-from broker.protocols.kafka.lookup import topic_by_name
 
 
 async def alter(
-    request: Request, session: Session, change: Callable[[list[Fields]], ConfigChange]
+    request: Request,
+    session: Session,
+    change: Callable[[list[Fields]], ConfigChange],
+    *,
+    except_for: Resource | None = None,
 ) -> Fields:
     """Alter each resource as `change` makes it of the resource's keys; the whole response."""
-    resources = request.body["resources"]
-    count = Counter((each["resource_type"], each["resource_name"]) for each in resources)
-    by_name = {(each["resource_type"], each["resource_name"]): each for each in resources}
+    wanted = request.body["resources"]
+    count = Counter((each["resource_type"], each["resource_name"]) for each in wanted)
+    by_name = {(each["resource_type"], each["resource_name"]): each for each in wanted}
     responses = []
     for (resource_type, name), resource in by_name.items():
         refusal = None
         try:
             _check_resource(resource, count[resource_type, name])
-            topic = topic_by_name(session.broker.topics, name)
-            if request.body["validate_only"]:
-                session.broker.topics.plan_config(topic, change(resource["configs"]))
-            else:
-                await session.broker.topics.alter_config(topic, change(resource["configs"]))
+            if resource_type == except_for:
+                text = f"resource type {resource_type} is for IncrementalAlterConfigs only"
+                raise RequestError(ErrorCode.INVALID_REQUEST, text)
+            kind = resources.kind(resource_type)
+            do = kind.plan if request.body["validate_only"] else kind.alter
+            await do(session, name, change(resource["configs"]))
         except RequestError as error:
             refusal = error
         responses.append(_response(resource_type, name, refusal))
@@ -53,17 +57,6 @@ def _check_resource(resource: Fields, times: int) -> None:
     names = [each["name"] for each in resource["configs"]]
     if len(set(names)) < len(names):
         raise RequestError(ErrorCode.INVALID_REQUEST, "the request names a key twice")
-    if resource["resource_type"] == Resource.BROKER:
-        text = (
-            "the settings of a broker cannot be altered yet while it runs: give them at its start"
-        )
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
-    if resource["resource_type"] != Resource.TOPIC:
-        text = f"resource type {resource['resource_type']} has no configuration here"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
-    if not resource["resource_name"]:
-        text = "there is no configuration of all topics: name one, or alter the broker's"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _response(resource_type: int, name: str, refusal: RequestError | None) -> Fields:

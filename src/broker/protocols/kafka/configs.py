@@ -8,14 +8,25 @@ from broker.protocols.kafka.api import Fields
 
 
 class Resource(IntEnum):
-    """Kafka's `ConfigResource.Type`, as far as anything here has a configuration."""
+    """Kafka's `ConfigResource.Type`; nothing here collects the metrics of clients."""
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 # Kafka's ConfigSource.
-_SOURCES = {Source.TOPIC: 1, Source.STATIC_BROKER: 4, Source.DEFAULT: 5}
+_SOURCES = {
+    Source.TOPIC: 1,
+    Source.DYNAMIC_BROKER: 2,
+    Source.DYNAMIC_DEFAULT: 3,
+    Source.STATIC_BROKER: 4,
+    Source.DEFAULT: 5,
+    Source.LOGGER: 6,
+    Source.GROUP: 8,
+}
 # Kafka's ConfigType.
 _TYPES = {
     Kind.BOOLEAN: 1,
@@ -27,12 +38,12 @@ _TYPES = {
 }
 
 
-def entry_fields(entry: ConfigEntry, *, is_read_only: bool) -> Fields:
+def entry_fields(entry: ConfigEntry) -> Fields:
     """What both APIs tell of a key; no setting here holds a secret."""
     return {
         "name": entry.name,
         "value": entry.text,
-        "read_only": is_read_only,
+        "read_only": entry.is_read_only,
         "config_source": _SOURCES[entry.source],
         "is_sensitive": False,
     }

@@ -9,6 +9,7 @@ from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Reply
 from broker.protocols.kafka import apis
 from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.handlers import api_versions
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Kafka:
         fields, _ = schema.request(api.key).decode(version, body)
         request = Request(version, client_id, fields)
         try:
+            authorize(session, api, request)
             response = api.handle(request, session)
         except Exception as error:  # noqa: BLE001 - sorted by _failure
             response = _failure(api, request, error)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.core import coordinator as driver
+from broker.core.coordinator_partitions import World
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
@@ -28,7 +29,7 @@ from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
 
-class World:
+class Broker:
     """A coordinator with one log, a clock that stands, and a loop that nobody runs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -36,22 +37,22 @@ class World:
         self.log = MemoryLog()
         self.wakes: list[int] = []
         self.opened = 0
+        self.has_topic = True
         self.loop = loop
         self.coordinator = self.start()
 
     def start(self) -> GroupCoordinator:
         """A broker that finds the log as it is."""
         return GroupCoordinator(
-            self.open,
-            self.loop.create_future,
-            self.clock,
-            self.wakes.append,
+            World(self.open, self.loop.create_future, self.clock, self.wakes.append),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             fresh_id=iter("123456789").__next__,
         )
 
     def open(self, _partition: int) -> MemoryLog:
         self.opened += 1
+        if not self.has_topic:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self.log
 
     def join(self, member_id: str = "", client_id: str = "c") -> asyncio.Future[JoinResponse]:
@@ -77,9 +78,9 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[Broker]:
     loop = asyncio.new_event_loop()
-    yield World(loop)
+    yield Broker(loop)
     loop.close()
 
 
@@ -98,7 +99,7 @@ def world() -> Iterator[World]:
     ],
 )
 def test_a_group_lives_where_kafka_looks_for_it(
-    world: World, group_id: str, partition: int
+    world: Broker, group_id: str, partition: int
 ) -> None:
     assert world.coordinator.partition_for(group_id) == partition
 
@@ -106,7 +107,7 @@ def test_a_group_lives_where_kafka_looks_for_it(
 # ---- durability ----------------------------------------------------------------------------------
 
 
-def test_a_commit_is_answered_when_it_is_durable(world: World) -> None:
+def test_a_commit_is_answered_when_it_is_durable(world: Broker) -> None:
     world.log.syncs = False
 
     answer = world.commit(5)
@@ -116,7 +117,7 @@ def test_a_commit_is_answered_when_it_is_durable(world: World) -> None:
     assert answer.result().errors == (ErrorCode.NONE,)
 
 
-def test_a_read_waits_for_what_it_has_seen(world: World) -> None:
+def test_a_read_waits_for_what_it_has_seen(world: Broker) -> None:
     """Nobody is told of an offset that a power cut can take back."""
     world.log.syncs = False
     world.commit(5)
@@ -130,7 +131,7 @@ def test_a_read_waits_for_what_it_has_seen(world: World) -> None:
     assert found.offset == 5
 
 
-def test_only_what_is_durable_is_answered(world: World) -> None:
+def test_only_what_is_durable_is_answered(world: Broker) -> None:
     world.log.syncs = False
     first, second = world.commit(5), world.commit(6)
 
@@ -142,7 +143,7 @@ def test_only_what_is_durable_is_answered(world: World) -> None:
     assert second.done()
 
 
-def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: World) -> None:
+def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: Broker) -> None:
     world.log.syncs = False
     first = world.commit(6)
     world.coordinator.topic_deleted("t")
@@ -156,7 +157,7 @@ def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: World
     assert answer.result().topics == {}
 
 
-def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(world: World) -> None:
+def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(world: Broker) -> None:
     world.log.syncs = False
     order: list[str] = []
     joining = world.join()
@@ -171,7 +172,7 @@ def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(world: W
     assert order == ["join", "leave"]
 
 
-def test_a_command_is_one_batch(world: World) -> None:
+def test_a_command_is_one_batch(world: Broker) -> None:
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
 
     world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
@@ -180,7 +181,7 @@ def test_a_command_is_one_batch(world: World) -> None:
     assert header(batch).record_count == 100
 
 
-def test_an_answer_for_somebody_who_has_gone_is_dropped(world: World) -> None:
+def test_an_answer_for_somebody_who_has_gone_is_dropped(world: Broker) -> None:
     world.log.syncs = False
     world.commit(5).cancel()
 
@@ -192,7 +193,7 @@ def test_an_answer_for_somebody_who_has_gone_is_dropped(world: World) -> None:
 # ---- failure -------------------------------------------------------------------------------------
 
 
-def test_a_log_that_goes_offline_refuses_who_waits_for_it(world: World) -> None:
+def test_a_log_that_goes_offline_refuses_who_waits_for_it(world: Broker) -> None:
     world.log.syncs = False
     waiting = world.commit(5)
 
@@ -201,7 +202,7 @@ def test_a_log_that_goes_offline_refuses_who_waits_for_it(world: World) -> None:
     assert waiting.result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
 
-def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(world: World) -> None:
+def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(world: Broker) -> None:
     world.join().result()
     parked = world.join(client_id="d")
 
@@ -211,7 +212,7 @@ def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(world: World) 
     assert parked.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_nothing_is_served_over_an_offline_log(world: World) -> None:
+def test_nothing_is_served_over_an_offline_log(world: Broker) -> None:
     world.join().result()
 
     world.log.fail()
@@ -221,7 +222,7 @@ def test_nothing_is_served_over_an_offline_log(world: World) -> None:
 
 
 def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.commit(5)
 
@@ -237,25 +238,19 @@ def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
     assert world.opened == 2
 
 
-def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(world: World) -> None:
-    attempts = []
-
-    def refuse(partition: int) -> MemoryLog:
-        attempts.append(partition)
-        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    world.coordinator._open_partition = refuse
+def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(world: Broker) -> None:
+    world.has_topic = False
 
     for _ in range(5):
         assert world.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
     world.clock.advance(1_000)
     world.commit(5)
 
-    assert len(attempts) == 2
+    assert world.opened == 2
 
 
 def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.commit(5)
     world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
@@ -267,7 +262,7 @@ def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
     assert "coordinator load failed partition=__consumer_offsets-" in caplog.text
 
 
-def test_after_close_members_look_for_another_coordinator(world: World) -> None:
+def test_after_close_members_look_for_another_coordinator(world: Broker) -> None:
     world.join().result()
     parked = world.join(client_id="d")
 
@@ -280,7 +275,7 @@ def test_after_close_members_look_for_another_coordinator(world: World) -> None:
 # ---- loading -------------------------------------------------------------------------------------
 
 
-def test_groups_and_offsets_survive_a_restart(world: World) -> None:
+def test_groups_and_offsets_survive_a_restart(world: Broker) -> None:
     joined = world.join().result()
     world.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b"mine"}))
 
@@ -292,7 +287,7 @@ def test_groups_and_offsets_survive_a_restart(world: World) -> None:
     assert world.heartbeat("c-1", 1) is ErrorCode.NONE
 
 
-def test_what_was_not_durable_is_gone_after_a_crash(world: World) -> None:
+def test_what_was_not_durable_is_gone_after_a_crash(world: Broker) -> None:
     world.commit(5)
     world.log.syncs = False
     lost = world.commit(6)
@@ -305,7 +300,7 @@ def test_what_was_not_durable_is_gone_after_a_crash(world: World) -> None:
 
 
 def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     world.commit(5)
@@ -330,7 +325,7 @@ def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     assert world.committed() == 6
 
 
-def test_while_its_log_is_recovered_a_partition_is_loading(world: World) -> None:
+def test_while_its_log_is_recovered_a_partition_is_loading(world: Broker) -> None:
     world.commit(5)
     world.coordinator = world.start()
     number = world.coordinator.partition_for("g")
@@ -346,7 +341,7 @@ def test_while_its_log_is_recovered_a_partition_is_loading(world: World) -> None
 
 
 def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
-    world: World,
+    world: Broker,
 ) -> None:
     world.commit(5)
     world.coordinator = world.start()
@@ -359,7 +354,7 @@ def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
     assert world.committed() is None
 
 
-def test_loading_waits_for_what_may_still_become_durable(world: World) -> None:
+def test_loading_waits_for_what_may_still_become_durable(world: Broker) -> None:
     """A coordinator that loads too early would not know a commit that then comes true."""
     world.commit(5)
     world.log.syncs = False
@@ -376,7 +371,7 @@ def test_loading_waits_for_what_may_still_become_durable(world: World) -> None:
 
 
 def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)
     world.commit(5)
@@ -390,7 +385,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
     assert world.committed() is None
 
 
-def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World) -> None:
+def test_control_batches_and_records_of_other_kinds_are_passed_over(world: Broker) -> None:
     world.commit(5)
     world.log.append_internal(
         batch_of(
@@ -402,7 +397,7 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World
             producer_epoch=0,
         )
     )
-    world.log.append_internal(batch_of([(b"\x00\x03\x00\x01g", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x00\x0b\x00\x01g", b"", ())], 0))
     world.coordinator = world.start()
 
     assert world.committed() == 5
@@ -411,7 +406,7 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(world: World
 # ---- time ----------------------------------------------------------------------------------------
 
 
-def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(world: World) -> None:
+def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(world: Broker) -> None:
     world.join().result()
     asked_ms = min(world.wakes)
 
@@ -423,7 +418,7 @@ def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(world: Wo
     assert next_ms == 600_000
 
 
-def test_offsets_expire_at_the_check_after_their_retention(world: World) -> None:
+def test_offsets_expire_at_the_check_after_their_retention(world: Broker) -> None:
     world.commit(5)
     world.clock.advance(7 * 24 * 3_600_000)
 

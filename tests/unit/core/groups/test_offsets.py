@@ -1,7 +1,15 @@
 """Limits of committed offsets; their rules are in tests/scenarios/offsets.txt."""
 
-from broker.core.groups.commands import CommitRequest, GroupSettings, OffsetToCommit
+from broker.core.groups.commands import (
+    CommitRequest,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    GroupSettings,
+    OffsetToCommit,
+)
 from broker.core.groups.offsets import CommittedOffsets
+from broker.core.groups.records import CommittedOffset, OffsetRecord
+from broker.core.groups.shard import GroupShard
 from broker.model.errors import ErrorCode
 
 SETTINGS = GroupSettings(offsets_max=2, offset_metadata_bytes_max=4)
@@ -53,3 +61,31 @@ def test_the_limit_holds_within_one_commit() -> None:
     errors = commit(offsets, *(OffsetToCommit("t", partition, 1) for partition in range(3)))
 
     assert errors == ["NONE", "NONE", "INVALID_COMMIT_OFFSET_SIZE"]
+
+
+def test_only_who_asks_for_stable_offsets_hears_of_an_open_transaction() -> None:
+    """KIP-447."""
+    shard = GroupShard(SETTINGS, lambda: True)
+    record = OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0))
+    shard.replay(record)
+    shard.replay(record._replace(partition=1))
+    shard.replay_pending(7, record)
+    request = FetchOffsetsRequest("g", {"t": (0, 1, 2)})
+
+    [(_, plain)] = shard.fetch_offsets(request, "token").replies
+    [(_, stable)] = shard.fetch_offsets(request._replace(requires_stable=True), "token").replies
+
+    assert isinstance(plain, FetchOffsetsResponse)
+    assert isinstance(stable, FetchOffsetsResponse)
+    assert plain.unstable == frozenset()
+    assert stable.unstable == {("t", 0)}
+
+
+def test_a_marker_makes_a_partition_stable() -> None:
+    shard = GroupShard(SETTINGS, lambda: True)
+    shard.replay_pending(7, OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0)))
+
+    shard.end_transaction(7, is_committed=True)
+
+    assert not shard.offsets.has_pending("g", "t", 0)
+    assert shard.offsets.of_group("g")["t"][0].offset == 5

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.groups import records
+from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
@@ -160,7 +161,7 @@ class Run:
         )
         decision = self.shard.commit(request, client.name, self.now())
         group = self.shard.groups.get("g")
-        current = group.image.generation if group is not None else 0
+        current = group.image.generation if isinstance(group, ClassicGroup) else 0
         (_, response), *_ = decision.replies
         assert isinstance(response, CommitResponse)
         if generation >= 0 and generation != current:
@@ -177,7 +178,8 @@ class Run:
 
     def reload(self, _client: Client, _choice: int) -> None:
         self.shard = self.loaded()
-        self.shard.resume(self.now())
+        for decision in self.shard.resume(self.now()):
+            self.apply(decision)
 
     def agree(self, _client: Client, choice: int) -> None:
         """All do as they should, in some order, so that the rest has a whole group to disturb."""
@@ -208,6 +210,7 @@ def state(
             {topic: dict(each) for topic, each in shard.offsets.of_group(name).items()},
         )
         for name, group in shard.groups.items()
+        if isinstance(group, ClassicGroup)
         if group.image.generation or shard.offsets.of_group(name)
     }
 

@@ -1,28 +1,29 @@
 """AlterConfigs, v0-2. v1 throttle time; v2 flexible. Deprecated for IncrementalAlterConfigs.
 
-The keys of a request become the topic's whole own configuration: what is not named goes back to
-the broker's value (KIP-133), so tools read all, change one and write all.
+The keys of a request become the whole own configuration: what is not named goes back to the value
+that it stands over (KIP-133), so tools read all, change one and write all. Levels of loggers are
+not altered so, as in Kafka: whoever names one would reset all others.
 """
 
 from collections.abc import Mapping
 
 from broker.core.session import Session
-from broker.core.topics import ConfigChange
-from broker.model.topic_config import TopicConfig
+from broker.model.own_config import ConfigChange, OwnConfig
 from broker.protocols.kafka.alterations import alter, check_values
 from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.configs import Resource
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Replace the configuration of each topic."""
-    return await alter(request, session, _replacement)
+    """Replace the configuration of each resource."""
+    return await alter(request, session, _replacement, except_for=Resource.BROKER_LOGGER)
 
 
 def _replacement(configs: list[Fields]) -> ConfigChange:
     check_values(configs)
     own = {each["name"]: each["value"] for each in configs}
 
-    def replace(_now: TopicConfig) -> Mapping[str, str]:
+    def replace(_now: OwnConfig) -> Mapping[str, str]:
         return own
 
     return replace

@@ -1,7 +1,8 @@
 """ApiVersions, v0-4. v1 throttle time; v3 flexible, client software (KIP-511); v4 features from 0.
 
 A version we do not know is answered in version 0 with error 35 and the whole list, so that the
-client can ask again in one that both sides know. Features are advertised once they are true: none.
+client can ask again in one that both sides know. Features are advertised once they are true
+(KIP-584).
 """
 
 import re
@@ -9,11 +10,12 @@ from collections.abc import Callable
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
-from broker.protocols.kafka import errors
+from broker.protocols.kafka import errors, features
 from broker.protocols.kafka.api import Api, Fields, Request
 
 KEY = 18
 _SOFTWARE_SINCE = 3
+_FEATURES_FROM_0_SINCE = 4
 _SOFTWARE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
@@ -23,7 +25,15 @@ def build(advertised: Callable[[], list[Fields]]) -> Api:
     def handle(request: Request, _session: Session) -> Fields:
         code = ErrorCode.NONE if _names_its_software(request) else ErrorCode.INVALID_REQUEST
         api_keys = advertised() if code is ErrorCode.NONE else []
-        return {"error_code": errors.number(code), "api_keys": api_keys}
+        return {
+            "error_code": errors.number(code),
+            "api_keys": api_keys,
+            "supported_features": features.supported(
+                with_lowest_0=request.version >= _FEATURES_FROM_0_SINCE
+            ),
+            "finalized_features_epoch": features.EPOCH,
+            "finalized_features": features.finalized(),
+        }
 
     return Api(KEY, "ApiVersions", range(5), handle)
 

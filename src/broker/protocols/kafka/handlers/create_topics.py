@@ -62,7 +62,7 @@ def _created(plan: Plan, topic_id: bytes) -> Fields:
         "error_message": None,
         "num_partitions": plan.partitions,
         "replication_factor": 1,
-        "configs": [entry_fields(entry, is_read_only=False) for entry in plan.config.describe()],
+        "configs": [entry_fields(entry) for entry in plan.config.describe()],
     }
 
 

@@ -1,21 +1,20 @@
 """DescribeConfigs, v0-4. v1 synonyms and sources; v3 types and documentation; v4 flexible.
 
-A topic's keys are all shown, with their defaults, because tools read, change and write them. The
-broker's are read-only: they are given at its start. Nothing has loggers, metrics or group configs.
+All keys of a topic, group or broker are shown, with their defaults, because tools read, change and
+write them; of all brokers, which have no name, only what was altered for them. A broker's key that
+is only given at the start is read-only. Loggers have levels.
 """
 
 from broker.core.session import Session
 from broker.model.config import ConfigEntry
-from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
+from broker.model.errors import RequestError
+from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.configs import (
-    Resource,
     description_fields,
     entry_fields,
     synonym_fields,
 )
-from broker.protocols.kafka.lookup import topic_by_name
 
 
 def handle(request: Request, session: Session) -> Fields:
@@ -35,38 +34,21 @@ def _result(request: Request, session: Session, wanted: Fields) -> Fields:
         "configs": [],
     }
     try:
-        entries = _entries(session, wanted["resource_type"], wanted["resource_name"])
+        kind = resources.kind(wanted["resource_type"])
+        entries = kind.describe(session, wanted["resource_name"])
     except RequestError as error:
         answer["error_code"] = errors.number(error.code)
         answer["error_message"] = message(error)
         return answer
     keys = wanted["configuration_keys"]
-    is_read_only = wanted["resource_type"] == Resource.BROKER
     answer["configs"] = [
-        _config(request, entry, is_read_only=is_read_only)
-        for entry in entries
-        if not keys or entry.name in keys
+        _config(request, entry) for entry in entries if not keys or entry.name in keys
     ]
     return answer
 
 
-def _entries(session: Session, resource_type: int, name: str) -> list[ConfigEntry]:
-    broker = session.broker
-    if resource_type == Resource.TOPIC:
-        return topic_by_name(broker.topics, name).config.describe()
-    if resource_type != Resource.BROKER:
-        text = f"resource type {resource_type} has no configuration here"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
-    if not name:
-        return []  # the cluster's dynamic defaults, of which there are none
-    if name != str(broker.node_id):
-        text = f"this is broker {broker.node_id}, not {name}"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
-    return broker.config.describe()
-
-
-def _config(request: Request, entry: ConfigEntry, *, is_read_only: bool) -> Fields:
-    fields = {**entry_fields(entry, is_read_only=is_read_only), **description_fields(entry)}
+def _config(request: Request, entry: ConfigEntry) -> Fields:
+    fields = {**entry_fields(entry), **description_fields(entry)}
     if request.body["include_synonyms"]:
         fields["synonyms"] = synonym_fields(entry)
     if request.body["include_documentation"]:

@@ -12,6 +12,7 @@ incremental one as unknown, so its client starts again in full.
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Iterator
 
+from broker.codec import scan_headers
 from broker.core.log import Log
 from broker.core.partition import ATTRIBUTES_POSITION, check_leader_epoch
 from broker.core.session import Session
@@ -22,6 +23,7 @@ from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
 
+_READ_COMMITTED = 1
 _ZSTD_SINCE = 10
 _TOPIC_IDS_SINCE = 13
 _REPLICA_STATE_SINCE = 15
@@ -79,7 +81,7 @@ class _Reading:
     def _read(self, topic: Topic, wanted: Fields) -> Fields:
         log = log_of(topic, wanted["partition"])
         check_leader_epoch(log, wanted["current_leader_epoch"])
-        is_committed = bool(self.request.body["isolation_level"])
+        is_committed = self.request.body["isolation_level"] == _READ_COMMITTED
         fields: Fields = {
             "error_code": 0,
             "high_watermark": log.high_watermark,
@@ -93,19 +95,22 @@ class _Reading:
             self.is_final = True
             return {**fields, "diverging_epoch": diverging}
         self.logs.append(log)
-        fields["records"] = self._records(log, wanted)
+        end = log.last_stable_offset if is_committed else log.high_watermark
+        fields["records"] = records = self._records(log, wanted, end)
+        if is_committed and records:
+            fields["aborted_transactions"] = _aborted(log, wanted["fetch_offset"], records)
         return fields
 
-    def _records(self, log: Log, wanted: Fields) -> bytes:
+    def _records(self, log: Log, wanted: Fields, end: int) -> bytes:
         """At least one batch for the first partition that has any, within the limits after it."""
         offset = wanted["fetch_offset"]
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if offset >= log.high_watermark:
+        if offset >= end:
             return b""
         size_max = max(0, min(wanted["partition_max_bytes"], self._bytes_left))
         try:
-            records = log.read(offset, size_max, not self.bytes_read)
+            records = log.read(offset, size_max, not self.bytes_read, end)
         except StorageError as error:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         if self.request.version < _ZSTD_SINCE and _ZSTD in _codecs(records):
@@ -170,6 +175,16 @@ def _diverging_epoch(log: Log, wanted: Fields) -> Fields | None:
     if known == epoch and end >= wanted["fetch_offset"]:
         return None
     return {"epoch": known, "end_offset": end}
+
+
+def _aborted(log: Log, start: int, records: bytes) -> list[Fields]:
+    """The aborted transactions that have some of these records, by their first offsets."""
+    end = scan_headers(records)[-1].last_offset + 1
+    try:
+        found = log.aborted_transactions(start, end)
+    except StorageError as error:  # without the list, aborted records would pass for good
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+    return [{"producer_id": each, "first_offset": first} for each, first, _ in found]
 
 
 def _codecs(records: bytes) -> Iterator[int]:

@@ -1,15 +1,14 @@
 """IncrementalAlterConfigs, v0-1. v1 flexible (KIP-339).
 
-Each key is set, deleted (back to the broker's value), appended to or subtracted from; the last two
+Each key is set, deleted (back to what it stands over), appended to or subtracted from; the last two
 are for lists. What is not named stays as it is.
 """
 
 from functools import partial
 
 from broker.core.session import Session
-from broker.core.topics import ConfigChange
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.topic_config import Alteration, AlterOp, altered
+from broker.model.own_config import Alteration, AlterOp, ConfigChange, OwnConfig
 from broker.protocols.kafka.alterations import alter, check_values
 from broker.protocols.kafka.api import Api, Fields, Request
 
@@ -17,7 +16,7 @@ _OPS = (AlterOp.SET, AlterOp.DELETE, AlterOp.APPEND, AlterOp.SUBTRACT)  # by Kaf
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Alter the keys of each topic."""
+    """Alter the keys of each resource."""
     return await alter(request, session, _alteration)
 
 
@@ -28,7 +27,7 @@ def _alteration(configs: list[Fields]) -> ConfigChange:
         Alteration(each["name"], op, each["value"] or "")
         for each, op in zip(configs, ops, strict=True)
     ]
-    return partial(altered, alterations=alterations)
+    return partial(OwnConfig.altered, alterations=alterations)
 
 
 def _op(number: int) -> AlterOp:

@@ -38,6 +38,7 @@ def _command(request: Request, session: Session) -> JoinRequest:
         protocols=tuple(
             GroupProtocol(each["name"], each["metadata"]) for each in body["protocols"]
         ),
+        reason=body["reason"] or "",
         requires_member_id=request.version >= _MEMBER_ID_REQUIRED_SINCE,
         supports_skip_assignment=request.version >= _SKIP_ASSIGNMENT_SINCE,
     )

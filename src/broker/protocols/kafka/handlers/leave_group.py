@@ -20,7 +20,9 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     is_batched = request.version >= _BATCHED_SINCE
     members = body["members"] if is_batched else [body]
     leaving = tuple(
-        LeavingMember(each["member_id"], each["group_instance_id"] if is_batched else None)
+        LeavingMember(each["member_id"], each["group_instance_id"], each["reason"] or "")
+        if is_batched
+        else LeavingMember(each["member_id"])
         for each in members
     )
     left = session.broker.groups.leave(LeaveRequest(body["group_id"], leaving))

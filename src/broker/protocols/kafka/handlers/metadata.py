@@ -124,12 +124,14 @@ def _known_topic(request: Request, session: Session, topic: Topic) -> Fields:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [
-            _partition(node_id, log.partition, _epoch(log), is_offline=log.is_offline)
-            for log in topic.logs
-        ],
+        "partitions": [describe_partition(node_id, log) for log in topic.logs],
         "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
     }
+
+
+def describe_partition(node_id: int, log: Log) -> Fields:
+    """One partition, as DescribeTopicPartitions tells it too; not to be changed."""
+    return _partition(node_id, log.partition, _epoch(log), is_offline=log.is_offline)
 
 
 def _epoch(log: Log) -> int:

@@ -1,7 +1,8 @@
-"""OffsetCommit, v0-10. v1 generation and member, commit timestamp; v2-4 retention time (ignored).
+"""OffsetCommit, v0-10. v1 generation and member, commit timestamp; v2-4 retention time.
 
-v3 throttle time; v6 leader epoch (KIP-320); v7 static members (KIP-345); v8 flexible; v9 member
-epochs (KIP-848); v10 topic ids. v0 went to ZooKeeper once and is stored like every other here.
+v3 throttle time; v5 retention is the broker's (KIP-211); v6 leader epoch (KIP-320); v7 static
+members (KIP-345); v8 flexible; v9 member epochs (KIP-848); v10 topic ids. v0 went to ZooKeeper once
+and is stored like every other here.
 """
 
 from collections.abc import Awaitable
@@ -15,6 +16,7 @@ from broker.protocols.kafka.api import Api, Fields, Request, then
 from broker.protocols.kafka.lookup import check_partition, topic_by_id, topic_by_name
 
 _TOPIC_IDS_SINCE = 10
+_BROKERS_RETENTION = -1
 
 
 def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
@@ -45,6 +47,7 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
         instance_id=body["group_instance_id"],
         generation=body["generation_id_or_member_epoch"],
         offsets=tuple(offsets),
+        retention_ms=_retention(body["retention_time_ms"]),
     )
 
     def finish(result: CommitResponse) -> Fields:
@@ -53,6 +56,10 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
         return response
 
     return then(session.broker.groups.commit_offsets(command), finish)
+
+
+def _retention(retention_ms: int) -> int | None:
+    return None if retention_ms == _BROKERS_RETENTION else retention_ms
 
 
 def _topic(request: Request, session: Session, wanted: Fields) -> Topic:

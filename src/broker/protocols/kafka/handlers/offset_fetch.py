@@ -1,8 +1,8 @@
 """OffsetFetch, v0-10. v2 null topics mean all, error for the group; v3 throttle time.
 
 v5 leader epoch (KIP-320); v6 flexible; v7 require_stable (KIP-447); v8 several groups (KIP-709);
-v9 member epoch (KIP-848); v10 topic ids. An unknown group, topic or partition has offset -1 and no
-error: librdkafka depends on it.
+v9 member epoch (KIP-848), which a classic group does not check; v10 topic ids. An unknown group,
+topic or partition has offset -1 and no error: librdkafka depends on it.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,11 @@ async def handle(request: Request, session: Session) -> Fields:
 async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
     asked = _asked(request, session.broker.topics, wanted["topics"])
     response = await session.broker.groups.fetch_offsets(
-        FetchOffsetsRequest(wanted["group_id"], None if asked is None else _partitions(asked))
+        FetchOffsetsRequest(
+            wanted["group_id"],
+            None if asked is None else _partitions(asked),
+            requires_stable=request.body["require_stable"],
+        )
     )
     if asked is None:
         asked = [
@@ -83,7 +87,10 @@ def _topic(asked: _Asked, response: FetchOffsetsResponse, *, has_ids: bool) -> F
     name = asked.name or ""
     committed = response.topics.get(name, {})
     partitions = [
-        _partition(partition, committed.get(partition), code) for partition in asked.partitions
+        _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        if (name, partition) in response.unstable
+        else _partition(partition, committed.get(partition), code)
+        for partition in asked.partitions
     ]
     topic_id = {"topic_id": asked.topic_id} if has_ids else {}
     return {"name": name, **topic_id, "partitions": partitions}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.protocols.kafka import features
 from tests.fakes import World
 
 
@@ -32,8 +33,40 @@ def test_names_of_one_character_and_with_dots_and_dashes_are_valid() -> None:
         assert answer["error_code"] == 0
 
 
-def test_no_features_are_advertised_that_are_not_true() -> None:
+@pytest.mark.parametrize("version", [3, 4])
+def test_features_that_begin_at_0_are_told_to_those_only_who_can_read_them(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(features.FEATURES, "new.version", features.Feature("new.version", 0, 2, 1))
+
+    answer = World().ask(18, version, client_software_name="a", client_software_version="1")
+
+    supported = {
+        each["name"]: (each["min_version"], each["max_version"])
+        for each in answer["supported_features"]
+    }
+    finalized = {
+        each["name"]: (each["min_version_level"], each["max_version_level"])
+        for each in answer["finalized_features"]
+    }
+    assert supported.get("new.version") == (None if version < 4 else (0, 2))
+    assert finalized["new.version"] == (1, 1)
+
+
+def test_a_feature_that_is_off_is_not_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(features.FEATURES, "new.version", features.Feature("new.version", 0, 2, 0))
+
     answer = World().ask(18, 4, client_software_name="a", client_software_version="1")
 
-    assert answer["supported_features"] == []
-    assert answer["finalized_features"] == []
+    assert "new.version" not in {each["name"] for each in answer["finalized_features"]}
+
+
+def test_the_features_are_those_of_kafka_4_3() -> None:
+    answer = World().ask(18, 4, client_software_name="a", client_software_version="1")
+
+    assert {
+        "name": "metadata.version",
+        "min_version_level": 30,
+        "max_version_level": 30,
+    } in answer["finalized_features"]
+    assert answer["finalized_features_epoch"] >= 30

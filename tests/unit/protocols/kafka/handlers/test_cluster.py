@@ -115,7 +115,7 @@ def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
     assert describe(world, 4, TOPIC, "a", [])["configs"]
 
 
-def test_this_broker_shows_its_settings_read_only() -> None:
+def test_this_broker_shows_its_settings_and_which_are_only_given_at_the_start() -> None:
     configs = describe(World({"num.partitions": "9"}), 4, BROKER, "1")["configs"]
 
     by_name = {each["name"]: each for each in configs}
@@ -124,7 +124,9 @@ def test_this_broker_shows_its_settings_read_only() -> None:
         "9",
         4,
     )
-    assert all(each["read_only"] for each in configs)
+    read_only = {each["name"] for each in configs if each["read_only"]}
+    assert {"num.partitions", "node.id", "listeners", "log.retention.hours"} <= read_only
+    assert read_only.isdisjoint({"log.retention.ms", "message.max.bytes", "max.connections"})
 
 
 def test_the_clusters_dynamic_defaults_are_empty() -> None:
@@ -135,7 +137,15 @@ def test_the_clusters_dynamic_defaults_are_empty() -> None:
 
 @pytest.mark.parametrize(
     ("resource_type", "name", "error"),
-    [(TOPIC, "b", 3), (TOPIC, "a b", 17), (BROKER, "2", 42), (BROKER, "x", 42), (8, "1", 42)],
+    [
+        (TOPIC, "b", 3),
+        (TOPIC, "a b", 17),
+        (BROKER, "2", 42),
+        (BROKER, "x", 42),
+        (8, "2", 42),
+        (16, "m", 42),
+        (32, "", 42),
+    ],
 )
 def test_what_does_not_exist_has_an_error_and_a_text(
     resource_type: int, name: str, error: int

@@ -210,3 +210,24 @@ def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
     answer = world.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
 
     assert (answer["error_code"], answer["members"]) == (16, [])
+
+
+@pytest.mark.parametrize(("version", "reason"), [(7, ""), (8, "rebalance enforced")])
+def test_a_join_says_why_from_version_8_on(version: int, reason: str) -> None:
+    """KIP-800."""
+    world = World()
+
+    world.ask(11, version, **JOIN, **({"reason": reason} if reason else {}))
+
+    assert only(world.groups.commands).reason == reason
+
+
+@pytest.mark.parametrize(("version", "reason"), [(4, ""), (5, "closed")])
+def test_a_member_that_leaves_says_why_from_version_5_on(version: int, reason: str) -> None:
+    """KIP-800."""
+    world = World()
+    member = {"member_id": "m", **({"reason": reason} if reason else {})}
+
+    world.ask(13, version, group_id="g", members=[member])
+
+    assert only(only(world.groups.commands).members).reason == reason

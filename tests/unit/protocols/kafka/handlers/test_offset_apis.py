@@ -184,3 +184,48 @@ def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None
     answer = world.ask(8, 2, group_id="g", topics=[{"name": "a", "partitions": partitions}])
 
     assert only(only(answer["topics"])["partitions"])["error_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "retention_ms"),
+    [(2, 1_000, 1_000), (4, -2, -2), (4, -1, None), (1, None, None), (5, None, None)],
+)
+def test_a_retention_time_is_the_commits_where_its_version_can_say_one(
+    world: World, version: int, asked: int | None, retention_ms: int | None
+) -> None:
+    more: dict[str, Any] = {} if asked is None else {"retention_time_ms": asked}
+
+    world.ask(8, version, group_id="g", topics=[{"name": "a", "partitions": [at(0)]}], **more)
+
+    assert only(world.groups.commands).retention_ms == retention_ms
+
+
+@pytest.mark.parametrize("version", range(7, 10))
+def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
+    world: World, version: int
+) -> None:
+    """KIP-447."""
+    committed = CommittedOffset(5, 3, "x", 0)
+    world.groups.answers = [
+        commands.FetchOffsetsResponse(
+            ErrorCode.NONE, {"a": {0: committed, 1: committed}}, frozenset({("a", 1)})
+        )
+    ]
+    group = {"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0, 1]}]}
+    fields = group if version < 8 else {"groups": [group]}
+
+    answer = world.ask(9, version, require_stable=True, **fields)
+
+    stable, unstable = only((answer if version < 8 else only(answer["groups"]))["topics"])[
+        "partitions"
+    ]
+    assert (stable["committed_offset"], stable["error_code"]) == (5, 0)
+    assert (unstable["committed_offset"], unstable["error_code"]) == (-1, 88)
+    assert (unstable["committed_leader_epoch"], unstable["metadata"]) == (-1, "")
+    assert only(world.groups.commands).requires_stable
+
+
+def test_who_does_not_ask_for_stable_offsets_gets_those_that_are(world: World) -> None:
+    world.ask(9, 7, group_id="g", topics=None)
+
+    assert not only(world.groups.commands).requires_stable

@@ -1,0 +1,146 @@
+"""The broker's configuration while it runs: given at the start, altered since (KIP-226).
+
+An alteration is for this broker, under its id, or for all, under no name. It is checked against
+everything that would inherit it, then durable, then in force:
+
+    plan ── topics agree ── commit ── topics and their logs obey ── who else follows obeys
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from broker.core import config_records
+from broker.core.io_thread import IoThread
+from broker.core.tasks import Tasks
+from broker.model.config import Config, value_to_text
+from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
+from broker.model.own_config import ConfigChange, OwnConfig
+from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
+from broker.storage import metadata
+
+_log = logging.getLogger(__name__)
+
+ALL_BROKERS = ""
+
+Commit: TypeAlias = Callable[[], Awaitable[None]]
+# Have topics inherit from a configuration that becomes durable on the way; without a way, only
+# check that they can. RequestError refuses.
+AlterDefaults: TypeAlias = Callable[[Config, Commit | None], Awaitable[None]]
+
+
+class BrokerConfigs:
+    """The configuration in force, and what of it was altered."""
+
+    __slots__ = (
+        "_alter_defaults",
+        "_changes",
+        "_followers",
+        "_io_thread",
+        "_own",
+        "_store",
+        "_tasks",
+        "current",
+    )
+
+    def __init__(
+        self,
+        given: Config,
+        store: metadata.MetaStore,
+        io_thread: IoThread,
+        alter_defaults: AlterDefaults,
+    ) -> None:
+        """Read what was altered in earlier lives; what can no longer be obeyed is passed over."""
+        self._store = store
+        self._io_thread = io_thread
+        self._alter_defaults = alter_defaults
+        self._own = config_records.read_all(store, metadata.BROKER_CONFIGS)
+        self._followers: list[Callable[[Config], None]] = []
+        self._changes = asyncio.Lock()  # one at a time
+        self._tasks = Tasks()
+        self.current = given
+        self.current = self._restored()
+
+    @property
+    def _name(self) -> str:
+        return str(self.current.integer("node.id"))
+
+    def follow(self, obey: Callable[[Config], None]) -> None:
+        """Call with the configuration in force, each time that it has been altered."""
+        self._followers.append(obey)
+
+    async def plan(self, name: str, change: ConfigChange) -> None:
+        """Check that it may be altered so; RequestError says why not."""
+        await self._alter_defaults(self._planned(name, self._changed(name, change)), None)
+
+    async def alter(self, name: str, change: ConfigChange) -> None:
+        """Alter it for a broker or for all: in force when this returns, and after every start."""
+        await self._tasks.to_its_end(self._alter(name, change))
+
+    async def _alter(self, name: str, change: ConfigChange) -> None:
+        async with self._changes:
+            own = self._changed(name, change)
+            config = self._planned(name, own)
+
+            async def commit() -> None:
+                await self._put(name, own)
+
+            await self._alter_defaults(config, commit)
+            self._own[name] = own
+            self._report(config)
+            self.current = config
+            for obey in self._followers:
+                obey(config)
+
+    def _changed(self, name: str, change: ConfigChange) -> dict[str, str]:
+        values = {key: self.current.get(key) for key in BROKER_SETTINGS}
+        try:
+            return dict(change(OwnConfig(values, self._own.get(name, {}), DYNAMIC_SETTINGS)))
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    def _planned(self, name: str, own: Mapping[str, str]) -> Config:
+        try:
+            return self._config({**self._own, name: own})
+        except ConfigError as error:  # Kafka's code for brokers; of topics it says INVALID_CONFIG
+            raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+    def _config(self, own: Mapping[str, Mapping[str, str]]) -> Config:
+        return self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
+
+    async def _put(self, name: str, own: Mapping[str, str]) -> None:
+        operation = config_records.operation(metadata.broker_config_key(name), own)
+        try:
+            await self._io_thread.run(lambda: self._store.transact([], [operation]))
+        except StorageError as error:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _report(self, config: Config) -> None:
+        for key in DYNAMIC_SETTINGS:
+            old, new = self.current.get(key), config.get(key)
+            if old != new:
+                _log.info(
+                    "broker setting altered: name=%s old=%s new=%s",
+                    key,
+                    value_to_text(old),
+                    value_to_text(new),
+                )
+
+    def _restored(self) -> Config:
+        """Leave out key by key what another version or another start no longer allows."""
+        try:
+            return self._config(self._own)
+        except ConfigError:
+            pass  # then one by one
+        kept: dict[str, dict[str, str]] = {name: {} for name in self._own}
+        for name, own in self._own.items():
+            for key, text in own.items():
+                try:
+                    self._config({**kept, name: {**kept[name], key: text}})
+                except ConfigError as error:
+                    _log.warning("altered setting not in force: name=%s error=%s", key, error)
+                else:
+                    kept[name][key] = text
+        self._own = kept
+        return self._config(kept)

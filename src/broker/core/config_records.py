@@ -1,0 +1,36 @@
+"""How own configurations stand in the metadata store: texts by key, none when there are none.
+
+conf/topic/<name>   of a topic
+conf/broker/<id>    of a broker, altered while it runs; conf/broker/ for all brokers
+conf/group/<id>     of a group
+"""
+
+import json
+from collections.abc import Mapping
+
+from broker.model.errors import StorageError
+from broker.storage import metadata
+
+
+def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
+    """What makes this the configuration under a key."""
+    if not own:
+        return metadata.Delete(key)
+    return metadata.Put(key, json.dumps({"version": 1, "config": dict(own)}).encode())
+
+
+def read_all(store: metadata.MetaStore, prefix: bytes) -> dict[str, dict[str, str]]:
+    """Every configuration under a prefix, by what follows it."""
+    return {
+        entry.key.removeprefix(prefix).decode(): _parse(entry) for entry in store.scan(prefix)[0]
+    }
+
+
+def _parse(entry: metadata.KeyValue) -> dict[str, str]:
+    try:
+        match json.loads(entry.value):
+            case {"version": 1, "config": dict(own)}:
+                return {str(name): str(text) for name, text in own.items()}
+    except ValueError:
+        pass  # the same message as for a wrong shape
+    raise StorageError(f"the metadata store holds a damaged {entry.key!r}: {entry.value!r}")

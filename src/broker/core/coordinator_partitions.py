@@ -1,0 +1,373 @@
+"""The partitions of one internal topic, whose machines together are one coordinator.
+
+What a key names (a group, a transactional id) lives in the partition that the key hashes to. That
+partition is opened and loaded on first need; while it loads, and after its log has failed, commands
+are refused with the retriable errors by which clients wait and look for their coordinator again.
+
+Nothing here waits: `tick` is to be called when the time given to `wake_at` has come. It takes so
+many decisions and no more, and asks to be called again at once if there are others.
+"""
+
+import logging
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from broker.codec.control_records import Marker
+from broker.core.coordinator import (
+    CoordinatorPartition,
+    PartitionState,
+    Promise,
+    RecordFormat,
+    Waiter,
+)
+from broker.core.log import InternalLog
+from broker.core.machine import Decision, Machine, Moment, Token
+from broker.core.notes import Notes
+from broker.model import limits
+from broker.model.clock import Clock
+from broker.model.errors import ErrorCode, PolylogError
+
+logger = logging.getLogger(__name__)
+
+RecordT = TypeVar("RecordT")
+ResponseT = TypeVar("ResponseT")
+AnswerT = TypeVar("AnswerT")
+_INT32_MIN = -(1 << 31)
+
+
+class CreateFuture(Protocol):
+    """An event loop's create_future."""
+
+    def __call__(self) -> Future[AnswerT]:
+        """A future that nobody has answered."""
+
+
+class Shard(Machine[RecordT], Protocol[RecordT, ResponseT]):
+    """The machine of one partition: what all coordinators ask of theirs, beside its commands."""
+
+    def resume(self, now: Moment) -> Iterable[Decision[RecordT, ResponseT]]:
+        """Everything is loaded: go on from here."""
+
+    def tick(self, now: Moment) -> Iterator[Decision[RecordT, ResponseT]]:
+        """Let the time pass; each decision has its effect before the next one is asked for."""
+
+    def next_deadline_ms(self) -> int | None:
+        """The monotonic time of the next tick; None if there is none."""
+
+    def expire(self, now: Moment) -> Iterator[Decision[RecordT, ResponseT]]:
+        """Forget what is too old; asked for at the coordinator's interval."""
+
+
+ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
+# What is to be done with a shard: now, or once it is loaded.
+Work: TypeAlias = Callable[[ShardT], Iterable[Decision[Any, Any]]]
+
+
+class World(NamedTuple):
+    """What a pure core needs of its world.
+
+    Attributes:
+        open_log: the log of a partition, which it creates with the topic if need be; raises
+            PolylogError while that cannot be had.
+        create_future: the event loop's.
+        clock: for deadlines and for what is stored.
+        wake_at: asks that `tick` be called at this monotonic time in ms, or before.
+    """
+
+    open_log: Callable[[int], InternalLog]
+    create_future: CreateFuture
+    clock: Clock
+    wake_at: Callable[[int], None]
+
+
+class _Partition(Generic[RecordT, ResponseT, ShardT]):
+    """A shard and its driver."""
+
+    def __init__(self, driver: CoordinatorPartition[RecordT, ResponseT], shard: ShardT) -> None:
+        self.driver = driver
+        self.shard = shard
+        self.when_loaded: list[Work[ShardT]] = []
+        self.work: deque[Iterator[Decision[RecordT, ResponseT]]] = deque()  # begun, not finished
+
+
+class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
+    """All partitions of one internal topic that this broker coordinates."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition_count: int,
+        world: World,
+        record_format: RecordFormat[RecordT],
+        make_shard: Callable[[int], ShardT],
+        *,
+        expiry_interval_ms: int,
+    ) -> None:
+        """Know how to reach the world; nothing is opened yet."""
+        self._topic = topic
+        self._partition_count = partition_count
+        self._world = world
+        self._format = record_format
+        self._make_shard = make_shard
+        self._notes = Notes(world.clock)
+        self._expiry_interval_ms = expiry_interval_ms
+        self._expiry_ms = world.clock.monotonic_ms() + expiry_interval_ms
+        self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
+        self._expected: dict[int, list[Work[ShardT]]] = {}  # their logs are being recovered
+        self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
+        self._awake_at_ms: int | None = None  # what wake_at was told last
+        self._is_closed = False
+
+    # ---- which there are -------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """The partition that keeps a key, as Kafka finds it."""
+        hash_code = _java_hash(key)
+        return 0 if hash_code == _INT32_MIN else abs(hash_code) % self._partition_count
+
+    def numbers(self) -> list[int]:
+        """Every partition that may hold something, whether it can serve now or not."""
+        return [*self._expected, *self._partitions]
+
+    def shards(self) -> Iterator[ShardT]:
+        """Every shard that is in memory, also of partitions that load."""
+        return (each.shard for each in self._partitions.values())
+
+    def shard(self, number: int) -> ShardT | None:
+        """The shard of a partition that serves now."""
+        partition = self._partitions.get(number)
+        is_active = partition is not None and partition.driver.state is PartitionState.ACTIVE
+        return partition.shard if partition is not None and is_active else None
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition that exists cannot say yet what it holds."""
+        return bool(self._expected) or any(
+            each.driver.state is PartitionState.LOADING for each in self._partitions.values()
+        )
+
+    def expect(self, partitions: Iterable[int]) -> None:
+        """These partitions exist, and their logs are still being recovered."""
+        self._expected.update((number, []) for number in partitions)
+
+    def recovered(self, number: int, *, is_empty: bool) -> None:
+        """Begin to load a partition that was expected, to be ready when its keys are asked for."""
+        when_loaded = self._expected.pop(number, [])
+        partition = None if is_empty or self._is_closed else self._partition(number)
+        if partition is not None:
+            for work in when_loaded:
+                self._do(partition, work)
+
+    # ---- commands --------------------------------------------------------------------------------
+
+    def serve(
+        self,
+        key: str,
+        command: Callable[[ShardT, Token, Moment], Decision[RecordT, ResponseT]],
+        refusal: Callable[[ErrorCode], AnswerT],
+    ) -> Future[AnswerT]:
+        """Have the shard of a key decide; its answer, or the refusal, is the future's result."""
+        future: Future[AnswerT] = self._world.create_future()
+        self.serve_to(self.partition_for(key), command, future, refusal)
+        return future
+
+    def serve_to(
+        self,
+        number: int,
+        command: Callable[[ShardT, Token, Moment], Decision[RecordT, ResponseT]],
+        promise: Promise[AnswerT],
+        refusal: Callable[[ErrorCode], AnswerT],
+    ) -> None:
+        """As `serve`, of a partition by its number, with a promise of the caller's."""
+        waiter = Waiter(promise, refusal)
+        partition = self._ready(number, waiter)
+        if partition is not None:
+            partition.driver.apply(command(partition.shard, waiter, self._now()))
+            self._wake_for(partition)
+
+    def serve_in_steps(
+        self,
+        number: int,
+        command: Callable[[ShardT, Token, Moment], Iterator[Decision[RecordT, ResponseT]]],
+        refusal: Callable[[ErrorCode], AnswerT],
+    ) -> Future[AnswerT]:
+        """As `serve`, of a partition by its number: a command that may take many decisions."""
+        future: Future[AnswerT] = self._world.create_future()
+        waiter = Waiter(future, refusal)
+        partition = self._ready(number, waiter)
+        if partition is not None:
+            partition.work.append(command(partition.shard, waiter, self._now()))
+            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
+            self._wake_for(partition)
+        return future
+
+    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+        """Write a marker into a partition, whose pending records of the producer it decides."""
+        waiter = Waiter(promise, lambda error: error)
+        partition = self._ready(number, waiter)
+        if partition is not None:
+            partition.driver.end_transaction(marker, waiter)
+
+    def _ready(
+        self, number: int, waiter: Waiter[AnswerT]
+    ) -> _Partition[RecordT, ResponseT, ShardT] | None:
+        """The partition if it can serve; if it cannot, who waits is told why."""
+        if self._is_closed:
+            waiter.refuse(ErrorCode.NOT_COORDINATOR)
+            return None
+        if number in self._expected:
+            waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return None
+        partition = self._partition(number)
+        if partition is None:
+            waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif partition.driver.state is PartitionState.LOADING:
+            waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return None
+        return partition
+
+    def everywhere(self, work: Work[ShardT]) -> None:
+        """Do something in every partition that has been in use, when it is loaded."""
+        for waiting in self._expected.values():
+            waiting.append(work)
+        for number in list(self._partitions):
+            partition = self._partition(number)
+            if partition is not None:
+                self._do(partition, work)
+
+    def _do(self, partition: _Partition[RecordT, ResponseT, ShardT], work: Work[ShardT]) -> None:
+        if partition.driver.state is PartitionState.LOADING:
+            partition.when_loaded.append(work)
+        else:
+            partition.work.append(iter(work(partition.shard)))
+            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
+            self._wake_for(partition)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def tick(self) -> int:
+        """Load on, let deadlines pass; the monotonic time in ms at which to be called again."""
+        now = self._now()
+        is_expiry = now.monotonic_ms >= self._expiry_ms
+        room = limits.COORDINATOR_DECISIONS_PER_TURN
+        for partition in list(self._partitions.values()):
+            partition.driver.check()
+            if partition.driver.wants_load_step:
+                self._load_step(partition)
+            if partition.driver.state is PartitionState.ACTIVE:
+                if not partition.work:
+                    partition.work.append(partition.shard.tick(now))
+                if is_expiry:
+                    partition.work.append(partition.shard.expire(now))
+                room -= self._work_off(partition, room)
+        if is_expiry:
+            self._expiry_ms = now.monotonic_ms + self._expiry_interval_ms
+        self._awake_at_ms = self._next_deadline_ms(now)
+        return self._awake_at_ms
+
+    def _next_deadline_ms(self, now: Moment) -> int:
+        deadlines = [self._expiry_ms]
+        for partition in self._partitions.values():
+            if partition.driver.wants_load_step:
+                return now.monotonic_ms
+            if partition.driver.state is PartitionState.ACTIVE:
+                if partition.work:
+                    return now.monotonic_ms
+                deadline_ms = partition.shard.next_deadline_ms()
+                if deadline_ms is not None:
+                    deadlines.append(deadline_ms)
+        return min(deadlines)
+
+    def _work_off(self, partition: _Partition[RecordT, ResponseT, ShardT], room: int) -> int:
+        """Take the next decisions of what has been begun; how many there were."""
+        taken = 0
+        while partition.work and taken < room:
+            if partition.driver.state is not PartitionState.ACTIVE:
+                partition.work.clear()
+                break
+            decision = next(partition.work[0], None)
+            if decision is None:
+                partition.work.popleft()
+            else:
+                taken += 1
+                partition.driver.apply(decision)
+        return taken
+
+    def close(self) -> None:
+        """Stop serving: who waits looks for its coordinator again, what was written stays."""
+        self._is_closed = True
+        for partition in self._partitions.values():
+            partition.driver.unload(ErrorCode.NOT_COORDINATOR)
+        self._partitions.clear()
+
+    # ---- opening and loading ---------------------------------------------------------------------
+
+    def _partition(self, number: int) -> _Partition[RecordT, ResponseT, ShardT] | None:
+        """The partition, opened if need be; None if it cannot be had now."""
+        partition = self._partitions.get(number)
+        if partition is not None and partition.driver.state is not PartitionState.UNLOADED:
+            return partition
+        now_ms = self._world.clock.monotonic_ms()
+        if now_ms < self._retry_ms.get(number, now_ms):
+            return None
+        self._retry_ms[number] = now_ms + limits.LOAD_RETRY_MS
+        self._partitions.pop(number, None)
+        try:
+            log = self._world.open_log(number)
+        except PolylogError as error:
+            logger.warning(
+                "coordinator unavailable partition=%s-%d error=%s", self._topic, number, error
+            )
+            return None
+        return None if log.is_offline else self._open(number, log)
+
+    def _open(self, number: int, log: InternalLog) -> _Partition[RecordT, ResponseT, ShardT]:
+        shard = self._make_shard(number)
+        driver: CoordinatorPartition[RecordT, ResponseT] = CoordinatorPartition(
+            f"{self._topic}-{number}",
+            log,
+            shard,
+            self._format,
+            self._world.clock,
+            lambda: self._wake(self._world.clock.monotonic_ms()),
+            notes=self._notes,
+        )
+        partition = self._partitions[number] = _Partition(driver, shard)
+        self._load_step(partition)
+        self._wake_for(partition)
+        return partition
+
+    def _load_step(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
+        partition.driver.load_step()
+        if partition.driver.state is PartitionState.ACTIVE:
+            partition.work.append(iter(partition.shard.resume(self._now())))
+            partition.work.extend(iter(work(partition.shard)) for work in partition.when_loaded)
+            partition.when_loaded.clear()
+            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
+
+    def _now(self) -> Moment:
+        return Moment(self._world.clock.monotonic_ms(), self._world.clock.wall_ms())
+
+    def _wake_for(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
+        if partition.driver.wants_load_step or partition.work:
+            self._wake(self._world.clock.monotonic_ms())
+        deadline_ms = partition.shard.next_deadline_ms()
+        if deadline_ms is not None:
+            self._wake(deadline_ms)
+
+    def _wake(self, deadline_ms: int) -> None:
+        """Ask to be called earlier than agreed."""
+        if self._awake_at_ms is None or deadline_ms < self._awake_at_ms:
+            self._awake_at_ms = deadline_ms
+            self._world.wake_at(deadline_ms)
+
+
+def _java_hash(text: str) -> int:
+    """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value

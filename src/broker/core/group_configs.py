@@ -1,0 +1,95 @@
+"""The configurations of groups: which have values of their own, and what is in force for each."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from broker.core import config_records
+from broker.core.io_thread import IoThread
+from broker.core.tasks import Tasks
+from broker.model.config import Config
+from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
+from broker.model.group_config import GroupConfig
+from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
+from broker.model.own_config import ConfigChange
+from broker.storage import metadata
+
+_log = logging.getLogger(__name__)
+
+
+class GroupConfigs:
+    """What groups go by; a group need not exist to be given a configuration."""
+
+    __slots__ = ("_broker", "_changes", "_io_thread", "_own", "_store", "_tasks")
+
+    def __init__(
+        self, broker: Callable[[], Config], store: metadata.MetaStore, io_thread: IoThread
+    ) -> None:
+        """Read what the store knows; what the broker's bounds no longer allow is passed over."""
+        self._broker = broker
+        self._store = store
+        self._io_thread = io_thread
+        self._changes = asyncio.Lock()  # one at a time
+        self._tasks = Tasks()
+        self._own: dict[str, GroupConfig] = {}
+        for group_id, own in config_records.read_all(store, metadata.GROUP_CONFIGS).items():
+            try:
+                self._own[group_id] = GroupConfig(own, broker())
+            except ConfigError as error:
+                _log.warning("group goes by the broker: group=%r error=%s", group_id, error)
+
+    @property
+    def names(self) -> list[str]:
+        """The groups that have values of their own."""
+        return sorted(self._own)
+
+    def of(self, group_id: str) -> GroupConfig:
+        """What is in force for a group."""
+        own = self._own.get(group_id)
+        return GroupConfig({}, self._broker()) if own is None else own
+
+    def setting(self, group_id: str, name: str) -> int:
+        """One number that is in force for a group, by its group key."""
+        return self.of(group_id).integer(name)
+
+    def plan(self, group_id: str, change: ConfigChange) -> GroupConfig:
+        """Check that a group's configuration may change so; RequestError says why not."""
+        check_name(group_id)
+        try:
+            config = GroupConfig(change(self.of(group_id)), self._broker())
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        is_new = group_id not in self._own and bool(config.overrides)
+        if is_new and len(self._own) >= GROUP_CONFIGS_MAX:
+            text = f"{GROUP_CONFIGS_MAX} groups have configurations, there is room for no more"
+            raise RequestError(ErrorCode.POLICY_VIOLATION, text)
+        return config
+
+    async def alter(self, group_id: str, change: ConfigChange) -> None:
+        """Change a group's configuration: in force when this returns, and after every start."""
+        await self._tasks.to_its_end(self._alter(group_id, change))
+
+    async def _alter(self, group_id: str, change: ConfigChange) -> None:
+        async with self._changes:
+            config = self.plan(group_id, change)
+            await self._put(group_id, config.overrides)
+            if config.overrides:
+                self._own[group_id] = config
+            else:
+                self._own.pop(group_id, None)
+
+    async def _put(self, group_id: str, own: Mapping[str, str]) -> None:
+        operation = config_records.operation(metadata.group_config_key(group_id), own)
+        try:
+            await self._io_thread.run(lambda: self._store.transact([], [operation]))
+        except StorageError as error:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+def check_name(group_id: str) -> None:
+    """Refuse what no group with a configuration is called."""
+    if not group_id:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "there is no configuration of all groups")
+    if len(group_id.encode()) > GROUP_CONFIG_NAME_BYTES_MAX:
+        text = f"a group with a configuration has a name of {GROUP_CONFIG_NAME_BYTES_MAX} bytes"
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{text} at most")

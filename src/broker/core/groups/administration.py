@@ -1,0 +1,191 @@
+"""What concerns many groups or many offsets: lists, deletions, expiry (kafka.md 2.6, KIP-211).
+
+It comes in steps, each of which looks at few groups and offsets: whoever drives them serves others
+between two steps. A decision must have its effect before the next one is asked for; what others did
+meanwhile is looked at anew.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from broker.core.groups.commands import (
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
+    GroupDecision,
+    GroupSettings,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from broker.core.groups.kinds import Group
+from broker.core.groups.offsets import CommittedOffsets
+from broker.core.groups.records import CommittedOffset, OffsetRecord
+from broker.core.machine import Decision, Moment, Token
+from broker.model.errors import ErrorCode
+from broker.model.limits import REMOVALS_PER_STEP
+
+
+class Administration:
+    """The groups of one coordinator partition, as somebody sees them who is in none."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, Group],
+        offsets: CommittedOffsets,
+        settings: GroupSettings,
+    ) -> None:
+        """Look at the groups and offsets of a shard, which stay the shard's."""
+        self._groups = groups
+        self._offsets = offsets
+        self._settings = settings
+        self._asking: set[Token] = set()  # who waits for the end of several steps
+
+    def waiting(self) -> list[Token]:
+        """Everybody whose request has begun and has not ended."""
+        return list(self._asking)
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    def list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
+        """The groups that pass the filters."""
+        return self._until_answered(token, self._list_groups(request, token))
+
+    def _list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
+        listed = []
+        for place, group_id in enumerate(list(self._groups)):
+            if place % REMOVALS_PER_STEP == REMOVALS_PER_STEP - 1:
+                yield Decision()
+            group = self._groups.get(group_id)
+            if group is None:
+                continue
+            listing = group.listing()
+            has_state = not request.states or listing.state.lower() in request.states
+            if has_state and (not request.types or listing.group_type in request.types):
+                listed.append(listing)
+        yield Decision((), [(token, ListGroupsResponse(ErrorCode.NONE, tuple(listed)))])
+
+    def _until_answered(
+        self, token: Token, steps: Iterator[GroupDecision]
+    ) -> Iterator[GroupDecision]:
+        """Keep who asked from now on, so that they are told if the steps come to no end."""
+        self._asking.add(token)
+        return self._taken(token, steps)
+
+    def _taken(self, token: Token, steps: Iterator[GroupDecision]) -> Iterator[GroupDecision]:
+        yield from steps
+        self._asking.discard(token)
+
+    # ---- deleting --------------------------------------------------------------------------------
+
+    def delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
+        """An administrator deletes a group without members, and all its offsets."""
+        return self._until_answered(token, self._delete_group(group_id, token))
+
+    def _delete_group(self, group_id: str, token: Token) -> Iterator[GroupDecision]:
+        is_last = False
+        while not is_last:
+            group = self._groups.get(group_id)
+            error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.deletion_error()
+            if group is None or error is not ErrorCode.NONE:
+                yield Decision((), [(token, error)])
+                return
+            removals = list(
+                islice(self._offsets.removals_of_group(group_id), REMOVALS_PER_STEP + 1)
+            )
+            is_last = len(removals) <= REMOVALS_PER_STEP
+            decision: GroupDecision = Decision(removals[:REMOVALS_PER_STEP])
+            if is_last:
+                decision.records += group.tombstones()
+                decision.note("group deleted", "an administrator asked for it", group=group_id)
+                decision.reply(token, ErrorCode.NONE)
+            yield decision
+
+    def delete_offsets(self, request: DeleteOffsetsRequest, token: Token) -> GroupDecision:
+        """An administrator lets a group forget partitions that none of its members reads."""
+        group = self._groups.get(request.group_id)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.offset_deletion_error()
+        if group is None or error is not ErrorCode.NONE:
+            return Decision((), [(token, DeleteOffsetsResponse(error))])
+        decision: GroupDecision = Decision()
+        errors = {}
+        for topic, partitions in request.topics.items():
+            if group.subscribes_to(topic):
+                errors[topic] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                continue
+            errors[topic] = ErrorCode.NONE
+            unique = dict.fromkeys(partitions)
+            decision.records += self._offsets.removals(request.group_id, topic, unique)
+        decision.reply(token, DeleteOffsetsResponse(ErrorCode.NONE, errors))
+        return decision
+
+    def forget_topic(self, topic: str) -> Iterator[GroupDecision]:
+        """Every group forgets the offsets of a topic that is gone."""
+        for group_id in self._offsets.groups():
+            partitions = self._offsets.partitions(group_id, topic)
+            for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
+                part = partitions[first : first + REMOVALS_PER_STEP]
+                yield Decision(self._offsets.removals(group_id, topic, part))
+
+    # ---- expiry ----------------------------------------------------------------------------------
+
+    def expire(self, now: Moment) -> Iterator[GroupDecision]:
+        """Groups forget what is too old, and are forgotten with their last offset.
+
+        A group that had members counts from the moment it became empty; a consumer without
+        membership from each commit, and so does a group with members for topics that none of them
+        is subscribed to any more. A client of old may have set a time of its own.
+        """
+        for group_id in list(self._groups):
+            expired = 0
+            for decision in self._expire_offsets(group_id, now):
+                expired += len(decision.records)
+                yield decision
+            yield self._end_of_expiry(group_id, expired, now)
+
+    def _expire_offsets(self, group_id: str, now: Moment) -> Iterator[GroupDecision]:
+        for topic in list(self._offsets.of_group(group_id)):
+            partitions = list(self._offsets.of_group(group_id).get(topic, {}))
+            for first in range(0, len(partitions), REMOVALS_PER_STEP):
+                part = partitions[first : first + REMOVALS_PER_STEP]
+                yield Decision(self._expired(group_id, topic, part, now))
+
+    def _expired(
+        self, group_id: str, topic: str, partitions: list[int], now: Moment
+    ) -> list[OffsetRecord]:
+        group = self._groups.get(group_id)
+        start_ms = None if group is None else group.retention_start_ms(topic)
+        if start_ms is None:
+            return []
+        committed = self._offsets.of_group(group_id).get(topic, {})
+        expired = [
+            each
+            for each in partitions
+            if each in committed
+            and not self._offsets.has_pending(group_id, topic, each)
+            and self._is_expired(committed[each], start_ms, now)
+        ]
+        return self._offsets.removals(group_id, topic, expired)
+
+    def _is_expired(self, committed: CommittedOffset, start_ms: int, now: Moment) -> bool:
+        if committed.expire_timestamp_ms is not None:
+            return now.wall_ms >= committed.expire_timestamp_ms
+        age_ms = now.wall_ms - max(committed.commit_timestamp_ms, start_ms)
+        return age_ms >= self._settings.offsets_retention_ms
+
+    def _end_of_expiry(self, group_id: str, expired: int, now: Moment) -> GroupDecision:
+        """Say what a group has lost; and let the group go if that was its last."""
+        decision: GroupDecision = Decision()
+        if expired:
+            decision.note(
+                "group offsets expired",
+                "older than their retention, and no member is subscribed to them",
+                group=group_id,
+                offsets=expired,
+            )
+        group = self._groups.get(group_id)
+        if group is None or not group.is_idle or self._offsets.has_any(group_id):
+            return decision
+        start_ms = group.retention_start_ms("") or 0  # of no topic: nobody is subscribed
+        if group.is_stored and now.wall_ms - start_ms >= self._settings.offsets_retention_ms:
+            decision.records += group.tombstones()
+            decision.note("group expired", "it has neither members nor offsets", group=group_id)
+        return decision

@@ -1,0 +1,460 @@
+"""One consumer group (KIP-848): members say what they want and own, the broker assigns.
+
+    group epoch    grows when members, subscriptions or topics change
+    target epoch   the group epoch that the target was computed for
+    member epoch   the target epoch that a member has come to
+
+    Empty --- join ---> Assigning --- target computed ---> Reconciling --- all there ---> Stable
+      ^                     ^                                   |                           |
+      +---- nobody left ----+------------- a change ------------+---------------------------+
+
+(kafka.md 2.7.) What `state` holds changes only in `replay`. Sessions, deadlines and a target that
+is being computed are not written: after a load members get a full session timeout, and the next
+heartbeat begins the computation anew, because the target epoch is behind the group's.
+"""
+
+from collections.abc import Mapping
+
+from broker.core.groups.commands import GroupDecision, GroupListing
+from broker.core.groups.consumer.assignors import ASSIGNORS
+from broker.core.groups.consumer.checks import check_epoch
+from broker.core.groups.consumer.commands import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupDescription,
+    ConsumerGroupState,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+    ConsumerSettings,
+    DescribedConsumerMember,
+)
+from broker.core.groups.consumer.draft import Draft
+from broker.core.groups.consumer.membership import Membership
+from broker.core.groups.consumer.records import (
+    NO_PARTITIONS,
+    ConsumerMember,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    MemberState,
+    Partitions,
+)
+from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.consumer.targets import TargetJob, assigning
+from broker.core.groups.records import Record
+from broker.core.machine import Decision, Moment, Token
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import ASSIGNMENT_SLICE_INTERVAL_MS, ASSIGNMENT_WORK_PER_SLICE
+
+PROTOCOL_TYPE = "consumer"
+GROUP_TYPE = "consumer"  # as ListGroups shows it
+
+
+class ConsumerGroup:
+    """The state machine of one group. Commands return a Decision; `replay` makes it true."""
+
+    def __init__(self, group_id: str, settings: ConsumerSettings, topics: SeenTopics) -> None:
+        """Begin without members, as a group that nobody has written of."""
+        self.group_id = group_id
+        self.state = Membership(group_id)
+        self.watched_ms: int | None = None  # when its shard will look at it again
+        self._settings = settings
+        self._topics = topics
+        self._topics_version = -1  # of the topics at which the group was last compared with them
+        self._sessions: dict[str, int] = {}  # member → when its session ends
+        self._revocations: dict[str, int] = {}  # member → when it must have given partitions back
+        self._deadline_ms: int | None = None  # never later than the next of those
+        self._job: TargetJob | None = None
+        self._job_ms = 0  # when it goes on
+
+    # ---- what it is ------------------------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        """Where the group stands, as tools show it."""
+        state = self.state
+        if not state.members:
+            return ConsumerGroupState.EMPTY.value
+        if state.epoch > state.target_epoch:
+            return ConsumerGroupState.ASSIGNING.value
+        if all(map(state.is_reconciled, state.members)):
+            return ConsumerGroupState.STABLE.value
+        return ConsumerGroupState.RECONCILING.value
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is in it."""
+        return not self.state.members
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the log knows it."""
+        return self.state.epoch > 0
+
+    def listing(self) -> GroupListing:
+        """What a list of groups says of it."""
+        return GroupListing(self.group_id, PROTOCOL_TYPE, self.state_name, GROUP_TYPE)
+
+    def deletion_error(self) -> ErrorCode:
+        """Whether an administrator may delete it."""
+        return ErrorCode.NONE if self.is_idle else ErrorCode.NON_EMPTY_GROUP
+
+    def offset_deletion_error(self) -> ErrorCode:
+        """Whether it can be told what its members are subscribed to: always."""
+        return ErrorCode.NONE
+
+    def tombstones(self) -> list[Record]:
+        """The records that end it."""
+        return list(self.state.removals())
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether a member reads a topic."""
+        return self.state.is_subscribed_to(topic)
+
+    def retention_start_ms(self, _topic: str) -> int | None:
+        """From when on offsets grow old: from their commit, once the group is empty."""
+        return 0 if self.is_idle else None
+
+    def waiting(self) -> list[Token]:
+        """Nobody: a heartbeat is answered at once."""
+        return []
+
+    def describe(self) -> ConsumerGroupDescription:
+        """What an administrator sees."""
+        state = self.state
+        members = tuple(
+            DescribedConsumerMember(
+                member,
+                state.current.get(member.member_id, CurrentAssignment()),
+                state.target.get(member.member_id, NO_PARTITIONS),
+            )
+            for member in state.members.values()
+        )
+        ids = {
+            topic_id
+            for each in members
+            for partitions in (each.current.assigned, each.target)
+            for topic_id in partitions
+        }
+        found = [topic for topic in map(self._topics.by_id, ids) if topic is not None]
+        return ConsumerGroupDescription(
+            ErrorCode.NONE,
+            self.group_id,
+            state=self.state_name,
+            epoch=state.epoch,
+            target_epoch=state.target_epoch,
+            assignor=self._assignor(),
+            members=members,
+            topic_names={topic.topic_id: topic.name for topic in found},
+        )
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    def replay(self, record: ConsumerRecord) -> None:
+        """What the record says is now so."""
+        self.state.replay(record)
+
+    def resume(self, now: Moment) -> None:
+        """After a load: every member has one session timeout to show that it is still there."""
+        for member_id, member in self.state.members.items():
+            self._touch(member, now)
+            current = self.state.current.get(member_id, CurrentAssignment())
+            self._watch_revocation(member, current, now)
+
+    # ---- heartbeat -------------------------------------------------------------------------------
+
+    def heartbeat(self, request: ConsumerHeartbeat, token: Token, now: Moment) -> GroupDecision:
+        """A member joins, stays or leaves; it hears what it has now."""
+        decision: GroupDecision = Decision()
+        try:
+            if request.member_epoch == LEAVE_EPOCH:
+                response = self._leave(request, decision)
+            elif request.member_epoch == LEAVE_STATIC_EPOCH:
+                response = self._leave_for_a_while(request, decision)
+            else:
+                response = self._stay(request, decision, now)
+        except RequestError as error:
+            response = ConsumerHeartbeatResponse(error.code, error.message)
+        decision.reply(token, response)
+        return decision
+
+    def _stay(
+        self, request: ConsumerHeartbeat, decision: GroupDecision, now: Moment
+    ) -> ConsumerHeartbeatResponse:
+        draft = Draft(self.state)
+        self._find(request, draft)
+        epoch, assigned = draft.current.epoch, draft.current.assigned
+        is_rejoining = request.member_epoch == JOIN_EPOCH < epoch
+        draft.subscribe(_updated(draft.member, request, draft.member_id))
+        # A member that joins again owns nothing, unless an old request of its is late: what it
+        # has stays its own, and what it must give back waits for its next word.
+        self.advance(draft, None if is_rejoining else request.owned, now)
+        self._commit(draft, decision, now)
+        is_told = request.member_epoch == JOIN_EPOCH or request.is_full
+        is_told = is_told or draft.current.assigned != assigned
+        return ConsumerHeartbeatResponse(
+            ErrorCode.NONE,
+            member_id=draft.member_id,
+            member_epoch=draft.current.epoch,
+            heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+            assignment=draft.current.assigned if is_told else None,
+        )
+
+    def _find(self, request: ConsumerHeartbeat, draft: Draft) -> None:
+        """Open the draft for the member that a heartbeat is from, or refuse it."""
+        state = self.state
+        member_id = request.member_id or request.fresh_id
+        static_id = state.static_id(request.instance_id)
+        if request.member_epoch != JOIN_EPOCH:
+            self._check_identity(member_id, request.instance_id, static_id)
+            draft.choose(member_id)
+            check_epoch(draft.current, request)
+        elif static_id is not None and self._is_replaced(static_id, member_id):
+            draft.replace(static_id, member_id)
+            self._job = None  # It was about the old one.
+        else:
+            if member_id not in state.members:
+                self._check_room()
+            draft.choose(member_id)
+
+    def _is_replaced(self, static_id: str, member_id: str) -> bool:
+        """Whether an instance goes on as a new member; it must have left, or be a classic one."""
+        has_left = self.state.current[static_id].epoch == LEAVE_STATIC_EPOCH
+        if static_id == member_id or has_left:
+            return has_left
+        if self.state.members[static_id].classic is None:
+            raise RequestError(
+                ErrorCode.UNRELEASED_INSTANCE_ID, f"the instance is in the group as {static_id}"
+            )
+        return True
+
+    def _check_room(self) -> None:
+        if len(self.state.members) >= self._settings.members_max:
+            raise RequestError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"the group has its {self._settings.members_max} members",
+            )
+
+    def _check_identity(
+        self, member_id: str, instance_id: str | None, static_id: str | None
+    ) -> None:
+        if instance_id is not None and static_id is None:
+            raise RequestError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"instance {instance_id} is not in the group"
+            )
+        if instance_id is not None and static_id != member_id:
+            raise RequestError(
+                ErrorCode.FENCED_INSTANCE_ID, f"instance {instance_id} is now {static_id}"
+            )
+        if member_id not in self.state.members:
+            raise RequestError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in the group"
+            )
+
+    # ---- from a change to what the member has ----------------------------------------------------
+
+    def advance(self, draft: Draft, owned: Partitions | None, now: Moment) -> None:
+        """Follow a member's change: the group's epoch, its target, the member's next step."""
+        if draft.reasons or self._topics_version != self._topics.version:
+            self._topics_version = self._topics.version
+            draft.follow(self._topics)
+        draft.bump()
+        if draft.epoch > draft.target_epoch:
+            self._aim(draft, now)
+        draft.step(owned, self._topics)
+
+    def _aim(self, draft: Draft, now: Moment) -> None:
+        """Compute a target; one that takes long is computed on in `tick`."""
+        while draft.epoch > draft.target_epoch:
+            job = self._job = self._job or self._new_job(draft)
+            if not job.run(ASSIGNMENT_WORK_PER_SLICE):
+                self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+                if not draft.target_epoch:
+                    draft.aim_at_nothing()
+                    job.epoch = draft.epoch
+                break
+            draft.aim(job)  # If it was begun for an older epoch, there is another one to do.
+            self._job = None
+
+    def _new_job(self, draft: Draft) -> TargetJob:
+        assign = ASSIGNORS[self._assignor(draft.member)]
+        targets = draft.targets()
+        work = assigning(draft.members(), targets, draft.topics_of, self._topics, assign)
+        return TargetJob(draft.epoch, work)
+
+    def _assignor(self, newest: ConsumerMember | None = None) -> str:
+        """What most members prefer; the broker's first where nobody does."""
+        votes = dict(self.state.by_assignor)
+        if newest is not None and newest.assignor and newest.member_id not in self.state.members:
+            votes[newest.assignor] = votes.get(newest.assignor, 0) + 1
+        served = [name for name in votes if name in self._settings.assignors]
+        return max(served, key=votes.__getitem__, default=self._settings.assignors[0])
+
+    # ---- leaving ---------------------------------------------------------------------------------
+
+    def _leave(
+        self, request: ConsumerHeartbeat, decision: GroupDecision
+    ) -> ConsumerHeartbeatResponse:
+        """A member goes for good; the next heartbeat of another computes the target anew."""
+        self._check_leaver(request)
+        self.remove({request.member_id: "left"}, decision)
+        return ConsumerHeartbeatResponse(
+            ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
+        )
+
+    def _leave_for_a_while(
+        self, request: ConsumerHeartbeat, decision: GroupDecision
+    ) -> ConsumerHeartbeatResponse:
+        """A static member goes and keeps what it has, as long as its session lasts."""
+        self._check_leaver(request)
+        current = self.state.current[request.member_id]
+        left = current._replace(
+            epoch=LEAVE_STATIC_EPOCH, state=MemberState.STABLE, revoking=NO_PARTITIONS
+        )
+        decision.records.append(CurrentRecord(self.group_id, request.member_id, left))
+        self._revocations.pop(request.member_id, None)
+        return ConsumerHeartbeatResponse(
+            ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
+        )
+
+    def _check_leaver(self, request: ConsumerHeartbeat) -> None:
+        static_id = self.state.static_id(request.instance_id)
+        self._check_identity(request.member_id, request.instance_id, static_id)
+
+    def remove(self, reasons: Mapping[str, str], decision: GroupDecision) -> None:
+        """Take members out, each for its reason."""
+        draft = Draft(self.state)
+        draft.remove(reasons)
+        draft.reasons += [f"member {each} {reason}" for each, reason in reasons.items()]
+        draft.follow(self._topics)
+        draft.bump()
+        for member_id in reasons:
+            self._sessions.pop(member_id, None)
+            self._revocations.pop(member_id, None)
+        self._record(draft, decision)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def tick(self, now: Moment) -> GroupDecision:
+        """Let time do its work: sessions end, patience ends, a long computation goes on."""
+        decision: GroupDecision = Decision()
+        gone = {
+            member_id: reason
+            for deadlines, reason in (
+                (self._revocations, "has not given partitions back in time"),
+                (self._sessions, "was not heard of for a session timeout"),
+            )
+            for member_id, deadline_ms in deadlines.items()
+            if deadline_ms <= now.monotonic_ms
+        }
+        self._deadline_ms = min(
+            (*self._sessions.values(), *self._revocations.values()), default=None
+        )
+        if gone:
+            self.remove(gone, decision)
+        elif self._job is not None:
+            self._work_on(self._job, decision, now)
+        return decision
+
+    def _work_on(self, job: TargetJob, decision: GroupDecision, now: Moment) -> None:
+        self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+        if job.run(ASSIGNMENT_WORK_PER_SLICE):
+            self._job = None
+            draft = Draft(self.state)
+            draft.aim(job)
+            self._record(draft, decision)
+
+    def next_deadline_ms(self) -> int | None:
+        """The monotonic time at which `tick` has something to do; None if never."""
+        if self._job is None:
+            return self._deadline_ms
+        return self._job_ms if self._deadline_ms is None else min(self._job_ms, self._deadline_ms)
+
+    # ---- offsets ---------------------------------------------------------------------------------
+
+    def commit_error(
+        self, member_id: str, instance_id: str | None, epoch: int, _now: Moment
+    ) -> ErrorCode:
+        """Whether this consumer may commit offsets."""
+        if epoch < 0 and self.is_idle:
+            return ErrorCode.NONE  # An administrator moves the offsets of a group at rest.
+        member = self.state.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if instance_id is not None and member.instance_id != instance_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if epoch == self.state.current[member_id].epoch:
+            return ErrorCode.NONE
+        is_classic = member.classic is not None
+        return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+    def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether this consumer may read the group's offsets; whoever names no member may."""
+        if not member_id and epoch < 0:
+            return ErrorCode.NONE
+        current = self.state.current.get(member_id or "")
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if epoch == current.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    # ---- what is not written ---------------------------------------------------------------------
+
+    def _commit(self, draft: Draft, decision: GroupDecision, now: Moment) -> None:
+        """Decide for what has been drafted."""
+        assert draft.member is not None
+        for member_id in draft.removed:
+            self._sessions.pop(member_id, None)
+            self._revocations.pop(member_id, None)
+        self._touch(draft.member, now)
+        self._watch_revocation(draft.member, draft.current, now)
+        self._record(draft, decision)
+
+    def _record(self, draft: Draft, decision: GroupDecision) -> None:
+        decision.records += draft.records
+        if draft.reasons:
+            reason = "; ".join(draft.reasons)
+            decision.note("group rebalance", reason, group=self.group_id, epoch=draft.epoch)
+
+    def _touch(self, member: ConsumerMember, now: Moment) -> None:
+        """A sign of life."""
+        timeout_ms = self._settings.session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        self._watch(self._sessions, member.member_id, now.monotonic_ms + timeout_ms)
+
+    def _watch_revocation(
+        self, member: ConsumerMember, current: CurrentAssignment, now: Moment
+    ) -> None:
+        """Give a member its own rebalance timeout to give partitions back."""
+        if current.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._revocations.pop(member.member_id, None)
+        elif member.member_id not in self._revocations:
+            deadline_ms = now.monotonic_ms + member.rebalance_timeout_ms
+            self._watch(self._revocations, member.member_id, deadline_ms)
+
+    def _watch(self, deadlines: dict[str, int], member_id: str, deadline_ms: int) -> None:
+        deadlines[member_id] = deadline_ms
+        if self._deadline_ms is None or deadline_ms < self._deadline_ms:
+            self._deadline_ms = deadline_ms
+
+
+def _updated(
+    member: ConsumerMember | None, request: ConsumerHeartbeat, member_id: str
+) -> ConsumerMember:
+    """The member as a heartbeat says it is; what the heartbeat does not say stays."""
+    before = member or ConsumerMember(member_id)
+    names, regex = request.topic_names, request.topic_regex
+    return ConsumerMember(
+        member_id,
+        before.instance_id if request.instance_id is None else request.instance_id,
+        before.rack_id if request.rack_id is None else request.rack_id,
+        request.client_id,
+        request.client_host,
+        before.topic_names if names is None else tuple(sorted(set(names))),
+        before.topic_regex if regex is None else regex or None,
+        before.rebalance_timeout_ms
+        if request.rebalance_timeout_ms == -1
+        else request.rebalance_timeout_ms,
+        before.assignor if request.assignor is None else request.assignor,
+    )

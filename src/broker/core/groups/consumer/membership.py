@@ -1,0 +1,171 @@
+"""What the log says of a consumer group, and what follows from it. Only `replay` changes it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from broker.core.groups.consumer.records import (
+    NO_PARTITIONS,
+    ConsumerEpochRecord,
+    ConsumerMember,
+    ConsumerMemberRecord,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    MemberState,
+    Partitions,
+    RegexRecord,
+    ResolvedRegex,
+    TargetEpochRecord,
+    TargetRecord,
+)
+
+KeyT = TypeVar("KeyT")
+
+_NOBODY: Mapping[int, str] = {}
+
+
+class Membership:
+    """Members, their targets and what they have; counts that spare others a walk over members."""
+
+    def __init__(self, group_id: str) -> None:
+        """Begin as a group that nobody has written of."""
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.target: dict[str, Partitions] = {}
+        self.current: dict[str, CurrentAssignment] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        # What follows from the members: how many have subscribed to a topic by name or to a
+        # pattern, how many prefer an assignor, how many speak the classic protocol.
+        self.by_topic: dict[str, int] = {}
+        self.by_regex: dict[str, int] = {}
+        self.by_assignor: dict[str, int] = {}
+        self.classic_count = 0
+        self._static_ids: dict[str, str] = {}
+        self._owners: dict[bytes, dict[int, str]] = {}
+
+    # ---- what it says ----------------------------------------------------------------------------
+
+    def static_id(self, instance_id: str | None) -> str | None:
+        """The member id under which an instance is known."""
+        return None if instance_id is None else self._static_ids.get(instance_id)
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        """Who has a partition, be it only to give it back."""
+        return self._owners.get(topic_id, _NOBODY).get(partition)
+
+    def is_reconciled(self, member_id: str) -> bool:
+        """Whether a member has all that it shall have."""
+        current = self.current.get(member_id)
+        return (
+            current is not None
+            and current.state is MemberState.STABLE
+            and current.epoch == self.target_epoch
+        )
+
+    def topics_of(self, member: ConsumerMember) -> tuple[str, ...]:
+        """The topics that a member is subscribed to, by name or by pattern, in order."""
+        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
+        if resolved is None:
+            return member.topic_names
+        if not member.topic_names:
+            return resolved.topics
+        return tuple(sorted({*member.topic_names, *resolved.topics}))
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether any member is subscribed to a topic."""
+        return topic in self.by_topic or any(
+            topic in self.regexes[regex].topics for regex in self.by_regex if regex in self.regexes
+        )
+
+    def removals(self) -> Iterator[ConsumerRecord]:
+        """The records that make the log forget this group."""
+        for member_id in list(self.current):
+            yield CurrentRecord(self.group_id, member_id, None)
+        for member_id in list(self.target):
+            yield TargetRecord(self.group_id, member_id, None)
+        yield TargetEpochRecord(self.group_id, None)
+        for member_id in list(self.members):
+            yield ConsumerMemberRecord(self.group_id, member_id, None)
+        for regex in list(self.regexes):
+            yield RegexRecord(self.group_id, regex, None)
+        yield ConsumerEpochRecord(self.group_id, None)
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    def replay(self, record: ConsumerRecord) -> None:
+        """What the record says is now so."""
+        if isinstance(record, CurrentRecord):
+            self._set_current(record.member_id, record.current)
+        elif isinstance(record, TargetRecord):
+            _put(self.target, record.member_id, record.partitions)
+        elif isinstance(record, ConsumerMemberRecord):
+            self._set_member(record.member_id, record.member)
+        elif isinstance(record, ConsumerEpochRecord):
+            self.epoch = record.epoch or 0
+            self.metadata_hash = record.metadata_hash
+        elif isinstance(record, TargetEpochRecord):
+            self.target_epoch = record.epoch or 0
+        else:
+            _put(self.regexes, record.regex, record.resolved)
+
+    def _set_member(self, member_id: str, member: ConsumerMember | None) -> None:
+        before = self.members.get(member_id)
+        _put(self.members, member_id, member)
+        if before is not None:
+            self._count(before, -1)
+            if before.instance_id and self._static_ids.get(before.instance_id) == member_id:
+                del self._static_ids[before.instance_id]
+        if member is not None:
+            self._count(member, 1)
+            if member.instance_id:
+                self._static_ids[member.instance_id] = member_id
+
+    def _count(self, member: ConsumerMember, change: int) -> None:
+        for topic in member.topic_names:
+            _add(self.by_topic, topic, change)
+        if member.topic_regex:
+            _add(self.by_regex, member.topic_regex, change)
+        if member.assignor:
+            _add(self.by_assignor, member.assignor, change)
+        self.classic_count += 0 if member.classic is None else change
+
+    def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
+        before = self.current.get(member_id)
+        _put(self.current, member_id, current)
+        if before is not None:
+            for topic, numbers in _held(before):
+                owners = self._owners.get(topic, {})
+                for number in numbers:
+                    if owners.get(number) == member_id:
+                        del owners[number]
+                if not owners:
+                    self._owners.pop(topic, None)
+        if current is not None:
+            for topic, numbers in _held(current):
+                self._owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
+
+
+def _held(current: CurrentAssignment) -> Iterable[tuple[bytes, tuple[int, ...]]]:
+    yield from current.assigned.items()
+    yield from current.revoking.items()
+
+
+def _put(values: dict[str, KeyT], key: str, value: KeyT | None) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+def _add(counts: dict[str, int], key: str, change: int) -> None:
+    count = counts.get(key, 0) + change
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
+
+
+__all__ = ["NO_PARTITIONS", "Membership"]

@@ -1,0 +1,71 @@
+"""A group's configuration: its own values over the broker's over the defaults (KIP-848).
+
+A group key is a view of one broker setting (model/settings.py), within bounds that are settings
+too. A group has a configuration whether it exists or not: it is given one before its first member
+comes.
+"""
+
+from collections.abc import Mapping
+
+from broker.model.config import (
+    Config,
+    ConfigEntry,
+    Source,
+    Synonym,
+    find_setting,
+    parse_value,
+    value_to_text,
+)
+from broker.model.errors import ConfigError
+from broker.model.own_config import OwnConfig
+from broker.model.settings import GROUP_SETTINGS
+
+_SETTINGS = {name: view.setting for name, view in GROUP_SETTINGS.items()}
+
+
+class GroupConfig(OwnConfig):
+    """The values in force for one group; immutable."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, overrides: Mapping[str, str], broker: Config) -> None:
+        """Resolve every key; ConfigError when an override is wrong or out of its bounds."""
+        self._broker = broker
+        values = {name: broker.get(view.synonyms[0].name) for name, view in GROUP_SETTINGS.items()}
+        for name, text in overrides.items():
+            values[name] = parse_value(find_setting(name, _SETTINGS), text)
+        super().__init__(values, overrides, _SETTINGS)
+        self._check_bounds(
+            "consumer.session.timeout.ms",
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.max.session.timeout.ms",
+        )
+        self._check_bounds(
+            "consumer.heartbeat.interval.ms",
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+        )
+
+    def describe(self) -> list[ConfigEntry]:
+        """Every group key as DescribeConfigs shows it, by name."""
+        return [self._entry(name) for name in sorted(GROUP_SETTINGS)]
+
+    def _entry(self, name: str) -> ConfigEntry:
+        view = GROUP_SETTINGS[name]
+        text = value_to_text(self.get(name))
+        is_own = name in self._own
+        own = (Synonym(name, text, Source.GROUP),) if is_own else ()
+        return ConfigEntry(
+            name,
+            text,
+            Source.GROUP if is_own else self._broker.source(view.synonyms[0].name),
+            view.setting.kind,
+            view.setting.documentation,
+            (*own, *self._broker.synonyms(view.synonyms)),
+        )
+
+    def _check_bounds(self, name: str, lower: str, upper: str) -> None:
+        value = self.integer(name)
+        low, high = self._broker.integer(lower), self._broker.integer(upper)
+        if not low <= value <= high:
+            raise ConfigError(f"{name}={value}: allowed is {low} .. {high} ({lower}, {upper})")

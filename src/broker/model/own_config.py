@@ -1,0 +1,78 @@
+"""Configurations that have values of their own over inherited ones, and how these are altered."""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from broker.model.config import Values, find_setting, split_words
+from broker.model.errors import ConfigError
+from broker.model.settings import Kind, Setting, Value
+
+
+class AlterOp(Enum):
+    """What is done to one key (KIP-339); the last two are for lists."""
+
+    SET = "SET"
+    DELETE = "DELETE"
+    APPEND = "APPEND"
+    SUBTRACT = "SUBTRACT"
+
+
+class Alteration(NamedTuple):
+    """One key, what is done to it, and with which text; DELETE has no use for one."""
+
+    name: str
+    op: AlterOp
+    text: str = ""
+
+
+class OwnConfig(Values):
+    """The values in force for a topic, group or broker, and those of them that are its own."""
+
+    __slots__ = ("_own", "_settings")
+
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        own: Mapping[str, str],
+        settings: Mapping[str, Setting],
+    ) -> None:
+        """Take the values by key, its own as they were given, and what keys there are."""
+        super().__init__(values)
+        self._own = dict(own)
+        self._settings = settings
+
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        """Its own values, as they were given."""
+        return dict(self._own)
+
+    def altered(self, alterations: Iterable[Alteration]) -> dict[str, str]:
+        """Its own values after alterations of them; ConfigError for what cannot be done.
+
+        As in Kafka a list is appended to and subtracted from as it is in force, inherited or own,
+        and becomes its own; what is deleted need not be there, nor be a key.
+        """
+        own = dict(self._own)
+        for name, op, text in alterations:
+            match op:
+                case AlterOp.SET:
+                    own[name] = text
+                case AlterOp.DELETE:
+                    own.pop(name, None)
+                case AlterOp.APPEND | AlterOp.SUBTRACT:
+                    own[name] = ",".join(self._combined(name, op, split_words(text)))
+        return own
+
+    def _combined(self, name: str, op: AlterOp, given: tuple[str, ...]) -> Iterable[str]:
+        setting = find_setting(name, self._settings)
+        if setting.kind is not Kind.LIST:
+            raise ConfigError(f"{op.value} to {name}: it is no list but {setting.allowed}")
+        words = self.words(name)
+        if op is AlterOp.APPEND:
+            return dict.fromkeys((*words, *given))
+        return [word for word in words if word not in given]
+
+
+# Its own values as they shall be, made of those in force; ConfigError refuses.
+ConfigChange: TypeAlias = Callable[[OwnConfig], Mapping[str, str]]

@@ -1,0 +1,57 @@
+"""AlterPartitionReassignments, v0-1. v1 whether replicas may become more or fewer (KIP-455).
+
+A partition can stay where it is, which is done as soon as it is asked for; there is no other broker
+to move to, and so never a move to cancel.
+"""
+
+from collections.abc import Sequence
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
+from broker.protocols.kafka.lookup import check_partition, topic_by_name
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """Answer for each partition by itself."""
+    return {
+        "allow_replication_factor_change": request.body["allow_replication_factor_change"],
+        "error_code": 0,
+        "error_message": None,
+        "responses": [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    _result(session, topic["name"], each) for each in topic["partitions"]
+                ],
+            }
+            for topic in request.body["topics"]
+        ],
+    }
+
+
+def _result(session: Session, name: str, wanted: Fields) -> Fields:
+    refusal = None
+    try:
+        check_partition(topic_by_name(session.broker.topics, name), wanted["partition_index"])
+        _check_replicas(wanted["replicas"], session.broker.node_id)
+    except RequestError as error:
+        refusal = error
+    return {
+        "partition_index": wanted["partition_index"],
+        "error_code": errors.number(refusal.code) if refusal else 0,
+        "error_message": message(refusal) if refusal else None,
+    }
+
+
+def _check_replicas(replicas: Sequence[int] | None, node_id: int) -> None:
+    if replicas is None:
+        raise RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    if list(replicas) != [node_id]:
+        raise RequestError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}, once"
+        )
+
+
+API = Api(45, "AlterPartitionReassignments", range(2), handle, refuse_with_message)

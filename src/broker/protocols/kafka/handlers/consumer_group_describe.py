@@ -1,0 +1,68 @@
+"""ConsumerGroupDescribe, v0-1. v1 says which members speak the classic protocol (KIP-1099)."""
+
+from asyncio import gather
+from collections.abc import Mapping
+
+from broker.core.groups.consumer.commands import ConsumerGroupDescription, DescribedConsumerMember
+from broker.core.groups.consumer.records import Partitions
+from broker.core.session import Session
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.assignments import topic_partitions
+from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+
+_CLASSIC, _CONSUMER = 0, 1
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Show each group that was asked for."""
+    groups = session.broker.groups
+    wanted = dict.fromkeys(request.body["group_ids"])
+    described = await gather(*map(groups.consumer_describe, wanted))
+    is_asked = request.body["include_authorized_operations"]
+    operations = GROUP_OPERATIONS if is_asked else NOT_ASKED
+    return {"groups": [_group(each, operations) for each in described]}
+
+
+def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
+    return {
+        "error_code": errors.number(group.error),
+        "error_message": group.message or errors.message(group.error),
+        "group_id": group.group_id,
+        "group_state": group.state,
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.target_epoch,
+        "assignor_name": group.assignor,
+        "members": [_member(each, group.topic_names) for each in group.members],
+        "authorized_operations": operations,
+    }
+
+
+def _member(described: DescribedConsumerMember, names: Mapping[bytes, str]) -> Fields:
+    member = described.member
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": described.current.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": list(member.topic_names),
+        "subscribed_topic_regex": member.topic_regex,
+        "assignment": _assignment(described.current.assigned, names),
+        "target_assignment": _assignment(described.target, names),
+        "member_type": _CONSUMER if member.classic is None else _CLASSIC,
+    }
+
+
+def _assignment(partitions: Partitions, names: Mapping[bytes, str]) -> Fields:
+    """Topics that exist no more are left out: they have no name."""
+    named = [
+        {**each, "topic_name": names[each["topic_id"]]}
+        for each in topic_partitions(partitions)
+        if each["topic_id"] in names
+    ]
+    return {"topic_partitions": named}
+
+
+API = Api(69, "ConsumerGroupDescribe", range(2), handle)

@@ -1,0 +1,23 @@
+"""DeleteAcls, v0-3. v1 pattern type; v2 flexible; v3 users as resources.
+
+There is no authorizer, so there are no rules.
+"""
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.handlers.describe_acls import NO_AUTHORIZER
+
+
+def handle(request: Request, _session: Session) -> Fields:
+    """Refuse each: there is nothing to match."""
+    refused = {
+        "error_code": errors.number(ErrorCode.SECURITY_DISABLED),
+        "error_message": NO_AUTHORIZER,
+        "matching_acls": [],
+    }
+    return {"filter_results": [refused for _ in request.body["filters"]]}
+
+
+API = Api(31, "DeleteAcls", range(4), handle)

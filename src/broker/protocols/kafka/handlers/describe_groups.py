@@ -1,0 +1,57 @@
+"""DescribeGroups, v0-6. v3 authorized operations (KIP-430); v4 static members; v5 flexible.
+
+v6 a group that nobody knows is GROUP_ID_NOT_FOUND (KIP-1043); before it was just Dead. Each group
+asked for is answered once: librdkafka aborts the process when one is missing.
+"""
+
+from asyncio import sleep
+
+from broker.core.groups.commands import GroupDescription, GroupState
+from broker.core.session import Session
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
+
+_NOT_FOUND_SINCE = 6
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Describe one group after the other; each may have a thousand members."""
+    groups = []
+    for group_id in dict.fromkeys(request.body["groups"]):
+        groups.append(_fields(request, await session.broker.groups.describe(group_id)))
+        await sleep(0)
+    return {"groups": groups}
+
+
+def _fields(request: Request, group: GroupDescription) -> Fields:
+    code = group.error
+    is_unknown = code is ErrorCode.NONE and group.state is GroupState.DEAD
+    if is_unknown and request.version >= _NOT_FOUND_SINCE:
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+    is_known = group.error is ErrorCode.NONE and not is_unknown
+    is_asked = is_known and request.body["include_authorized_operations"]
+    return {
+        "error_code": errors.number(code),
+        "error_message": f"Group {group.group_id} not found." if is_unknown else None,
+        "group_id": group.group_id,
+        "group_state": group.state.value if group.error is ErrorCode.NONE else "",
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in group.members
+        ],
+        "authorized_operations": GROUP_OPERATIONS if is_asked else NOT_ASKED,
+    }
+
+
+API = Api(15, "DescribeGroups", range(7), handle)

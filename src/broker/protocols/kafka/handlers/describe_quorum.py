@@ -1,0 +1,80 @@
+"""DescribeQuorum, v0-2. v1 times of the last fetch (KIP-836); v2 messages, directories, nodes.
+
+The quorum of one: this broker decides alone, and has since the cluster was made. Its log is the
+metadata store; a change is an offset of it, final as soon as it is made.
+"""
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.identifiers import NO_ID
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+
+_TOPIC = "__cluster_metadata"
+_PARTITION = 0
+_EPOCH = 1  # as a quorum has it after its first election, of which there is no second here
+_LISTENER = "PLAINTEXT"  # no other protocol is spoken
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Describe the partition that there is."""
+    try:
+        revision = await session.broker.metadata_revision()
+    except StorageError as error:
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    node = {
+        "node_id": session.broker.node_id,
+        "listeners": [
+            {
+                "name": _LISTENER,
+                "host": session.listener_host,
+                "port": session.listener_port,
+            }
+        ],
+    }
+    topics = [
+        {
+            "topic_name": topic["topic_name"],
+            "partitions": [
+                _partition(session, topic["topic_name"], each["partition_index"], revision)
+                for each in topic["partitions"]
+            ],
+        }
+        for topic in request.body["topics"]
+    ]
+    return {"error_code": 0, "error_message": None, "topics": topics, "nodes": [node]}
+
+
+def _partition(session: Session, topic: str, partition: int, revision: int) -> Fields:
+    if (topic, partition) != (_TOPIC, _PARTITION):
+        return {
+            "partition_index": partition,
+            "error_code": errors.number(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            "error_message": errors.message(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            "leader_id": -1,
+            "leader_epoch": -1,
+            "high_watermark": -1,
+        }
+    node_id = session.broker.node_id
+    now_ms = session.broker.clock.wall_ms()
+    return {
+        "partition_index": partition,
+        "error_code": 0,
+        "error_message": None,
+        "leader_id": node_id,
+        "leader_epoch": _EPOCH,
+        "high_watermark": revision,
+        "current_voters": [
+            {
+                "replica_id": node_id,
+                "replica_directory_id": NO_ID,
+                "log_end_offset": revision,
+                "last_fetch_timestamp": now_ms,
+                "last_caught_up_timestamp": now_ms,
+            }
+        ],
+        "observers": [],
+    }
+
+
+API = Api(55, "DescribeQuorum", range(3), handle, refuse_with_message)

@@ -1,0 +1,66 @@
+"""ElectLeaders, v0-2. v1 election type (KIP-460); v2 flexible.
+
+The only replica of every partition leads it, so no election is needed; while its disk has failed
+nobody else could win one, however unclean.
+"""
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.lookup import check_partition, topic_by_name
+
+_PREFERRED, _UNCLEAN = 0, 1
+_OF_OFFLINE = {
+    _PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    _UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """Answer for each partition asked for; who asks for all is told those that need an election."""
+    election_type = request.body["election_type"]
+    if election_type not in _OF_OFFLINE:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
+    wanted = request.body["topic_partitions"]
+    if wanted is None:
+        asked = _all_offline(session)
+    else:
+        asked = {}
+        for each in wanted:
+            asked.setdefault(each["topic"], []).extend(each["partitions"])
+    results = [
+        {
+            "topic": name,
+            "partition_result": [
+                _result(session, election_type, name, partition) for partition in partitions
+            ],
+        }
+        for name, partitions in asked.items()
+    ]
+    return {"error_code": 0, "replica_election_results": results}
+
+
+def _all_offline(session: Session) -> dict[str, list[int]]:
+    offline = {
+        topic.name: [log.partition for log in topic.logs if log.is_offline]
+        for topic in session.broker.topics
+    }
+    return {name: partitions for name, partitions in offline.items() if partitions}
+
+
+def _result(session: Session, election_type: int, name: str, partition: int) -> Fields:
+    refusal = RequestError(ErrorCode.ELECTION_NOT_NEEDED)
+    try:
+        if check_partition(topic_by_name(session.broker.topics, name), partition).is_offline:
+            refusal = RequestError(_OF_OFFLINE[election_type])
+    except RequestError as error:
+        refusal = error
+    return {
+        "partition_id": partition,
+        "error_code": errors.number(refusal.code),
+        "error_message": message(refusal),
+    }
+
+
+API = Api(43, "ElectLeaders", range(3), handle)

@@ -1,0 +1,60 @@
+"""ListConfigResources, v0-1. v1 resource types (KIP-1142); v0 was only of client metrics: none.
+
+Listed is what DescribeConfigs describes: every topic, this broker and its loggers, and the groups
+that were given a configuration of their own.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.configs import Resource
+
+_TYPES_SINCE = 1
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """List the resources of the types asked for, of all when none is."""
+    if request.version < _TYPES_SINCE:
+        return {"error_code": 0, "config_resources": []}
+    wanted = dict.fromkeys(request.body["resource_types"] or _NAMES)
+    if not wanted.keys() <= _NAMES.keys():
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+    return {
+        "error_code": 0,
+        "config_resources": [
+            {"resource_name": name, "resource_type": int(resource_type)}
+            for resource_type in wanted
+            for name in _NAMES[resource_type](session)
+        ],
+    }
+
+
+def _topics(session: Session) -> Iterable[str]:
+    return [topic.name for topic in session.broker.topics]
+
+
+def _broker(session: Session) -> Iterable[str]:
+    return [str(session.broker.node_id)]
+
+
+def _none(_session: Session) -> Iterable[str]:
+    return []
+
+
+def _groups(session: Session) -> Iterable[str]:
+    return session.broker.group_configs.names
+
+
+_NAMES: Mapping[int, Callable[[Session], Iterable[str]]] = MappingProxyType(
+    {
+        Resource.TOPIC: _topics,
+        Resource.BROKER: _broker,
+        Resource.BROKER_LOGGER: _broker,
+        Resource.CLIENT_METRICS: _none,
+        Resource.GROUP: _groups,
+    }
+)
+API = Api(74, "ListConfigResources", range(2), handle)

@@ -1,0 +1,40 @@
+"""ListGroups, v0-5. v3 flexible; v4 states (KIP-518); v5 types (KIP-848). Filters ignore case.
+
+While a part of the groups is being loaded there is no list: half of one would be taken for all.
+"""
+
+from asyncio import sleep
+
+from broker.core.groups.commands import GroupListing, ListGroupsRequest
+from broker.core.session import Session
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """List the groups of one coordinator partition after the other."""
+    asked = ListGroupsRequest(
+        frozenset(state.lower() for state in request.body["states_filter"]),
+        frozenset(group_type.lower() for group_type in request.body["types_filter"]),
+    )
+    groups: list[Fields] = []
+    for number in session.broker.groups.partitions():
+        response = await session.broker.groups.list_groups(number, asked)
+        if response.error is not ErrorCode.NONE:
+            return {"error_code": errors.number(response.error), "groups": []}
+        groups += map(_fields, response.groups)
+        await sleep(0)
+    return {"error_code": 0, "groups": groups}
+
+
+def _fields(listing: GroupListing) -> Fields:
+    return {
+        "group_id": listing.group_id,
+        "protocol_type": listing.protocol_type,
+        "group_state": listing.state,
+        "group_type": listing.group_type,
+    }
+
+
+API = Api(16, "ListGroups", range(6), handle)

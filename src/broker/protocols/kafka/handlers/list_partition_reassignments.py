@@ -1,0 +1,12 @@
+"""ListPartitionReassignments, v0-0. With one broker no partition ever moves (KIP-455)."""
+
+from broker.core.session import Session
+from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+
+
+def handle(_request: Request, _session: Session) -> Fields:
+    """None, whatever is asked for; what does not exist does not move either."""
+    return {"error_code": 0, "error_message": None, "topics": []}
+
+
+API = Api(46, "ListPartitionReassignments", range(1), handle, refuse_with_message)

@@ -1,0 +1,55 @@
+"""UpdateFeatures, v0-2. v1 upgrade type, validate_only; v2 one error for all, no results.
+
+Every feature has the level that this broker was made for, so to ask for that changes nothing and
+succeeds; no other can be had. One feature that is refused refuses all.
+"""
+
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
+from broker.protocols.kafka.features import FEATURES
+
+_ONE_ERROR_SINCE = 2
+
+
+def handle(request: Request, _session: Session) -> Fields:
+    """Refuse every change."""
+    names = [update["feature"] for update in request.body["feature_updates"]]
+    if len(set(names)) < len(names):
+        raise RequestError(ErrorCode.INVALID_REQUEST, "the request names a feature twice")
+    results = [_result(update) for update in request.body["feature_updates"]]
+    refused = [each for each in results if each["error_code"]]
+    if request.version < _ONE_ERROR_SINCE or not refused:
+        return {"error_code": 0, "error_message": None, "results": results}
+    text = f"no feature is updated, because of {refused[0]['feature']}"
+    return {
+        "error_code": refused[0]["error_code"],
+        "error_message": f"{text}: {refused[0]['error_message']}",
+    }
+
+
+def _result(update: Fields) -> Fields:
+    refusal = None
+    try:
+        _check(update["feature"], update["max_version_level"])
+    except RequestError as error:
+        refusal = error
+    return {
+        "feature": update["feature"],
+        "error_code": errors.number(refusal.code) if refusal else 0,
+        "error_message": message(refusal) if refusal else None,
+    }
+
+
+def _check(name: str, level: int) -> None:
+    feature = FEATURES.get(name)
+    if feature is None:
+        text = f"there is no feature {name!r:.100}"
+        raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, text)
+    if level != feature.level:
+        text = f"{name} has level {feature.level}, which this broker cannot change to {level}"
+        raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, text)
+
+
+API = Api(57, "UpdateFeatures", range(3), handle, refuse_with_message)

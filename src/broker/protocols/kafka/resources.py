@@ -1,0 +1,117 @@
+"""What has a configuration: for each type of resource how it is described, checked and altered."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from broker.core import group_configs, loggers
+from broker.core.broker_configs import ALL_BROKERS
+from broker.core.session import Session
+from broker.model.config import ConfigEntry
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.own_config import ConfigChange
+from broker.protocols.kafka.configs import Resource
+from broker.protocols.kafka.lookup import topic_by_name
+
+
+class Kind(NamedTuple):
+    """One type of resource; RequestError refuses a name or a change."""
+
+    describe: Callable[[Session, str], list[ConfigEntry]]
+    plan: Callable[[Session, str, ConfigChange], Awaitable[None]]
+    alter: Callable[[Session, str, ConfigChange], Awaitable[None]]
+
+
+def kind(resource_type: int) -> Kind:
+    """How resources of that type are configured."""
+    found = _KINDS.get(resource_type)
+    if found is None:
+        text = f"resource type {resource_type} has no configuration here"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+    return found
+
+
+def _describe_topic(session: Session, name: str) -> list[ConfigEntry]:
+    return topic_by_name(session.broker.topics, name).config.describe()
+
+
+async def _plan_topic(session: Session, name: str, change: ConfigChange) -> None:
+    _check_topic(name)
+    topics = session.broker.topics
+    topics.plan_config(topic_by_name(topics, name), change)
+
+
+async def _alter_topic(session: Session, name: str, change: ConfigChange) -> None:
+    _check_topic(name)
+    topics = session.broker.topics
+    await topics.alter_config(topic_by_name(topics, name), change)
+
+
+def _check_topic(name: str) -> None:
+    if not name:
+        text = "there is no configuration of all topics: name one, or alter the broker's"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _describe_broker(session: Session, name: str) -> list[ConfigEntry]:
+    config = session.broker.config
+    if name == ALL_BROKERS:
+        return config.describe_shared()
+    _check_broker(session, name)
+    return config.describe()
+
+
+async def _plan_broker(session: Session, name: str, change: ConfigChange) -> None:
+    if name != ALL_BROKERS:
+        _check_broker(session, name)
+    await session.broker.configs.plan(name, change)
+
+
+async def _alter_broker(session: Session, name: str, change: ConfigChange) -> None:
+    if name != ALL_BROKERS:
+        _check_broker(session, name)
+    await session.broker.configs.alter(name, change)
+
+
+def _check_broker(session: Session, name: str) -> None:
+    if name != str(session.broker.node_id):
+        text = f"this is broker {session.broker.node_id}, not {name!r:.100}"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _describe_loggers(session: Session, name: str) -> list[ConfigEntry]:
+    _check_broker(session, name)
+    return loggers.describe()
+
+
+async def _plan_loggers(session: Session, name: str, change: ConfigChange) -> None:
+    _check_broker(session, name)
+    loggers.plan(change)
+
+
+async def _alter_loggers(session: Session, name: str, change: ConfigChange) -> None:
+    _check_broker(session, name)
+    loggers.alter(change)
+
+
+def _describe_group(session: Session, name: str) -> list[ConfigEntry]:
+    group_configs.check_name(name)
+    return session.broker.group_configs.of(name).describe()
+
+
+async def _plan_group(session: Session, name: str, change: ConfigChange) -> None:
+    session.broker.group_configs.plan(name, change)
+
+
+async def _alter_group(session: Session, name: str, change: ConfigChange) -> None:
+    await session.broker.group_configs.alter(name, change)
+
+
+_KINDS: Mapping[int, Kind] = MappingProxyType(
+    {
+        Resource.TOPIC: Kind(_describe_topic, _plan_topic, _alter_topic),
+        Resource.BROKER: Kind(_describe_broker, _plan_broker, _alter_broker),
+        Resource.BROKER_LOGGER: Kind(_describe_loggers, _plan_loggers, _alter_loggers),
+        Resource.GROUP: Kind(_describe_group, _plan_group, _alter_group),
+    }
+)

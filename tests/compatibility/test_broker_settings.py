@@ -1,0 +1,97 @@
+"""Brokers and loggers altered while the real process runs, and after kill -9 (KIP-226, KIP-412)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import BrokerProcess, wait_until
+from tests.wire_client import WireClient
+from tests.wire_records import Batch
+
+StartBroker = Callable[..., BrokerProcess]
+TOPIC = "inheriting"
+OF_TOPIC, OF_BROKER, OF_LOGGERS = 2, 4, 8
+ALL_BROKERS = ""
+MESSAGE_TOO_LARGE = 10
+
+
+def alter(client: WireClient, resource_type: int, name: str, **own: str) -> int:
+    """Set keys of a resource and return the error code."""
+    configs = [
+        {"name": key.replace("_", "."), "config_operation": 0, "value": value}
+        for key, value in own.items()
+    ]
+    resource = {"resource_type": resource_type, "resource_name": name, "configs": configs}
+    body = {"resources": [resource], "validate_only": False}
+    code: int = client.request("IncrementalAlterConfigs", 1, body)["responses"][0]["error_code"]
+    return code
+
+
+def described(client: WireClient, resource_type: int, name: str, key: str) -> dict[str, Any]:
+    resource = {
+        "resource_type": resource_type,
+        "resource_name": name,
+        "configuration_keys": [key],
+    }
+    answer = client.request("DescribeConfigs", 4, {"resources": [resource]})
+    entry: dict[str, Any] = answer["results"][0]["configs"][0]
+    return entry
+
+
+@pytest.mark.parametrize("durability", ["group-commit", "os"])
+def test_an_altered_default_holds_for_the_next_batch_and_after_kill_9(
+    start_broker: StartBroker, durability: str
+) -> None:
+    broker = start_broker(f"polylog.durability={durability}")
+    large = Batch([b"x" * 5_000]).encode()
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, TOPIC)
+        assert wire_requests.produce(client, TOPIC, large) == (0, 0)
+
+        assert alter(client, OF_BROKER, "1", message_max_bytes="3000") == 0
+
+        assert wire_requests.produce(client, TOPIC, large)[0] == MESSAGE_TOO_LARGE
+    broker.kill()
+    broker.start()
+    with WireClient(broker.address) as client:
+        assert wire_requests.produce(client, TOPIC, large)[0] == MESSAGE_TOO_LARGE
+        entry = described(client, OF_TOPIC, TOPIC, "max.message.bytes")
+        assert (entry["value"], entry["config_source"]) == ("3000", 2)
+
+
+def test_connections_are_as_many_as_was_altered(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as first:
+        assert alter(first, OF_BROKER, ALL_BROKERS, max_connections="1") == 0
+
+        with WireClient(broker.address) as second:
+            second.expect_closed()
+        wait_until(lambda: "max.connections=1 reached" in broker.stderr(), "the refusal is logged")
+
+        assert alter(first, OF_BROKER, ALL_BROKERS, max_connections="9") == 0
+        wire_requests.assert_serves(broker.address)
+
+
+def test_a_request_that_a_start_has_no_room_for_cannot_be_allowed_later(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        assert alter(client, OF_BROKER, "1", message_max_bytes=str(64 << 20)) == 42
+        assert alter(client, OF_BROKER, "1", message_max_bytes=str(14 << 20)) == 0
+
+
+def test_a_logger_tells_more_once_it_is_told_to(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        wire_requests.assert_serves(broker.address)
+        assert "connection closed" not in broker.stderr()
+
+        assert alter(client, OF_LOGGERS, "1", broker_server_requests="DEBUG") == 0
+
+        wire_requests.assert_serves(broker.address)
+        wait_until(lambda: "connection closed" in broker.stderr(), "the end of one is logged")
+        entry = described(client, OF_LOGGERS, "1", "broker.server.requests")
+        assert (entry["value"], entry["config_source"]) == ("DEBUG", 6)

@@ -1,0 +1,27 @@
+"""What the real process advertises is answered: every API, in every version (kafka.md 2.1)."""
+
+from typing import Any
+
+from broker.codec import schema
+from tests.broker_process import Broker
+from tests.wire_client import WireClient
+
+# What a request of defaults lacks: an acknowledgement to wait for, no records to wait for, a name.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "Produce": {"acks": -1},
+    "Fetch": {"max_wait_ms": 0},
+    "ApiVersions": {"client_software_name": "test", "client_software_version": "1"},
+}
+
+
+def test_every_advertised_version_answers_a_request_of_defaults(broker: Broker) -> None:
+    with WireClient(broker.address) as client:
+        advertised = client.request("ApiVersions", 0, {})["api_keys"]
+        for each in advertised:
+            name = schema.API_KEYS[each["api_key"]]
+            for version in range(each["min_version"], each["max_version"] + 1):
+                answer = client.request(name, version, SPECIAL.get(name, {}))
+
+                assert isinstance(answer, dict), (name, version)
+
+    assert len(advertised) > 30

@@ -1,0 +1,143 @@
+"""What concerns many groups comes in small steps; its rules are in tests/scenarios."""
+
+from broker.core.groups.commands import (
+    GroupDecision,
+    GroupSettings,
+    HeartbeatRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from broker.core.groups.records import (
+    CommittedOffset,
+    GroupImage,
+    GroupRecord,
+    Member,
+    OffsetRecord,
+)
+from broker.core.groups.shard import GroupShard
+from broker.core.machine import Moment
+from broker.model.errors import ErrorCode
+from broker.model.limits import REMOVALS_PER_STEP
+
+MEMBERS = {"m": Member("m", None, "c", "", 60_000, 10_000)}
+LATER = Moment(1 << 40, 1 << 40)
+
+
+def shard_of(offsets: int, *, groups: int = 1, producer_id: int | None = None) -> GroupShard:
+    """A shard of groups that have nothing but offsets."""
+    shard = GroupShard(GroupSettings(), lambda: True)
+    for group in range(groups):
+        for partition in range(offsets):
+            record = OffsetRecord(f"g{group}", "t", partition, CommittedOffset(1, -1, "", 0))
+            if producer_id is None:
+                shard.replay(record)
+            else:
+                shard.replay_pending(producer_id, record)
+    return shard
+
+
+def have_effect(shard: GroupShard, decision: GroupDecision) -> GroupDecision:
+    for record in decision.records:
+        shard.replay(record)
+    return decision
+
+
+def test_a_group_with_many_offsets_is_deleted_in_steps_and_answered_at_the_end() -> None:
+    shard = shard_of(2 * REMOVALS_PER_STEP + 1)
+
+    steps = [have_effect(shard, each) for each in shard.administration.delete_group("g0", "asks")]
+
+    assert [len(each.records) for each in steps] == [REMOVALS_PER_STEP, REMOVALS_PER_STEP, 1]
+    assert [each.replies for each in steps] == [[], [], [("asks", ErrorCode.NONE)]]
+    assert shard.groups == {}
+
+
+def test_a_group_that_somebody_joins_meanwhile_is_not_deleted() -> None:
+    shard = shard_of(REMOVALS_PER_STEP + 1)
+    steps = shard.administration.delete_group("g0", "asks")
+    have_effect(shard, next(steps))
+
+    shard.replay(GroupRecord("g0", GroupImage(1, "consumer", "range", "m", 1, MEMBERS)))
+    last = next(steps)
+
+    assert last.replies == [("asks", ErrorCode.NON_EMPTY_GROUP)]
+    assert last.records == []
+
+
+def test_who_asked_waits_until_the_last_step_has_had_its_effect() -> None:
+    shard = shard_of(REMOVALS_PER_STEP + 1)
+
+    steps = shard.administration.delete_group("g0", "asks")
+    before = shard.waiting()
+    for step in steps:
+        have_effect(shard, step)
+
+    assert before == ["asks"]
+    assert shard.waiting() == []
+
+
+def test_a_deletion_takes_what_is_pending_with_it() -> None:
+    shard = shard_of(1, producer_id=7)
+
+    for step in shard.administration.delete_group("g0", "asks"):
+        have_effect(shard, step)
+    shard.end_transaction(7, is_committed=True)
+
+    assert shard.offsets.of_group("g0") == {}
+
+
+def test_what_a_transaction_will_decide_about_does_not_expire() -> None:
+    shard = shard_of(1)
+    shard.replay_pending(7, OffsetRecord("g0", "t", 0, CommittedOffset(2, -1, "", 0)))
+
+    steps = [have_effect(shard, each) for each in shard.expire(LATER)]
+
+    assert all(each.records == [] for each in steps)
+
+
+def test_a_list_looks_at_few_groups_at_a_time() -> None:
+    shard = shard_of(1, groups=2 * REMOVALS_PER_STEP + 1)
+
+    *steps, last = shard.administration.list_groups(ListGroupsRequest(), "asks")
+
+    assert len(steps) == 2
+    [(_, response)] = last.replies
+    assert isinstance(response, ListGroupsResponse)
+    assert len(response.groups) == 2 * REMOVALS_PER_STEP + 1
+
+
+def test_an_expiry_decides_about_few_offsets_at_a_time() -> None:
+    shard = shard_of(REMOVALS_PER_STEP + 1, groups=2)
+
+    steps = [have_effect(shard, each) for each in shard.expire(LATER)]
+
+    assert max(len(each.records) for each in steps) == REMOVALS_PER_STEP
+    assert [note for each in steps for note in each.notes] == [
+        f"group offsets expired group=g{group} offsets={REMOVALS_PER_STEP + 1}"
+        " reason=older than their retention, and no member is subscribed to them"
+        for group in range(2)
+    ]
+    assert shard.groups == {}
+
+
+def test_a_topic_of_many_partitions_is_forgotten_in_steps() -> None:
+    shard = shard_of(REMOVALS_PER_STEP + 1)
+
+    steps = [have_effect(shard, each) for each in shard.administration.forget_topic("t")]
+
+    assert [len(each.records) for each in steps] == [REMOVALS_PER_STEP, 1]
+
+
+def test_sessions_begin_one_group_a_step_and_at_once_for_who_is_asked_for() -> None:
+    shard = GroupShard(GroupSettings(), lambda: True)
+    for name in ("g", "h"):
+        shard.replay(GroupRecord(name, GroupImage(1, "consumer", "range", "m", 1, MEMBERS)))
+
+    steps = shard.resume(Moment(0, 0))
+    answer = shard.heartbeat(HeartbeatRequest("h", "m", None, 1), "asks", Moment(500, 500))
+    count = sum(1 for _ in steps)
+
+    assert answer.replies == [("asks", ErrorCode.NONE)]
+    assert count == 2
+    assert shard.groups["g"].next_deadline_ms() == 10_000
+    assert shard.groups["h"].next_deadline_ms() == 10_500

@@ -1,0 +1,141 @@
+"""Offsets committed in a transaction: when they count, through the driver and over a reload."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from broker.codec.control_records import Marker
+from broker.core.coordinator_partitions import World
+from broker.core.groups.commands import (
+    CommitRequest,
+    FetchOffsetsRequest,
+    OffsetToCommit,
+)
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode
+from tests.memory_log import MemoryLog
+
+PRODUCER = 7
+
+
+class Groups:
+    """A coordinator over one log."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.clock = ManualClock()
+        self.log = MemoryLog()
+        self.reload()
+
+    def reload(self) -> None:
+        world = World(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None)
+        self.groups = GroupCoordinator(world, partition_count=1)
+
+    def commit(self, offset: int, producer_id: int | None = None, partition: int = 0) -> ErrorCode:
+        request = CommitRequest(
+            "g",
+            "",
+            None,
+            -1,
+            (OffsetToCommit("t", partition, offset),),
+            None if producer_id is None else (producer_id, 0),
+        )
+        [error] = self.groups.commit_offsets(request).result().errors
+        return error
+
+    def end(self, *, is_committed: bool, producer_id: int = PRODUCER) -> asyncio.Future[ErrorCode]:
+        answer: asyncio.Future[ErrorCode] = self.loop.create_future()
+        self.groups.end_transaction(0, Marker(producer_id, 0, is_committed, 0), answer)
+        return answer
+
+    def committed(self, partition: int = 0) -> int | None:
+        request = FetchOffsetsRequest("g", {"t": (partition,)})
+        found = self.groups.fetch_offsets(request).result().topics["t"][partition]
+        return None if found is None else found.offset
+
+    def is_pending(self, partition: int = 0) -> bool:
+        [shard] = self.groups._partitions.shards()
+        return shard.offsets.has_pending("g", "t", partition)
+
+
+@pytest.fixture
+def groups() -> Iterator[Groups]:
+    loop = asyncio.new_event_loop()
+    yield Groups(loop)
+    loop.close()
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+def test_an_offset_of_an_open_transaction_does_not_count_yet(groups: Groups, reloads: bool) -> None:
+    groups.commit(3)
+    groups.commit(5, PRODUCER)
+    if reloads:
+        groups.reload()
+
+    assert groups.committed() == 3
+    assert groups.is_pending()
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+@pytest.mark.parametrize(("is_committed", "expected"), [(True, 5), (False, None)])
+def test_a_marker_decides_about_the_offsets_of_its_producer(
+    groups: Groups, reloads: bool, is_committed: bool, expected: int | None
+) -> None:
+    groups.commit(5, PRODUCER)
+    groups.commit(6, PRODUCER + 1, partition=1)
+    if reloads:
+        groups.reload()
+        groups.committed()
+
+    assert groups.end(is_committed=is_committed).result() is ErrorCode.NONE
+    if reloads:
+        groups.reload()
+
+    assert groups.committed() == expected
+    assert not groups.is_pending()
+    assert groups.is_pending(1)
+
+
+def test_a_later_commit_outside_of_the_transaction_stays(groups: Groups) -> None:
+    groups.commit(5, PRODUCER)
+    groups.commit(4)
+    groups.end(is_committed=True)
+
+    assert groups.committed() == 4
+
+
+def test_a_deleted_topic_does_not_come_back_with_a_marker(groups: Groups) -> None:
+    groups.commit(5, PRODUCER)
+    groups.groups.topic_deleted("t")
+    groups.end(is_committed=True)
+
+    assert groups.committed() is None
+
+
+def test_a_marker_is_answered_when_it_is_durable(groups: Groups) -> None:
+    groups.commit(5, PRODUCER)
+    groups.log.syncs = False
+    answer = groups.end(is_committed=True)
+
+    assert not answer.done()
+    groups.log.sync()
+    assert answer.result() is ErrorCode.NONE
+
+
+def test_a_marker_over_a_failed_log_is_refused(groups: Groups) -> None:
+    groups.commit(5, PRODUCER)
+    groups.log.fail()
+
+    assert groups.end(is_committed=True).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_group_with_nothing_but_pending_offsets_is_gone_after_an_abort(groups: Groups) -> None:
+    groups.commit(5, PRODUCER)
+    [shard] = groups.groups._partitions.shards()
+    assert list(shard.groups) == ["g"]
+
+    groups.end(is_committed=False)
+
+    assert not shard.groups

@@ -1,0 +1,69 @@
+"""What a group counts of its members as they come and go."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.core.groups.commands import GroupProtocol
+from broker.core.groups.presence import Attendance, Presence
+
+NAMES = ("range", "sticky", "uniform")
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "remove", "offer", "live"]),
+        st.sampled_from("abcd"),
+        st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True),
+        st.integers(0, 9),
+    ),
+    max_size=30,
+)
+
+
+def protocols(names: list[str], weight: int) -> tuple[GroupProtocol, ...]:
+    return tuple(GroupProtocol(name, bytes(weight)) for name in names)
+
+
+@given(changes=CHANGES, asked=st.sampled_from(NAMES), apart=st.sampled_from([None, *"abcd"]))
+def test_the_counts_are_those_of_the_members_that_are_here(
+    changes: list[tuple[str, str, list[str], int]], asked: str, apart: str | None
+) -> None:
+    attendance = Attendance()
+    here: dict[str, tuple[GroupProtocol, ...]] = {}
+
+    for verb, member_id, names, number in changes:
+        offered = protocols(names, number)
+        if member_id not in here:
+            attendance.add(member_id, Presence(f"i-{member_id}", offered, number))
+            here[member_id] = offered
+        elif verb == "remove":
+            attendance.remove(member_id)
+            del here[member_id]
+        elif verb == "live":
+            attendance.live_until(member_id, number)
+        else:
+            attendance.offer(member_id, offered)
+            here[member_id] = offered
+
+    others = {each: offered for each, offered in here.items() if each != apart}
+    weights = [len(each.metadata) for offered in others.values() for each in offered]
+    supporters = [any(each.name == asked for each in offered) for offered in others.values()]
+    assert attendance.has_others(apart) == bool(others)
+    assert attendance.metadata_bytes_apart_from(apart) == sum(weights)
+    assert attendance.supports([asked], apart_from=apart) == all(supporters)
+    for member_id in "abcd":
+        known = member_id if member_id in here else None
+        assert attendance.static_id(f"i-{member_id}") == known
+    deadlines = [attendance[each].session_deadline_ms for each in here]
+    if deadlines:
+        assert attendance.earliest_ms is not None
+        assert attendance.earliest_ms <= min(deadlines)
+
+
+def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
+    attendance = Attendance()
+    attendance.add("a", Presence(None, (), 5))
+    attendance.add("b", Presence(None, (), 7))
+    attendance.live_until("a", 9)
+
+    attendance.look_again()
+
+    assert attendance.earliest_ms == 7

@@ -1,0 +1,31 @@
+"""What a decision notes for the log."""
+
+from broker.core.machine import Decision
+from broker.model import limits
+
+
+def noted(event: str, reason: str, **names: object) -> str:
+    decision: Decision[None, None] = Decision()
+    decision.note(event, reason, **names)
+    [line] = decision.notes
+    return line
+
+
+def test_a_note_says_what_happened_to_whom_and_why() -> None:
+    line = noted("group rebalance", "member a left", group="orders", generation=3)
+
+    assert line == "group rebalance group=orders generation=3 reason=member a left"
+
+
+def test_what_a_client_named_cannot_break_the_line() -> None:
+    line = noted("group rebalance", "member a\nb left", group="x\r\ny", member="a b", instance="")
+
+    assert line == (
+        r"group rebalance group=x\r\ny member='a b' instance='' reason=member a\nb left"
+    )
+
+
+def test_an_endless_name_is_cut() -> None:
+    line = noted("event", "y" * 1_000, group="x" * 1_000)
+
+    assert line.count("x") == line.count("y") == limits.NOTE_CHARS_MAX

@@ -1,0 +1,311 @@
+"""Brokers altered while they run: DescribeConfigs, AlterConfigs (kafka.md 2.11, KIP-226)."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from broker.core.topic import OFFSETS_TOPIC
+from tests.fakes import World, only
+
+DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND = 0, 1, 2
+OWN, ALL, STATIC, DEFAULT = 2, 3, 4, 5  # sources of values
+FOREVER = (1 << 63) - 1
+
+
+def alter(
+    world: World,
+    broker: str,
+    name: str,
+    value: str | None,
+    op: int = SET,
+    *,
+    validate_only: bool = False,
+) -> dict[str, Any]:
+    config = {"name": name, "value": value, "config_operation": op}
+    resource = {"resource_type": BROKER, "resource_name": broker, "configs": [config]}
+    answer = world.ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
+    return only(answer["responses"])
+
+
+def set_all(world: World, broker: str, **values: str) -> dict[str, Any]:
+    configs = [{"name": key.replace("_", "."), "value": text} for key, text in values.items()]
+    resource = {"resource_type": BROKER, "resource_name": broker, "configs": configs}
+    return only(world.ask(ALTER, 2, resources=[resource], validate_only=False)["responses"])
+
+
+def describe(world: World, resource_type: int, name: str) -> dict[str, dict[str, Any]]:
+    resource = {
+        "resource_type": resource_type,
+        "resource_name": name,
+        "configuration_keys": None,
+    }
+    answer = world.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
+    result = only(answer["results"])
+    assert result["error_code"] == 0
+    return {each["name"]: each for each in result["configs"]}
+
+
+def places(entry: dict[str, Any]) -> list[tuple[str, str, int]]:
+    return [(each["name"], each["value"], each["source"]) for each in entry["synonyms"]]
+
+
+def test_a_topic_that_inherits_goes_by_the_altered_value_at_once() -> None:
+    world = World()
+    world.create("a", 2)
+
+    assert alter(world, "", "log.retention.ms", "5")["error_code"] == 0
+
+    assert [world.log("a", n).config.integer("retention.ms") for n in range(2)] == [5, 5]
+    entry = describe(world, TOPIC, "a")["retention.ms"]
+    assert (entry["value"], entry["config_source"]) == ("5", ALL)
+
+
+def test_a_topic_created_later_goes_by_the_altered_value() -> None:
+    world = World()
+    alter(world, "1", "message.max.bytes", "7777")
+
+    world.create("a")
+
+    assert world.log("a").config.integer("max.message.bytes") == 7777
+
+
+def test_a_topics_own_value_stands_over_the_altered_one() -> None:
+    world = World()
+    world.create("a", config={"retention.ms": "9"})
+
+    alter(world, "1", "log.retention.ms", "5")
+
+    assert world.log("a").config.integer("retention.ms") == 9
+    entry = describe(world, TOPIC, "a")["retention.ms"]
+    assert places(entry)[:2] == [("retention.ms", "9", 1), ("log.retention.ms", "5", OWN)]
+
+
+def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_default() -> None:
+    world = World({"message.max.bytes": "1000"})
+    alter(world, "", "message.max.bytes", "2000")
+    alter(world, "1", "message.max.bytes", "3000")
+
+    entry = describe(world, BROKER, "1")["message.max.bytes"]
+
+    assert (entry["value"], entry["config_source"], entry["read_only"]) == ("3000", OWN, False)
+    assert places(entry) == [
+        ("message.max.bytes", "3000", OWN),
+        ("message.max.bytes", "2000", ALL),
+        ("message.max.bytes", "1000", STATIC),
+        ("message.max.bytes", "1048588", DEFAULT),
+    ]
+
+
+def test_a_deleted_value_gives_way_to_the_next() -> None:
+    world = World()
+    alter(world, "", "log.retention.ms", "2000")
+    alter(world, "1", "log.retention.ms", "3000")
+
+    alter(world, "1", "log.retention.ms", None, DELETE)
+    between = describe(world, BROKER, "1")["log.retention.ms"]
+    alter(world, "", "log.retention.ms", None, DELETE)
+    after = describe(world, BROKER, "1")["log.retention.ms"]
+
+    assert (between["value"], between["config_source"]) == ("2000", ALL)
+    assert (after["value"], after["config_source"]) == (None, DEFAULT)
+    assert world.store.values == {}
+
+
+def test_all_brokers_show_only_what_was_altered_for_them() -> None:
+    world = World()
+    alter(world, "1", "message.max.bytes", "1000")
+    alter(world, "", "max.connections", "7")
+
+    described = describe(world, BROKER, "")
+
+    [entry] = described.values()
+    assert (entry["name"], entry["value"], entry["config_source"]) == ("max.connections", "7", ALL)
+
+
+def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
+    world = World()
+    world.create("a")
+    alter(world, "1", "log.retention.ms", "5")
+    alter(world, "", "log.segment.bytes", "4096")
+    after = World(store=world.store)
+
+    after.topics.load()
+
+    assert after.config.integer("log.retention.ms") == 5
+    assert after.log("a").config.integer("retention.ms") == 5
+    assert after.log("a").config.integer("segment.bytes") == 4096
+
+
+def test_what_was_altered_is_stored_under_its_broker() -> None:
+    world = World()
+    alter(world, "1", "log.retention.ms", "5")
+    alter(world, "", "log.retention.ms", "6")
+
+    stored = {key: json.loads(value)["config"] for key, value in world.store.values.items()}
+
+    assert stored == {
+        b"conf/broker/1": {"log.retention.ms": "5"},
+        b"conf/broker/": {"log.retention.ms": "6"},
+    }
+
+
+def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    config = {"max.connections": "7", "no.such.key": "1", "log.retention.ms": "soon"}
+    value = {"version": 1, "config": config}
+    world.store.values[b"conf/broker/1"] = json.dumps(value).encode()
+
+    after = World(store=world.store)
+
+    assert after.config.integer("max.connections") == 7
+    assert after.config.get("log.retention.ms") is None
+    assert "no.such.key" in caplog.text
+    assert "log.retention.ms" in caplog.text
+
+
+def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
+    world = World()
+    set_all(world, "1", max_connections="7", message_max_bytes="1000")
+
+    set_all(world, "1", max_connections="8")
+
+    assert world.config.integer("max.connections") == 8
+    assert world.config.integer("message.max.bytes") == 1048588
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+@pytest.mark.parametrize(
+    ("name", "value", "error", "said"),
+    [
+        ("node.id", "4", 42, "only at its start"),
+        ("auto.create.topics.enable", "false", 42, "only at its start"),
+        ("log.retention.hours", "1", 42, "only at its start"),
+        ("log.retention.mss", "1", 42, "did you mean log.retention.ms?"),
+        ("log.retention.ms", "soon", 42, "-1 or more ms"),
+        ("message.max.bytes", str(100 << 20), 42, "socket.request.max.bytes"),
+        ("log.cleaner.min.compaction.lag.ms", str(FOREVER), 0, None),
+    ],
+)
+def test_what_cannot_be_altered_is_refused_and_changes_nothing(
+    broker: str, name: str, value: str, error: int, said: str | None
+) -> None:
+    world = World()
+    before = describe(world, BROKER, "1")
+
+    answer = alter(world, broker, name, value)
+
+    assert answer["error_code"] == error
+    assert (said is None) or said in answer["error_message"]
+    assert (describe(world, BROKER, "1") == before) == bool(error)
+
+
+def test_only_lists_are_appended_to() -> None:
+    world = World()
+
+    refused = alter(world, "1", "log.retention.ms", "5", APPEND)
+    done = alter(world, "1", "log.cleanup.policy", "compact", APPEND)
+
+    assert (refused["error_code"], done["error_code"]) == (40, 0)
+    assert world.config.words("log.cleanup.policy") == ("delete", "compact")
+
+
+def test_defaults_that_contradict_each_other_are_refused() -> None:
+    world = World()
+    alter(world, "1", "log.cleaner.max.compaction.lag.ms", "5")
+
+    answer = alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6")
+
+    assert answer["error_code"] == 42
+    assert world.config.integer("log.cleaner.min.compaction.lag.ms") == 0
+
+
+def test_a_default_that_a_topic_cannot_inherit_is_refused_with_its_name() -> None:
+    world = World()
+    world.create("a", config={"max.compaction.lag.ms": "5"})
+
+    answer = alter(world, "", "log.cleaner.min.compaction.lag.ms", "6")
+
+    assert answer["error_code"] == 42
+    assert "'a'" in answer["error_message"]
+    assert world.store.get(b"conf/broker/") is None
+    assert world.log("a").config.integer("min.compaction.lag.ms") == 0
+
+
+def test_groups_stay_durable_whatever_the_default_becomes() -> None:
+    world = World()
+    asyncio.run(world.topics.offsets_topic())
+    world.create("a")
+
+    assert alter(world, "", "polylog.durability", "os")["error_code"] == 0
+
+    assert not world.log("a").config.is_group_commit
+    assert world.log(OFFSETS_TOPIC).config.is_group_commit
+
+
+def test_validate_only_checks_and_changes_nothing() -> None:
+    world = World()
+    world.create("a", config={"max.compaction.lag.ms": "5"})
+
+    good = alter(world, "1", "log.retention.ms", "5", validate_only=True)
+    bad = alter(world, "1", "node.id", "5", validate_only=True)
+    inherited = alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6", validate_only=True)
+
+    assert (good["error_code"], bad["error_code"], inherited["error_code"]) == (0, 42, 42)
+    assert world.config.get("log.retention.ms") is None
+    assert b"conf/broker/1" not in world.store.values
+
+
+def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
+    world = World()
+    world.create("a")
+    world.store.is_broken = True
+
+    assert alter(world, "1", "log.retention.ms", "5")["error_code"] == 56
+
+    assert world.config.get("log.retention.ms") is None
+    assert world.log("a").config.integer("retention.ms") == 604_800_000
+
+
+def test_who_keeps_a_copy_is_told_and_the_log_says_what_has_changed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    world = World()
+    told: list[int] = []
+    world.configs.follow(lambda config: told.append(config.integer("max.connections")))
+
+    alter(world, "1", "max.connections", "7")
+
+    assert told == [7]
+    assert "broker setting altered: name=max.connections old=10000 new=7" in caplog.text
+
+
+def test_alterations_at_once_both_stay() -> None:
+    world = World()
+
+    async def both() -> None:
+        resources = [
+            {
+                "resource_type": BROKER,
+                "resource_name": "1",
+                "configs": [{"name": name, "value": "7", "config_operation": SET}],
+            }
+            for name in ("max.connections", "log.retention.ms")
+        ]
+        await asyncio.gather(
+            *(
+                world.ask_soon(INCREMENTAL, 1, resources=[each], validate_only=False)
+                for each in resources
+            )
+        )
+
+    asyncio.run(both())
+
+    assert world.config.integer("max.connections") == 7
+    assert world.config.integer("log.retention.ms") == 7

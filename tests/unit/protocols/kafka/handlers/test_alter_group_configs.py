@@ -1,0 +1,127 @@
+"""Configurations of groups: DescribeConfigs, AlterConfigs (kafka.md 2.11, KIP-848)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from broker.core import group_configs
+from tests.fakes import World, only
+
+DESCRIBE, INCREMENTAL = 32, 44
+GROUP = 32
+SET, DELETE = 0, 1
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def alter(
+    world: World,
+    group: str,
+    name: str,
+    value: str | None,
+    op: int = SET,
+    *,
+    validate_only: bool = False,
+) -> dict[str, Any]:
+    config = {"name": name, "value": value, "config_operation": op}
+    resource = {"resource_type": GROUP, "resource_name": group, "configs": [config]}
+    answer = world.ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
+    return only(answer["responses"])
+
+
+def describe(world: World, group: str) -> dict[str, tuple[str, int, list[tuple[str, int]]]]:
+    resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": None}
+    answer = world.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
+    return {
+        each["name"]: (
+            each["value"],
+            each["config_source"],
+            [(synonym["name"], synonym["source"]) for synonym in each["synonyms"]],
+        )
+        for each in only(answer["results"])["configs"]
+    }
+
+
+def test_a_group_that_nobody_knows_shows_the_brokers_defaults() -> None:
+    assert describe(World(), "g") == {
+        SESSION: ("45000", 5, [(f"group.{SESSION}", 5)]),
+        HEARTBEAT: ("5000", 5, [(f"group.{HEARTBEAT}", 5)]),
+    }
+
+
+def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None:
+    world = World()
+
+    assert alter(world, "g", SESSION, "50000")["error_code"] == 0
+
+    for each in (world, World(store=world.store)):
+        assert describe(each, "g")[SESSION] == (
+            "50000",
+            8,
+            [(SESSION, 8), (f"group.{SESSION}", 5)],
+        )
+        assert each.group_configs.setting("g", SESSION) == 50_000
+        assert each.group_configs.setting("other", SESSION) == 45_000
+    assert json.loads(world.store.values[b"conf/group/g"])["config"] == {SESSION: "50000"}
+
+
+def test_a_group_without_own_values_is_forgotten() -> None:
+    world = World()
+    alter(world, "g", SESSION, "50000")
+
+    alter(world, "g", SESSION, None, DELETE)
+
+    assert world.group_configs.names == []
+    assert world.store.values == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (SESSION, "44999", "group.consumer.min.session.timeout.ms"),
+        (SESSION, "60001", "group.consumer.max.session.timeout.ms"),
+        (HEARTBEAT, "4999", "5000 .. 15000"),
+        (HEARTBEAT, "often", "'often'"),
+        ("consumer.session.timeout", "50000", "did you mean consumer.session.timeout.ms?"),
+    ],
+)
+def test_what_is_out_of_bounds_or_unknown_is_refused(name: str, value: str, said: str) -> None:
+    world = World()
+
+    answer = alter(world, "g", name, value)
+
+    assert answer["error_code"] == 40
+    assert said in answer["error_message"]
+    assert world.group_configs.names == []
+
+
+def test_the_bounds_are_settings_of_the_broker() -> None:
+    world = World({"group.consumer.min.session.timeout.ms": "1000"})
+
+    assert alter(world, "g", SESSION, "1000")["error_code"] == 0
+    assert World(store=world.store).group_configs.setting("g", SESSION) == 45_000
+
+
+def test_validate_only_changes_nothing() -> None:
+    world = World()
+
+    assert alter(world, "g", SESSION, "50000", validate_only=True)["error_code"] == 0
+    assert alter(world, "g", SESSION, "1", validate_only=True)["error_code"] == 40
+    assert world.group_configs.names == []
+
+
+def test_groups_with_configurations_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_configs, "GROUP_CONFIGS_MAX", 1)
+    world = World()
+
+    codes = [alter(world, group, SESSION, "50000")["error_code"] for group in ("a", "b", "a")]
+
+    assert codes == [0, 44, 0]
+
+
+def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
+    world = World()
+    world.store.is_broken = True
+
+    assert alter(world, "g", SESSION, "50000")["error_code"] == 56
+    assert world.group_configs.names == []

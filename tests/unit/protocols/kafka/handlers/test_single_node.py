@@ -1,0 +1,174 @@
+"""What one broker says about elections, moves, quorums, features and rules (kafka.md 2.11)."""
+
+from typing import Any
+
+import pytest
+
+from broker.protocols.kafka import features
+from tests.fakes import World, only
+
+DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
+ELECT, ALTER_MOVES, LIST_MOVES, QUORUM, UPDATE = 43, 45, 46, 55, 57
+DESCRIBE_QUOTAS, DESCRIBE_USERS = 48, 50
+PREFERRED, UNCLEAN = 0, 1
+
+
+def elect(world: World, partitions: dict[str, list[int]] | None, kind: int = PREFERRED) -> Any:
+    wanted = partitions and [{"topic": t, "partitions": p} for t, p in partitions.items()]
+    answer = world.ask(ELECT, 2, election_type=kind, topic_partitions=wanted)
+    assert answer["error_code"] == 0
+    return {
+        (each["topic"], partition["partition_id"]): partition["error_code"]
+        for each in answer["replica_election_results"]
+        for partition in each["partition_result"]
+    }
+
+
+@pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
+def test_no_partition_needs_an_election(kind: int) -> None:
+    world = World()
+    world.create("a", 2)
+
+    codes = elect(world, {"a": [1, 9], "b": [0], "a b": [0]}, kind)
+
+    assert codes == {("a", 1): 84, ("a", 9): 3, ("b", 0): 3, ("a b", 0): 17}
+
+
+@pytest.mark.parametrize(("kind", "error"), [(PREFERRED, 80), (UNCLEAN, 83)])
+def test_a_partition_whose_disk_has_failed_has_nobody_to_elect(kind: int, error: int) -> None:
+    world = World()
+    world.create("a", 2)
+    world.log("a", 1).fail()
+
+    assert elect(world, None, kind) == {("a", 1): error}
+
+
+def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:
+    answer = World().ask(ELECT, 1, election_type=2, topic_partitions=None)
+
+    assert answer["error_code"] == 42
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "replicas", "error"),
+    [
+        ("a", 0, [1], 0),
+        ("a", 0, [2], 39),
+        ("a", 0, [1, 2], 39),
+        ("a", 0, [1, 1], 39),
+        ("a", 0, [], 39),
+        ("a", 0, None, 85),
+        ("a", 7, [1], 3),
+        ("b", 0, [1], 3),
+    ],
+)
+def test_a_partition_stays_where_it_is(
+    topic: str, partition: int, replicas: list[int] | None, error: int
+) -> None:
+    world = World()
+    world.create("a")
+    wanted = {"partition_index": partition, "replicas": replicas}
+
+    answer = world.ask(ALTER_MOVES, 1, topics=[{"name": topic, "partitions": [wanted]}])
+
+    result = only(only(answer["responses"])["partitions"])
+    assert (result["partition_index"], result["error_code"]) == (partition, error)
+    assert bool(result["error_message"]) == bool(error)
+
+
+def test_nothing_moves() -> None:
+    world = World()
+    world.create("a")
+
+    for topics in (None, [{"name": "a", "partition_indexes": [0]}]):
+        answer = world.ask(LIST_MOVES, 0, topics=topics)
+
+        assert (answer["error_code"], answer["topics"]) == (0, [])
+
+
+def quorum(world: World, topic: str, partition: int) -> Any:
+    wanted = {"topic_name": topic, "partitions": [{"partition_index": partition}]}
+    answer = world.ask(QUORUM, 2, topics=[wanted])
+    return answer, only(only(answer["topics"])["partitions"])
+
+
+def test_the_quorum_is_this_broker_and_its_log_the_changes_of_metadata() -> None:
+    world = World({"node.id": "3"})
+    _, before = quorum(world, "__cluster_metadata", 0)
+
+    world.create("a")
+    answer, after = quorum(world, "__cluster_metadata", 0)
+
+    voter = only(after["current_voters"])
+    assert (after["error_code"], after["leader_id"], voter["replica_id"]) == (0, 3, 3)
+    assert after["high_watermark"] == voter["log_end_offset"] == before["high_watermark"] + 1
+    assert after["observers"] == []
+    node = only(answer["nodes"])
+    listener = only(node["listeners"])
+    assert (node["node_id"], listener["host"], listener["port"]) == (3, "broker.example", 9092)
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("__cluster_metadata", 1), ("a", 0)])
+def test_no_other_partition_has_a_quorum(topic: str, partition: int) -> None:
+    _, described = quorum(World(), topic, partition)
+
+    assert (described["error_code"], described["leader_id"]) == (3, -1)
+
+
+def update(version: int, **levels: int) -> Any:
+    wanted = [
+        {"feature": name.replace("_", "."), "max_version_level": level}
+        for name, level in levels.items()
+    ]
+    return World().ask(UPDATE, version, feature_updates=wanted)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_feature_has_the_level_that_it_has(version: int) -> None:
+    level = features.FEATURES["metadata.version"].level
+
+    assert update(version, metadata_version=level)["error_code"] == 0
+
+
+@pytest.mark.parametrize("levels", [{"metadata_version": 29}, {"metadata_version": 31}, {"x": 1}])
+def test_no_other_level_can_be_had(levels: dict[str, int]) -> None:
+    for_all = update(2, **levels)
+    each = only(update(1, **levels)["results"])
+
+    assert for_all["error_code"] == each["error_code"] == 95
+    assert each["error_message"] in for_all["error_message"]
+
+
+def test_a_feature_named_twice_is_an_invalid_request() -> None:
+    wanted = [{"feature": "metadata.version", "max_version_level": 30}] * 2
+
+    assert World().ask(UPDATE, 2, feature_updates=wanted)["error_code"] == 42
+
+
+def test_without_an_authorizer_there_are_no_rules() -> None:
+    world = World()
+
+    described = world.ask(DESCRIBE_ACLS, 3, resource_type_filter=1, operation=1, permission_type=1)
+    created = world.ask(CREATE_ACLS, 3, creations=[{}, {}])
+    deleted = world.ask(DELETE_ACLS, 3, filters=[{}])
+
+    assert described["error_code"] == 54
+    assert [each["error_code"] for each in created["results"]] == [54, 54]
+    assert only(deleted["filter_results"])["error_code"] == 54
+
+
+def test_nobody_has_a_quota() -> None:
+    entity = {"entity_type": "user", "match_type": 2, "match": None}
+
+    answer = World().ask(DESCRIBE_QUOTAS, 1, components=[entity], strict=False)
+
+    assert (answer["error_code"], answer["entries"]) == (0, [])
+
+
+def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
+    every_one = World().ask(DESCRIBE_USERS, 0, users=None)
+    named = World().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}, {"name": "u"}])
+
+    assert (every_one["error_code"], every_one["results"]) == (0, [])
+    result = only(named["results"])
+    assert (result["user"], result["error_code"], result["credential_infos"]) == ("u", 91, [])
