@@ -113,6 +113,9 @@ class FakeLog:
             return ("batch", 5), -1
         if len(records) > self.config.integer("max.message.bytes"):
             return ("size", self.config.integer("max.message.bytes")), -1
+        attributes, producer_id, epoch = struct.unpack_from(">h20xqh", records, 21)
+        if attributes & 0x10 and not self.admits_transaction(producer_id, epoch):
+            return ("transaction", 1), -1
         base_offset = self.log_end_offset
         last_delta, _, latest = struct.unpack_from(">iqq", records, 23)
         stored = struct.pack(">q", base_offset) + records[8:]

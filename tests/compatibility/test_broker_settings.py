@@ -61,6 +61,17 @@ def test_an_altered_default_holds_for_the_next_batch_and_after_kill_9(
         assert (entry["value"], entry["config_source"]) == ("3000", 2)
 
 
+def test_the_next_start_says_what_is_in_force(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        assert alter(client, OF_BROKER, ALL_BROKERS, polylog_durability="os") == 0
+
+    broker.restart()
+
+    assert "power loss takes the last seconds" in broker.stdout()
+    assert "altered settings are in force: names=polylog.durability" in broker.stderr()
+
+
 def test_connections_are_as_many_as_was_altered(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as first:

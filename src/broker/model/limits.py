@@ -146,6 +146,9 @@ OFFSET_METADATA_BYTES_MAX = 4_096
 OFFSETS_PER_GROUP_MAX = 100_000
 # Kafka's offsets.retention.check.interval.ms.
 OFFSETS_EXPIRY_INTERVAL_MS = 600_000
+# Groups and offsets that are looked at, and records that remove them, before others have a turn of
+# the loop: an expiry goes through all groups, a deletion through all offsets of one.
+REMOVALS_PER_STEP = 128
 # Transactional ids known, and transactions open at once (reliability.md 4.3).
 TRANSACTIONAL_IDS_MAX = 10_000
 OPEN_TRANSACTIONS_MAX = 1_000
@@ -155,9 +158,6 @@ TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 TRANSACTION_RETRY_MS = 1_000
 # Markers that are appended before the loop serves others: some 20 us each.
 MARKERS_PER_TURN = 128
-# Groups and offsets that are looked at, and records that remove them, before others have a turn of
-# the loop: an expiry goes through all groups, a deletion through all offsets of one.
-REMOVALS_PER_STEP = 128
 # How much of a log one step of loading reads; between two steps the loop serves others.
 LOAD_BYTES_PER_STEP = 1 * MIB
 # Decisions that let time pass or topics go, before the loop serves others: each appends a batch.

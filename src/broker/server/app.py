@@ -8,7 +8,7 @@ import resource
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvloop
 
@@ -58,8 +58,11 @@ _DISK_IS_GONE = (errno.EIO, errno.EROFS, errno.ENODEV)
 
 _log = logging.getLogger(__name__)
 
+# Tell the user where the broker listens, and what of its configuration it goes by.
+Announce: TypeAlias = Callable[[Sequence[Address], Config], None]
 
-def run(config: Config, announce: Callable[[Sequence[Address]], None]) -> int:
+
+def run(config: Config, announce: Announce) -> int:
     """Run a broker until SIGTERM or SIGINT; the exit code.
 
     Raises DataDirError, ConfigError (an address that cannot be had) or StorageError when it cannot
@@ -155,7 +158,7 @@ class _Process:
 
     # ---- start -------------------------------------------------------------------------------
 
-    async def run(self, announce: Callable[[Sequence[Address]], None]) -> int:
+    async def run(self, announce: Announce) -> int:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._told_to_stop)
         listeners = self._listen()
@@ -170,7 +173,7 @@ class _Process:
             )
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
-        announce(bound)
+        announce(bound, self._configs.current)
         background = self._begin_background()
         try:
             return await self._stop

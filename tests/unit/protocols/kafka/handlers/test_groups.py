@@ -94,7 +94,7 @@ def test_a_join_says_what_its_version_can_do(version: int) -> None:
 
     command = only(world.groups.commands)
     assert command.protocols == (commands.GroupProtocol("range", b"\x01"),)
-    assert (command.client_id, command.client_host) == ("c", "127.0.0.1")
+    assert (command.client_id, command.client_host) == ("c", "/127.0.0.1")
     assert command.requires_member_id == (version >= 4)
     assert command.supports_skip_assignment == (version >= 9)
 
