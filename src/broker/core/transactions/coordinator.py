@@ -13,7 +13,7 @@ from broker.codec.control_records import Marker
 from broker.core.coordinator import RecordFormat, Told, Waiter
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.log import Log
+from broker.core.log import TransactionalLog
 from broker.core.machine import Moment, Token
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import records
@@ -61,7 +61,7 @@ class TransactionCoordinator:
     def __init__(
         self,
         world: World,
-        find_log: Callable[[Place], Log | None],
+        find_log: Callable[[Place], TransactionalLog | None],
         groups: GroupCoordinator,
         *,
         settings: TransactionSettings | None = None,

@@ -1,4 +1,4 @@
-"""The transaction coordinator over its log and the logs of clients: what is on the disk before what.
+"""The transaction coordinator over its log and the logs of clients: what comes before what.
 
 Every log is in memory; what is appended is durable at once, or when a test has it synced.
 """
