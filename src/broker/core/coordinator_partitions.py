@@ -257,8 +257,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         now = self._now()
         is_expiry = now.monotonic_ms >= self._expiry_ms
         room = limits.COORDINATOR_DECISIONS_PER_TURN
-        for partition in list(self._partitions.values()):
+        for number, partition in list(self._partitions.items()):
             partition.driver.check()
+            if partition.driver.state is PartitionState.UNLOADED:
+                self._partition(number)  # Nobody may ask, and what it keeps goes on without it.
+                continue
             if partition.driver.wants_load_step:
                 self._load_step(partition)
             if partition.driver.state is PartitionState.ACTIVE:
@@ -274,7 +277,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     def _next_deadline_ms(self, now: Moment) -> int:
         deadlines = [self._expiry_ms]
-        for partition in self._partitions.values():
+        for number, partition in self._partitions.items():
             if partition.driver.wants_load_step:
                 return now.monotonic_ms
             if partition.driver.state is PartitionState.ACTIVE:
@@ -283,6 +286,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 deadline_ms = partition.shard.next_deadline_ms()
                 if deadline_ms is not None:
                     deadlines.append(deadline_ms)
+            elif partition.driver.state is PartitionState.UNLOADED:
+                deadlines.append(self._retry_ms[number])
         return min(deadlines)
 
     def _work_off(self, partition: _Partition[RecordT, ResponseT, ShardT], room: int) -> int:
@@ -356,7 +361,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return Moment(self._world.clock.monotonic_ms(), self._world.clock.wall_ms())
 
     def _wake_for(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
-        if partition.driver.wants_load_step or partition.work:
+        is_unloaded = partition.driver.state is PartitionState.UNLOADED
+        if is_unloaded or partition.driver.wants_load_step or partition.work:
             self._wake(self._world.clock.monotonic_ms())
         deadline_ms = partition.shard.next_deadline_ms()
         if deadline_ms is not None:

@@ -107,12 +107,12 @@ class TransactionCoordinator:
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load a partition that was expected."""
         self._partitions.recovered(number, is_empty=is_empty)
-        self._wake_now()
+        self.wake()
 
     def suspect(self, place: Place) -> None:
         """A log has recovered, and holds open transactions that somebody has to know of."""
         self._orphans.suspect(place)
-        self._wake_now()
+        self.wake()
 
     def tick(self) -> int:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
@@ -344,10 +344,11 @@ class TransactionCoordinator:
             self._endings.sync(message)
         elif isinstance(message, WriteMarkers):
             self._endings.write(message)
-            if self._endings.wants_turn or self._endings.wants_retry:
-                self._wake_now()
+            if self._endings.wants_turn:
+                self.wake()
 
-    def _wake_now(self) -> None:
+    def wake(self) -> None:
+        """There is something to do in a later turn."""
         self._world.wake_at(self._world.clock.monotonic_ms())
 
 

@@ -24,7 +24,7 @@ from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import Place, TransactionState
 from broker.model import limits
 from broker.model.clock import ManualClock
-from broker.model.errors import ErrorCode
+from broker.model.errors import ErrorCode, StorageError
 from tests.memory_log import ClientLog, MemoryLog
 
 FIRST, SECOND = ("t", 0), ("t", 1)
@@ -404,6 +404,23 @@ def test_a_coordinator_whose_log_has_failed_is_not_available(broker: Broker) -> 
     assert waiting.result().error is gone
     assert broker.end(producer).result().error is gone
     assert broker.logs[FIRST].markers == []
+
+
+def test_after_a_failed_append_it_goes_on_by_itself(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = broker.begin(FIRST)
+
+    def full(_batch: bytes) -> int:
+        raise StorageError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(broker.state, "append_internal", full)
+        assert broker.end(producer).result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.tick(60_000)  # Nobody asks, and the transaction runs into its timeout.
+
+    assert broker.logs[FIRST].open_transactions == {}
+    assert broker.state_of() is TransactionState.COMPLETE_ABORT
 
 
 def test_after_close_producers_look_for_another_coordinator(broker: Broker) -> None:
