@@ -12,7 +12,7 @@ from tests.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 TOPIC = "inheriting"
-OF_TOPIC, OF_BROKER, OF_LOGGERS = 2, 4, 8
+OF_TOPIC, OF_BROKER, OF_LOGGERS, OF_GROUP = 2, 4, 8, 32
 ALL_BROKERS = ""
 MESSAGE_TOO_LARGE = 10
 
@@ -92,6 +92,28 @@ def test_a_request_that_a_start_has_no_room_for_cannot_be_allowed_later(
     with WireClient(broker.address) as client:
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(64 << 20)) == 42
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(14 << 20)) == 0
+
+
+def test_a_consumer_group_goes_by_its_own_configuration(start_broker: StartBroker) -> None:
+    broker = start_broker("group.consumer.min.heartbeat.interval.ms=100")
+
+    def interval_ms(client: WireClient, group: str) -> int:
+        body = {
+            "group_id": group,
+            "member_id": "a-member-of-its-own",
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 10_000,
+            "subscribed_topic_names": [TOPIC],
+            "topic_partitions": [],
+        }
+        interval: int = client.request("ConsumerGroupHeartbeat", 1, body)["heartbeat_interval_ms"]
+        return interval
+
+    with WireClient(broker.address) as client:
+        assert alter(client, OF_GROUP, "quick", consumer_heartbeat_interval_ms="123") == 0
+
+        wait_until(lambda: interval_ms(client, "quick") == 123, "the group goes by its own")
+        wait_until(lambda: interval_ms(client, "other") == 5_000, "others by the broker's")
 
 
 def test_a_logger_tells_more_once_it_is_told_to(start_broker: StartBroker) -> None:

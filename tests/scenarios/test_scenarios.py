@@ -166,7 +166,8 @@ class Conversation(ConsumerConversation):
             session_timeout_ms=words.number("session", 10_000),
             rebalance_timeout_ms=words.number("rebalance", 60_000),
             protocol_type=words.text("type", "consumer"),
-            protocols=tuple(
+            protocols=consumer_words.offers(words)
+            or tuple(
                 GroupProtocol(name, _subscription(metadata))
                 for name, metadata in words.pairs("protocols", "range:")
             ),
@@ -182,7 +183,8 @@ class Conversation(ConsumerConversation):
             member_id=words.text("member"),
             instance_id=words.named.get("instance"),
             generation=words.number("generation", -1),
-            assignments={name: each.encode() for name, each in words.pairs("assign")},
+            assignments={name: each.encode() for name, each in words.pairs("assign")}
+            | consumer_words.gifts(words),
             protocol_type=words.named.get("type"),
             protocol=words.named.get("protocol"),
         )
@@ -302,7 +304,9 @@ def _record(record: records.Record) -> str:
     if image is None:
         return f"{record.group_id} deleted"
     members = _names(
-        f"{each.member_id}:{each.assignment.decode()}" if each.assignment else each.member_id
+        f"{each.member_id}:{consumer_words.assigned(each.assignment)}"
+        if each.assignment
+        else each.member_id
         for each in image.members.values()
     )
     return f"{record.group_id} " + _fields(
@@ -329,7 +333,8 @@ def _response(response: Response) -> str:
             skip_assignment="yes" if response.skip_assignment else None,
         )
     if isinstance(response, SyncResponse):
-        return f"{response.error.value} {_fields(assignment=response.assignment.decode())}"
+        assignment = consumer_words.assigned(response.assignment)
+        return f"{response.error.value} {_fields(assignment=assignment)}"
     if isinstance(response, LeaveResponse):
         return " ".join(each.value for each in (response.error, *response.members))
     if isinstance(response, CommitResponse):
@@ -376,7 +381,7 @@ def _committed(committed: records.CommittedOffset | None) -> str:
 
 def _description(group: GroupDescription) -> str:
     members = _names(
-        f"{each.member_id}:{_shown(each.metadata)}:{each.assignment.decode()}"
+        f"{each.member_id}:{_shown(each.metadata)}:{consumer_words.assigned(each.assignment)}"
         for each in group.members
     )
     return f"{group.state.value} " + _fields(

@@ -160,7 +160,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         when_loaded = self._expected.pop(number, [])
         if not is_empty:
             self._not_empty.add(number)
-        partition = None if is_empty or self._is_closed else self._partition(number)
+        partition = None
+        if not is_empty and not self._is_closed:
+            # Many logs are recovered in one turn: each is loaded in turns of its own.
+            partition = self._partition(number, loads_now=False)
         if partition is not None:
             for work in when_loaded:
                 self._do(partition, work)
@@ -257,12 +260,15 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         now = self._now()
         is_expiry = now.monotonic_ms >= self._expiry_ms
         room = limits.COORDINATOR_DECISIONS_PER_TURN
+        is_loading = False
         for number, partition in list(self._partitions.items()):
             partition.driver.check()
+            partition.driver.give_replies()
             if partition.driver.state is PartitionState.UNLOADED:
                 self._partition(number)  # Nobody may ask, and what it keeps goes on without it.
                 continue
-            if partition.driver.wants_load_step:
+            if partition.driver.wants_load_step and not is_loading:
+                is_loading = True  # One after the other: the first is ready as soon as can be.
                 self._load_step(partition)
             if partition.driver.state is PartitionState.ACTIVE:
                 if not partition.work:
@@ -278,7 +284,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _next_deadline_ms(self, now: Moment) -> int:
         deadlines = [self._expiry_ms]
         for number, partition in self._partitions.items():
-            if partition.driver.wants_load_step:
+            if partition.driver.wants_load_step or partition.driver.has_replies:
                 return now.monotonic_ms
             if partition.driver.state is PartitionState.ACTIVE:
                 if partition.work:
@@ -291,7 +297,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return min(deadlines)
 
     def _work_off(self, partition: _Partition[RecordT, ResponseT, ShardT], room: int) -> int:
-        """Take the next decisions of what has been begun; how many there were."""
+        """Take the next decisions of what has been begun; how many there were, large ones more."""
         taken = 0
         while partition.work and taken < room:
             if partition.driver.state is not PartitionState.ACTIVE:
@@ -301,7 +307,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             if decision is None:
                 partition.work.popleft()
             else:
-                taken += 1
+                weight = len(decision.records) + len(decision.replies)
+                taken += 1 + weight // limits.COORDINATOR_DECISION_RECORDS
                 partition.driver.apply(decision)
         return taken
 
@@ -314,7 +321,9 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     # ---- opening and loading ---------------------------------------------------------------------
 
-    def _partition(self, number: int) -> _Partition[RecordT, ResponseT, ShardT] | None:
+    def _partition(
+        self, number: int, *, loads_now: bool = True
+    ) -> _Partition[RecordT, ResponseT, ShardT] | None:
         """The partition, opened if need be; None if it cannot be had now."""
         partition = self._partitions.get(number)
         if partition is not None and partition.driver.state is not PartitionState.UNLOADED:
@@ -331,9 +340,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 "coordinator unavailable partition=%s-%d error=%s", self._topic, number, error
             )
             return None
-        return None if log.is_offline else self._open(number, log)
+        return None if log.is_offline else self._open(number, log, loads_now=loads_now)
 
-    def _open(self, number: int, log: InternalLog) -> _Partition[RecordT, ResponseT, ShardT]:
+    def _open(
+        self, number: int, log: InternalLog, *, loads_now: bool
+    ) -> _Partition[RecordT, ResponseT, ShardT]:
         shard = self._make_shard(number)
         driver: CoordinatorPartition[RecordT, ResponseT] = CoordinatorPartition(
             f"{self._topic}-{number}",
@@ -345,7 +356,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             notes=self._notes,
         )
         partition = self._partitions[number] = _Partition(driver, shard)
-        self._load_step(partition)
+        if loads_now:
+            self._load_step(partition)
         self._wake_for(partition)
         return partition
 

@@ -243,8 +243,10 @@ class Topics:
                 return
             await commit()
             self._config, self._plain_config = config, plain
-            for topic, its_config in zip(topics, planned, strict=True):
+            for place, (topic, its_config) in enumerate(zip(topics, planned, strict=True), 1):
                 await self._obey(topic, its_config)
+                if place % TOPICS_CONFIGURED_PER_STEP == 0:
+                    await asyncio.sleep(0)  # others have their turn
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""

@@ -94,6 +94,9 @@ class _Process:
             self._alter_defaults,
         )
         config = self._config = self._configs.current
+        self._group_configs = GroupConfigs(
+            lambda: self._configs.current, self._store, self._io_thread
+        )
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
         self._turn.files.count_max = _open_segments_max()
@@ -126,7 +129,9 @@ class _Process:
             until_loaded=self._loading.until_loaded,
             deletions=self._deletions,
         )
-        self._coordinators = Coordinators(config, loop, self._clock, self._topics)
+        self._coordinators = Coordinators(
+            config, loop, self._clock, self._topics, self._group_configs
+        )
         self._recompression = Recompression()
         self._broker = Broker(
             self._configs,
@@ -140,7 +145,7 @@ class _Process:
             ProducerIds(self._store),
             self._recompression,
             self._persist_log_starts,
-            GroupConfigs(lambda: self._configs.current, self._store, self._io_thread),
+            self._group_configs,
             self._metadata_revision,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)

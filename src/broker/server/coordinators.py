@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from broker._native.log.partition_log import PartitionLog
 from broker.core.coordinator_partitions import World
+from broker.core.group_configs import GroupConfigs
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.coordinator import GroupCoordinator
@@ -30,7 +31,12 @@ class Coordinators:
     """Both coordinators of this broker."""
 
     def __init__(
-        self, config: Config, loop: asyncio.AbstractEventLoop, clock: Clock, topics: Topics
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        topics: Topics,
+        group_configs: GroupConfigs,
     ) -> None:
         """Make them; nothing is opened yet."""
         self._config = config
@@ -44,7 +50,7 @@ class Coordinators:
         groups_alarm, transactions_alarm = self._alarms
         self.groups = GroupCoordinator(
             World(self._offsets_topic.log, loop.create_future, clock, groups_alarm.wake_at),
-            settings=_group_settings(config),
+            settings=_group_settings(config, group_configs),
             topics=topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
         )
@@ -162,7 +168,7 @@ class _InternalTopic:
             _log.error("%s cannot be created: error=%s", self._name, error)
 
 
-def _group_settings(config: Config) -> GroupSettings:
+def _group_settings(config: Config, group_configs: GroupConfigs) -> GroupSettings:
     return GroupSettings(
         initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
         session_timeout_ms_min=config.integer("group.min.session.timeout.ms"),
@@ -171,8 +177,7 @@ def _group_settings(config: Config) -> GroupSettings:
         offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
         consumer=ConsumerSettings(
-            heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
-            session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+            group_setting=group_configs.setting,
             members_max=config.integer("group.consumer.max.size"),
             assignors=config.words("group.consumer.assignors"),
             migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
