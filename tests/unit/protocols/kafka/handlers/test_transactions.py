@@ -25,7 +25,7 @@ def init(world: World, version: int = 4, **fields: Any) -> Any:
     return world.ask(22, version, **named)
 
 
-def add(world: World, version: int = 3, *, epoch: int = 0, **topics: list[int]) -> dict[Any, int]:
+def add(world: World, version: int = 3, epoch: int = 0, /, **topics: list[int]) -> dict[Any, int]:
     """The error of each partition."""
     answer = world.ask(
         24,
@@ -144,7 +144,7 @@ def test_the_topic_of_transactions_is_nobodys_to_write(world: World) -> None:
 def test_a_fenced_producer_adds_nothing(world: World, version: int, error: int) -> None:
     init(world)
 
-    assert add(world, version, epoch=7, t=[0]) == {("t", 0): error}
+    assert add(world, version, 7, t=[0]) == {("t", 0): error}
 
 
 @pytest.mark.parametrize(("version", "error"), [(4, WRONG_STATE), (5, ABORTABLE)])
@@ -162,13 +162,13 @@ def test_a_groups_offsets_are_added_as_the_partition_that_keeps_them(
     world: World, version: int
 ) -> None:
     init(world)
-    named = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
+    named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
 
-    assert world.ask(25, version, producer_epoch=0, **named)["error_code"] == 0
+    assert world.ask(25, version, **named, producer_epoch=0)["error_code"] == 0
     state = only(world.ask(65, 0, transactional_ids=["x"])["transaction_states"])
     assert state["topics"] == [{"topic": OFFSETS_TOPIC, "partitions": [3]}]
     error = OLD_EPOCH if version < 2 else FENCED
-    assert world.ask(25, version, producer_epoch=5, **named)["error_code"] == error
+    assert world.ask(25, version, **named, producer_epoch=5)["error_code"] == error
 
 
 def test_a_group_without_a_name_is_refused(world: World) -> None:
