@@ -12,6 +12,7 @@ import logging
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
@@ -387,8 +388,12 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             self._world.wake_at(deadline_ms)
 
 
+@lru_cache(maxsize=limits.COORDINATOR_KEYS_REMEMBERED)
 def _java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
+    """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number.
+
+    Remembered, because every command of a key asks for it, and a key may be long.
+    """
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     value = 0
     for unit in units:

@@ -158,6 +158,8 @@ TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 TRANSACTION_RETRY_MS = 1_000
 # Markers that are appended before the loop serves others: some 20 us each.
 MARKERS_PER_TURN = 128
+# Groups and transactional ids of which it is remembered in which partition they live.
+COORDINATOR_KEYS_REMEMBERED = 4_096
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB

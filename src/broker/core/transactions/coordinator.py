@@ -238,7 +238,7 @@ class TransactionCoordinator:
 
     def has(self, producer: Producer, place: Place) -> bool:
         """Whether a partition may be written in a producer's transaction now."""
-        shard = self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        shard = self._shard_of(producer)
         return shard is not None and shard.has(producer, place)
 
     def offsets_place(self, group_id: str) -> Place:
@@ -247,8 +247,9 @@ class TransactionCoordinator:
 
     def _admit(self, producer: Producer, places: Iterable[Place]) -> bool:
         """Open the logs to a producer, unless its transaction is over; whether it is not."""
+        shard = self._shard_of(producer)
         for place in places:
-            if not self.has(producer, place):
+            if shard is None or not shard.has(producer, place):
                 return False
             log = self._markers.find_log(place)
             if log is not None and not log.is_loading:
@@ -322,12 +323,16 @@ class TransactionCoordinator:
 
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of a producer's transaction are to be written."""
-        shard = self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        shard = self._shard_of(producer)
         return shard is not None and shard.is_decided(producer)
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """The epoch that the markers of a transactional id carry."""
         return self._partitions.leader_epoch(self._partitions.partition_for(transactional_id))
+
+    def _shard_of(self, producer: Producer) -> TransactionShard | None:
+        """The shard of a transactional id, if it serves now."""
+        return self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
 
     def _command(
         self,
