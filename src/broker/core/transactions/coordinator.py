@@ -36,6 +36,7 @@ from broker.core.transactions.commands import (
 from broker.core.transactions.ending import Endings
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.orphans import Orphans
+from broker.core.transactions.patience import Patience
 from broker.core.transactions.records import Place
 from broker.core.transactions.shard import Room, TransactionShard
 from broker.model import limits
@@ -81,6 +82,7 @@ class TransactionCoordinator:
         self._markers = Markers(find_log, groups.end_transaction, world.clock)
         self._endings = Endings(self, self._markers)
         self._orphans = Orphans(self._markers)
+        self._patience = Patience(world)
         settings = settings or TransactionSettings()
         room = Room(settings)
         # Where messages to the outside go: a waiter who always waits.
@@ -117,24 +119,30 @@ class TransactionCoordinator:
     def tick(self) -> int:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
         now_ms = self._world.clock.monotonic_ms()
+        self._patience.tick()
+        self._end_some(now_ms)
+        self._abort_orphans()
+        deadlines = [self._partitions.tick(), self._patience.next_deadline_ms(), self._retry_ms]
+        if self._endings.wants_turn:
+            deadlines.append(now_ms)
+        if self._orphans.has_suspects:
+            is_complete = self._partitions.is_complete
+            deadlines.append(now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS))
+        return min(each for each in deadlines if each is not None)
+
+    def _end_some(self, now_ms: int) -> None:
+        """Write markers; those that could not be written, when it is time."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         self._endings.tick(is_retry=is_retry)
+        if not self._endings.wants_retry:
+            self._retry_ms = None
+        elif is_retry or self._retry_ms is None:
+            self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
+
+    def _abort_orphans(self) -> None:
         if self._orphans.has_suspects and self._partitions.is_complete:
             undecided = {each for shard in self._partitions.shards() for each in shard.undecided()}
             self._orphans.abort_some(lambda *each: each in undecided, epoch=0)
-        deadline_ms = self._partitions.tick()
-        if is_retry or not self._endings.wants_retry:
-            self._retry_ms = None
-        if self._endings.wants_retry and self._retry_ms is None:
-            self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
-        if self._endings.wants_turn:
-            return now_ms
-        if self._orphans.has_suspects:
-            is_complete = self._partitions.is_complete
-            deadline_ms = min(
-                deadline_ms, now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS)
-            )
-        return deadline_ms if self._retry_ms is None else min(deadline_ms, self._retry_ms)
 
     def close(self) -> None:
         """Stop serving: who waits looks for its coordinator again, what was written stays."""
@@ -227,7 +235,11 @@ class TransactionCoordinator:
         producer = Producer(transactional_id, producer_id, producer_epoch)
         partitions = tuple(dict.fromkeys(places))
         if adds_implicitly:
-            error = await self.add(AddRequest(producer, partitions, _IMPLICIT_VERSION))
+            request = AddRequest(producer, partitions, _IMPLICIT_VERSION)
+            error = await self.add(request)
+            if error is ErrorCode.CONCURRENT_TRANSACTIONS:
+                await self._patience.wait(transactional_id)
+                error = await self.add(request)
             errors = [error] * len(partitions)
         else:
             errors = list((await self.verify(VerifyRequest(producer, partitions))).errors)
@@ -320,6 +332,7 @@ class TransactionCoordinator:
     def marked(self, producer: Producer) -> None:
         """A transaction's markers are on the disk."""
         self._command(producer, lambda shard, _, now: shard.marked(producer, now))
+        self._patience.ended(producer.transactional_id)
 
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of a producer's transaction are to be written."""

@@ -165,6 +165,37 @@ def test_a_new_producer_adds_partitions_by_writing(broker: Broker) -> None:
     assert broker.logs[SECOND].send(*producer[1:])
 
 
+def admission_behind_an_end(broker: Broker) -> "asyncio.Task[dict[Place, ErrorCode]]":
+    """A producer's next write, while a marker of its last transaction is not on the disk."""
+    producer = broker.init()
+    added = broker.transactions.add(AddRequest(producer, (FIRST,), 2))
+    assert added.result() is NONE
+    broker.logs[FIRST].syncs = False
+    ended = broker.transactions.end(EndRequest(producer, is_commit=True, bumps_epoch=True))
+    admission = broker.transactions.admit("x", *ended.result()[1:], [SECOND], adds_implicitly=True)
+    task = broker.loop.create_task(admission)
+    broker.loop.run_until_complete(asyncio.sleep(0))
+    assert not task.done()
+    return task
+
+
+def test_a_write_behind_an_end_waits_for_its_markers(broker: Broker) -> None:
+    task = admission_behind_an_end(broker)
+
+    broker.logs[FIRST].sync()
+
+    assert broker.loop.run_until_complete(task) == {SECOND: NONE}
+
+
+def test_a_write_behind_an_end_does_not_wait_for_long(broker: Broker) -> None:
+    task = admission_behind_an_end(broker)
+
+    broker.tick(limits.CONCURRENT_TRANSACTION_WAIT_MS)
+
+    codes = broker.loop.run_until_complete(task)
+    assert codes == {SECOND: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
 def test_a_fenced_producer_hears_it_in_the_words_of_a_log(broker: Broker) -> None:
     producer = broker.init()
     broker.init()
