@@ -156,8 +156,12 @@ OPEN_TRANSACTIONS_MAX = 1_000
 TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 # An end that could not be decided, or markers that could not be written, are tried again.
 TRANSACTION_RETRY_MS = 1_000
+# Kafka's add.partitions.to.txn.retry.backoff.max.ms.
+CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended before the loop serves others: some 20 us each.
 MARKERS_PER_TURN = 128
+# Groups and transactional ids of which it is remembered in which partition they live.
+COORDINATOR_KEYS_REMEMBERED = 4_096
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB
