@@ -124,6 +124,8 @@ PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
 # --- groups ---------------------------------------------------------------------------------------
 
 GROUPS_MAX = 10_000
+# Kafka takes any that fits a request, 32 KiB; it stands in every record and log line of its group.
+GROUP_ID_BYTES_MAX = 1 * KIB
 MEMBERS_PER_GROUP_MAX = 1_000
 # Subscriptions and assignments of all members of a group together, held in memory and written to
 # __consumer_offsets as one record.
@@ -297,6 +299,7 @@ assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
+assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
