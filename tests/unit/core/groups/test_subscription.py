@@ -18,13 +18,13 @@ def to(*topics: str, version: int = 0) -> bytes:
 
 
 def test_a_group_reads_what_any_of_its_members_reads() -> None:
-    assert subscribed_topics(image(to("t", "u"), to("u", "v"))) == {"t", "u", "v"}
+    assert subscribed_topics(image(to("t", "u"), to("u", "v"))) == frozenset("tuv")
 
 
 def test_a_newer_version_than_is_known_is_read_as_far_as_it_is() -> None:
     newer = b"\x00\x7f" + to("t", version=3)[2:] + b"what comes later"
 
-    assert subscribed_topics(image(newer)) == {"t"}
+    assert subscribed_topics(image(newer)) == frozenset("t")
 
 
 def test_one_subscription_that_cannot_be_read_leaves_all_unknown() -> None:
