@@ -64,6 +64,24 @@ class Promise(Protocol[ResponseT_contra]):
         """Answer."""
 
 
+class Told(Generic[ResponseT_contra]):
+    """A promise of the broker's own: it calls back with the response, at once."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[ResponseT_contra], None]) -> None:
+        """Keep who is to be told."""
+        self._callback = callback
+
+    def done(self) -> bool:
+        """Nobody has gone."""
+        return False
+
+    def set_result(self, result: ResponseT_contra, /) -> None:
+        """Tell."""
+        self._callback(result)
+
+
 class Waiter(Generic[ResponseT]):
     """One who waits for a response: the token that this driver gives to machines."""
 
@@ -130,6 +148,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._awaited_offset = 0  # the log has been asked to call back up to here
         self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
         self._gives_later = False  # this turn has given as many replies as it may
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of its log: larger after each start that was not clean."""
+        return self._log.leader_epoch
 
     # ---- load ------------------------------------------------------------------------------------
 

@@ -116,6 +116,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._expiry_ms = world.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
         self._expected: dict[int, list[Work[ShardT]]] = {}  # their logs are being recovered
+        self._not_empty: set[int] = set()  # when they were recovered
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
         self._awake_at_ms: int | None = None  # what wake_at was told last
         self._is_closed = False
@@ -142,11 +143,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return partition.shard if partition is not None and is_active else None
 
     @property
-    def is_loading(self) -> bool:
-        """Whether a partition that exists cannot say yet what it holds."""
-        return bool(self._expected) or any(
-            each.driver.state is PartitionState.LOADING for each in self._partitions.values()
-        )
+    def is_complete(self) -> bool:
+        """Whether every partition that holds something can say what."""
+        return not self._expected and all(self.shard(each) for each in self._not_empty)
+
+    def leader_epoch(self, number: int) -> int:
+        """The epoch under which a partition is coordinated: its log's."""
+        return self._partitions[number].driver.leader_epoch
 
     def expect(self, partitions: Iterable[int]) -> None:
         """These partitions exist, and their logs are still being recovered."""
@@ -155,6 +158,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load a partition that was expected, to be ready when its keys are asked for."""
         when_loaded = self._expected.pop(number, [])
+        if not is_empty:
+            self._not_empty.add(number)
         partition = None
         if not is_empty and not self._is_closed:
             # Many logs are recovered in one turn: each is loaded in turns of its own.
