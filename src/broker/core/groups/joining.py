@@ -129,6 +129,11 @@ def new_member(request: JoinRequest) -> Member:
     )
 
 
+def metadata_of(protocols: Iterable[GroupProtocol], name: str) -> bytes:
+    """The subscription in the format of one protocol."""
+    return next((each.metadata for each in protocols if each.name == name), b"")
+
+
 def choose_protocol(voters: Iterable[tuple[GroupProtocol, ...]]) -> str:
     """The winner: each member votes for the first of its protocols that all members support.
 
