@@ -171,6 +171,8 @@ REPLIES_PER_TURN = 64
 COORDINATOR_DECISIONS_PER_TURN = 32
 # So many records or replies of one decision weigh as much as another decision.
 COORDINATOR_DECISION_RECORDS = 8
+# Groups that one request fetches offsets of or deletes, before others have a turn of the loop.
+GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
