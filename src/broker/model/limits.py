@@ -124,6 +124,8 @@ PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
 # --- groups ---------------------------------------------------------------------------------------
 
 GROUPS_MAX = 10_000
+# Kafka takes any that fits a request, 32 KiB; it stands in every record and log line of its group.
+GROUP_ID_BYTES_MAX = 1 * KIB
 MEMBERS_PER_GROUP_MAX = 1_000
 # Subscriptions and assignments of all members of a group together, held in memory and written to
 # __consumer_offsets as one record.
@@ -173,6 +175,8 @@ REPLIES_PER_TURN = 64
 COORDINATOR_DECISIONS_PER_TURN = 32
 # So many records or replies of one decision weigh as much as another decision.
 COORDINATOR_DECISION_RECORDS = 8
+# Groups that one request fetches offsets of or deletes, before others have a turn of the loop.
+GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
@@ -310,6 +314,7 @@ assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
+assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
