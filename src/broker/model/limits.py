@@ -138,6 +138,13 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 # 2 ms. A larger group is assigned in several turns, so long apart.
 ASSIGNMENT_WORK_PER_SLICE = 4_000
 ASSIGNMENT_SLICE_INTERVAL_MS = 1
+# Names that one turn matches with patterns: 5 us each. After topics have changed, patterns are
+# looked at again, at most so often.
+REGEX_MATCHES_PER_SLICE = 400
+REGEX_COMPILE_WORK = 20  # what it counts for to make a pattern ready
+REGEX_REFRESH_INTERVAL_MS = 1_000
+REGEX_BYTES_MAX = 4_096
+REGEX_MEMORY_BYTES_MAX = 1 * MIB
 # Where subscriptions differ, how often an assignor goes over all topics to even out: each time
 # there is less to move, and what is left then differs by a few partitions.
 ASSIGNMENT_BALANCE_PASSES_MAX = 8

@@ -4,6 +4,7 @@ A member that joins changes the group's epoch, which asks for a new target, whic
 member has; all of that is one batch of records, so each step must see the effect of the one before.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from broker.core.groups.consumer.membership import Membership
@@ -121,9 +122,28 @@ class Draft:
     # ---- the group -------------------------------------------------------------------------------
 
     def resolve(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Let a pattern match these topics."""
+        """Let a pattern match these topics; who has been subscribed by it has other topics then."""
+        before = self.regexes.get(regex)
+        if before is not None and before.topics == resolved.topics:
+            return
         self.regexes = {**self.regexes, regex: resolved}
         self.records.append(RegexRecord(self.state.group_id, regex, resolved))
+        if not self.reasons:
+            self.reasons.append(f"pattern {regex} matches other topics")
+
+    def patterns(self) -> set[str]:
+        """The patterns that somebody will be subscribed by."""
+        gone = Counter(each.topic_regex for each in self._before)
+        kept = {each for each, count in self.state.by_regex.items() if count > gone[each]}
+        if self.member is not None and self.member.topic_regex is not None:
+            kept.add(self.member.topic_regex)
+        return kept
+
+    def forget_patterns(self) -> None:
+        """Drop what patterns have matched that nobody is subscribed by any more."""
+        if self.state.regexes:
+            for regex in self.state.regexes.keys() - self.patterns():
+                self.records.append(RegexRecord(self.state.group_id, regex, None))
 
     def follow(self, topics: SeenTopics) -> None:
         """Look at what the group is subscribed to; a change of it changes the group."""
