@@ -14,6 +14,7 @@ them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scen
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -55,6 +56,13 @@ from tests.scenarios.consumer_words import ConsumerConversation, FakeTopics
 
 FOLDER = Path(__file__).parent
 START_MS = 1_000_000
+
+
+class Speaker(Protocol):
+    """Who carries a conversation on."""
+
+    def run(self, line: str) -> list[str]:
+        """Do what a line says; what came of it."""
 
 
 class Words:
@@ -384,9 +392,8 @@ def _description(group: GroupDescription) -> str:
 # ---- the files -----------------------------------------------------------------------------------
 
 
-def _run_file(text: str) -> str:
+def run_file(text: str, conversation: Speaker) -> str:
     """The file again, with what really came of each command."""
-    conversation = Conversation()
     blocks = []
     for block in text.strip().split("\n\n"):
         asked = block.partition("----")[0].rstrip("\n").split("\n")
@@ -400,7 +407,7 @@ def _run_file(text: str) -> str:
 def test_conversation(path: Path) -> None:
     expected = path.read_text()
 
-    actual = _run_file(expected)
+    actual = run_file(expected, Conversation())
 
     if os.environ.get("REWRITE_SCENARIOS"):
         path.write_text(actual)

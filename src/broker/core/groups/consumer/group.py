@@ -214,7 +214,7 @@ class ConsumerGroup:
             ErrorCode.NONE,
             member_id=draft.member_id,
             member_epoch=draft.current.epoch,
-            heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._own_setting("consumer.heartbeat.interval.ms"),
             assignment=draft.current.assigned if is_told else None,
         )
 
@@ -472,9 +472,12 @@ class ConsumerGroup:
             reason = "; ".join(draft.reasons)
             decision.note("group rebalance", reason, group=self.group_id, epoch=draft.epoch)
 
+    def _own_setting(self, name: str) -> int:
+        return self._settings.group_setting(self.group_id, name)
+
     def heard_of(self, member: ConsumerMember, now: Moment) -> None:
         """A sign of life."""
-        timeout_ms = self._settings.session_timeout_ms
+        timeout_ms = self._own_setting("consumer.session.timeout.ms")
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self._watch(self._sessions, member.member_id, now.monotonic_ms + timeout_ms)
