@@ -319,23 +319,23 @@ class ConsumerGroup:
                 draft.resolve(regex, ResolvedRegex(names, job.topics_version, now.wall_ms))
 
     def _aim(self, draft: Draft, now: Moment) -> None:
-        """Compute a target; one that takes long is computed on in `tick`."""
-        while draft.epoch > draft.target_epoch:
-            job = self._job = self._job or self._new_job(draft)
-            if not job.run(ASSIGNMENT_WORK_PER_SLICE):
-                self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-                if not draft.target_epoch:
-                    draft.aim_at_nothing()
-                    job.epoch = draft.epoch
-                break
-            draft.aim(job)  # If it was begun for an older epoch, there is another one to do.
-            self._job = None
+        """Compute a target at once, if that is little work; more is computed on in `tick`."""
+        if self._job is None:
+            job = self._new_job(draft)
+            if job.run(ASSIGNMENT_WORK_PER_SLICE) and not job.is_large:
+                draft.aim(job.take(), job.epoch)
+                return
+            self._job = job
+            self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+        if not draft.target_epoch:
+            draft.aim_at_nothing()
+            self._job.epoch = draft.epoch
 
     def _new_job(self, draft: Draft) -> TargetJob:
         assign = ASSIGNORS[self._assignor(draft.member)]
         targets = draft.targets()
         work = assigning(draft.members(), targets, draft.topics_of, self._topics, assign)
-        return TargetJob(draft.epoch, work)
+        return TargetJob(draft.epoch, work, targets)
 
     def _assignor(self, newest: ConsumerMember | None = None) -> str:
         """What most members prefer; the broker's first where nobody does."""
@@ -415,11 +415,16 @@ class ConsumerGroup:
 
     def _compute_on(self, job: TargetJob, decision: GroupDecision, now: Moment) -> None:
         self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-        if job.run(ASSIGNMENT_WORK_PER_SLICE):
-            self._job = None
-            draft = Draft(self.state)
-            draft.aim(job)
-            self._record(draft, decision)
+        if not job.run(ASSIGNMENT_WORK_PER_SLICE):
+            return
+        # Members may follow their part of a target before all of it is written: what they do not
+        # have yet they only get when nobody else has it.
+        draft = Draft(self.state)
+        changes = job.take()
+        is_last = job.is_taken
+        draft.aim(changes, job.epoch if is_last else None)
+        self._job = None if is_last else job
+        self._record(draft, decision)
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time at which `tick` has something to do; None if never."""

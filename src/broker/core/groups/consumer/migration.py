@@ -126,11 +126,13 @@ def downgraded(
         for record in decision.records
         if isinstance(record, ConsumerMemberRecord) and record.member is None
     }
+    if not gone:
+        return None
     left = {each: member for each, member in state.members.items() if each not in gone}
     has_lost_last = len(state.members) > state.classic_count and all(
         member.classic is not None for member in left.values()
     )
-    if not (gone and left and has_lost_last and settings.migration.allows_downgrade):
+    if not (left and has_lost_last and settings.migration.allows_downgrade):
         return None
     image = _image(state.epoch, left, state.current, topics)
     return [*state.removals(), GroupRecord(group.group_id, image)]

@@ -140,12 +140,12 @@ def test_range_gives_neighbours_in_the_order_of_members_and_the_same_numbers_of_
 ) -> None:
     result = assigned("range", alike(names, partitions))
 
-    for topic in partitions:
+    for topic, size in partitions.items():
         parts = [result[name].get(topic, []) for name in sorted(names)]
-        assert [number for part in parts for number in part] == list(range(partitions[topic]))
+        assert [number for part in parts for number in part] == list(range(size))
         assert all(len(some) >= len(others) for some, others in pairwise(parts))
-        for other in partitions:
-            if partitions[other] == partitions[topic]:
+        for other, other_size in partitions.items():
+            if other_size == size:
                 assert parts == [result[name].get(other, []) for name in sorted(names)]
 
 
