@@ -138,8 +138,17 @@ PENDING_MEMBERS_PER_GROUP_MAX = MEMBERS_PER_GROUP_MAX
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 # Members, topics and partitions that one turn looks at to assign a consumer group, about
 # 2 ms. A larger group is assigned in several turns, so long apart.
-ASSIGNMENT_WORK_PER_SLICE = 4_000
+ASSIGNMENT_WORK_PER_SLICE = 2_000
 ASSIGNMENT_SLICE_INTERVAL_MS = 1
+# Members whose target one batch of records changes.
+TARGETS_PER_BATCH = 200
+# Names that one turn matches with patterns: 5 us each. After topics have changed, patterns are
+# looked at again, at most so often.
+REGEX_MATCHES_PER_SLICE = 400
+REGEX_COMPILE_WORK = 20  # what it counts for to make a pattern ready
+REGEX_REFRESH_INTERVAL_MS = 1_000
+REGEX_BYTES_MAX = 4_096
+REGEX_MEMORY_BYTES_MAX = 1 * MIB
 # Where subscriptions differ, how often an assignor goes over all topics to even out: each time
 # there is less to move, and what is left then differs by a few partitions.
 ASSIGNMENT_BALANCE_PASSES_MAX = 8
