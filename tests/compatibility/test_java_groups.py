@@ -31,13 +31,21 @@ def classic(release: Release, assignor: str) -> Kind:
     return Kind(release, (ASSIGNOR + assignor, "heartbeat.interval.ms=200"))
 
 
+def server_side(release: Release) -> Kind:
+    """Return a kind whose partitions the broker assigns (KIP-848)."""
+    return Kind(release, ("group.protocol=consumer",))
+
+
 EAGER = classic(OLDER, "RangeAssignor")
 COOPERATIVE = classic(NEWEST, "CooperativeStickyAssignor")
+SERVER_SIDE = server_side(NEWEST)
 ALL = [
     EAGER,
     classic(NEWEST, "RangeAssignor"),
     classic(OLDER, "CooperativeStickyAssignor"),
     COOPERATIVE,
+    server_side(OLDER),
+    SERVER_SIDE,
 ]
 
 
@@ -64,7 +72,7 @@ def test_members_share_the_partitions_and_the_next_one_resumes_where_they_ended(
     }
 
 
-@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
+@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE, SERVER_SIDE], ids=str)
 def test_a_static_member_comes_back_to_its_partitions_unnoticed(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind
 ) -> None:
@@ -73,10 +81,24 @@ def test_a_static_member_comes_back_to_its_partitions_unnoticed(
     assert seen == {"kept": "true", "noticed": "0"}
 
 
-@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
+@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE, SERVER_SIDE], ids=str)
 def test_a_subscription_by_pattern_follows_new_topics(
     java_of: JavaTools, broker: Broker, topic: str, kind: Kind
 ) -> None:
     seen = java_of.facts(PROGRAM, broker.address, topic, "follows", *kind.options)
 
     assert seen == {"topics": f"[{topic}-a, {topic}-b]", "read": str(list(range(8)))}
+
+
+@pytest.mark.parametrize("kind", [EAGER, COOPERATIVE], ids=str)
+def test_members_are_rolled_to_the_new_protocol_and_back_and_no_partition_has_two_owners(
+    java_of: JavaTools, broker: Broker, topic: str, kind: Kind
+) -> None:
+    seen = java_of.facts(PROGRAM, broker.address, topic, "rolls", *kind.options)
+
+    assert seen == {
+        "after start": "Classic",
+        "after up": "Consumer",
+        "after down": "Classic",
+        "read": "36",
+    }

@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -23,7 +24,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Members of a group, all in this process, and what becomes of them, as lines name=value.
  *
- * <p>Groups.java ADDRESS TOPIC shares|returns|follows [NAME=VALUE of a consumer]...
+ * <p>Groups.java ADDRESS TOPIC shares|returns|follows|rolls [NAME=VALUE of a consumer]...
  */
 public final class Groups {
     static final int PARTITIONS = 4;
@@ -43,6 +44,7 @@ public final class Groups {
                 case "shares" -> shares(admin);
                 case "returns" -> returns(admin);
                 case "follows" -> follows(admin);
+                case "rolls" -> rolls(admin);
                 default -> throw new IllegalArgumentException(args[2]);
             }
         }
@@ -122,6 +124,66 @@ public final class Groups {
         }
     }
 
+    /** Three members are replaced, one after the other, by some of the new protocol, and back. */
+    static void rolls(Admin admin) throws Exception {
+        create(admin, topic);
+        Member[] members = new Member[3];
+        Set<Integer> read = new TreeSet<>();
+        String[] server = {"group.protocol=consumer"};
+        int round = 0;
+        for (String[] protocol : new String[][] {options, server, options}) {
+            for (int place = 0; place < members.length; place++) {
+                if (members[place] != null) {
+                    members[place].close();
+                    read.addAll(members[place].readNumbers());
+                }
+                members[place] = new Member(protocol, "member " + place);
+                members[place].subscribe(topic);
+                await(() -> isShared(members), members);
+                produce(topic, 4 * round, 4 * round + 4);
+                int wanted = 4 * ++round;
+                await(() -> isShared(members) && readBy(members, read).size() >= wanted, members);
+            }
+            say("after " + (protocol == server ? "up" : read.isEmpty() ? "start" : "down"),
+                    type(admin));
+        }
+        for (Member member : members) {
+            member.close();
+        }
+        say("read", readBy(members, read).size());
+    }
+
+    /** Whether every partition has an owner and every member a partition; none may have two. */
+    static boolean isShared(Member[] members) {
+        List<Integer> held = new ArrayList<>();
+        boolean allHave = true;
+        for (Member member : members) {
+            if (member != null) {
+                held.addAll(member.holds());
+                allHave &= !member.holds().isEmpty();
+            }
+        }
+        if (new TreeSet<>(held).size() < held.size()) {
+            throw new AssertionError("owned twice: " + Arrays.toString(members));
+        }
+        return allHave && held.size() == PARTITIONS;
+    }
+
+    static Set<Integer> readBy(Member[] members, Set<Integer> before) {
+        Set<Integer> all = new TreeSet<>(before);
+        for (Member member : members) {
+            all.addAll(member == null ? Set.of() : member.readNumbers());
+        }
+        return all;
+    }
+
+    @SuppressWarnings("deprecation") // The name that both releases have.
+    static String type(Admin admin) throws Exception {
+        return admin.listConsumerGroups().all().get().stream()
+                .filter(group -> group.groupId().equals(topic + "-group"))
+                .map(group -> group.type().get().toString()).findFirst().orElse("none");
+    }
+
     static void create(Admin admin, String name) throws Exception {
         admin.createTopics(List.of(new NewTopic(name, PARTITIONS, (short) 1))).all().get();
     }
@@ -142,10 +204,12 @@ public final class Groups {
         long deadline = System.currentTimeMillis() + LIMIT_MS;
         while (!condition.getAsBoolean()) {
             if (System.currentTimeMillis() > deadline) {
-                throw new AssertionError("not in time: " + List.of(members));
+                throw new AssertionError("not in time: " + Arrays.toString(members));
             }
             for (Member member : members) {
-                member.poll();
+                if (member != null) {
+                    member.poll();
+                }
             }
         }
     }
@@ -162,13 +226,17 @@ public final class Groups {
         int changes;
 
         Member(String name, String... own) {
+            this(options, name, own);
+        }
+
+        Member(String[] protocol, String name, String... own) {
             this.name = name;
             Properties properties = new Properties();
             properties.put("bootstrap.servers", address);
             properties.put("group.id", topic + "-group");
             properties.put("auto.offset.reset", "earliest");
             properties.put("enable.auto.commit", "false");
-            for (String[] some : new String[][] {options, own}) {
+            for (String[] some : new String[][] {protocol, own}) {
                 for (String option : some) {
                     String[] pair = option.split("=", 2);
                     properties.put(pair[0], pair[1]);
@@ -199,6 +267,12 @@ public final class Groups {
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
             changes += partitions.isEmpty() ? 0 : 1;
+            consumer.commitSync();
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            changes++; // They may be somebody else's already: nothing is committed.
         }
 
         @Override
