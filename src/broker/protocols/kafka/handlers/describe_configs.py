@@ -5,9 +5,12 @@ write them; of all brokers, which have no name, only what was altered for them. 
 is only given at the start is read-only. Loggers have levels.
 """
 
+from asyncio import sleep
+
 from broker.core.session import Session
 from broker.model.config import ConfigEntry
 from broker.model.errors import RequestError
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.configs import (
@@ -17,12 +20,17 @@ from broker.protocols.kafka.configs import (
 )
 
 
-def handle(request: Request, session: Session) -> Fields:
-    """Describe each resource once, in the order asked."""
+async def handle(request: Request, session: Session) -> Fields:
+    """Describe each resource once, in the order asked; others have their turns meanwhile."""
     wanted = {
         (each["resource_type"], each["resource_name"]): each for each in request.body["resources"]
     }
-    return {"results": [_result(request, session, each) for each in wanted.values()]}
+    results = []
+    for place, each in enumerate(wanted.values(), 1):
+        results.append(_result(request, session, each))
+        if place % CONFIGS_DESCRIBED_PER_STEP == 0:
+            await sleep(0)
+    return {"results": results}
 
 
 def _result(request: Request, session: Session, wanted: Fields) -> Fields:
