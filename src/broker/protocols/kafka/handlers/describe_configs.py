@@ -5,9 +5,8 @@ write them; of all brokers, which have no name, only what was altered for them. 
 is only given at the start is read-only. Loggers have levels.
 """
 
-from asyncio import sleep
-
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.config import ConfigEntry
 from broker.model.errors import RequestError
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
@@ -25,12 +24,8 @@ async def handle(request: Request, session: Session) -> Fields:
     wanted = {
         (each["resource_type"], each["resource_name"]): each for each in request.body["resources"]
     }
-    results = []
-    for place, each in enumerate(wanted.values(), 1):
-        results.append(_result(request, session, each))
-        if place % CONFIGS_DESCRIBED_PER_STEP == 0:
-            await sleep(0)
-    return {"results": results}
+    each_in_turn = in_steps(wanted.values(), CONFIGS_DESCRIBED_PER_STEP)
+    return {"results": [_result(request, session, each) async for each in each_in_turn]}
 
 
 def _result(request: Request, session: Session, wanted: Fields) -> Fields:
