@@ -276,6 +276,10 @@ UPKEEP_LOGS_PER_STEP = 32
 LOGS_CONFIGURED_PER_STEP = 256
 # Topics whose configuration is made anew at once when the broker's was altered: 0.1 ms each.
 TOPICS_CONFIGURED_PER_STEP = 16
+# Resources whose keys are all described before others have their turn: up to 0.5 ms each.
+CONFIGS_DESCRIBED_PER_STEP = 8
+# Partitions of one topic in a request of an administrator, before others: 3 us each.
+PARTITIONS_ANSWERED_PER_STEP = 1_000
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
