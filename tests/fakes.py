@@ -9,8 +9,11 @@ from typing import Any
 
 from broker._native.kernel.crc32c import crc32c
 from broker.codec import schema
+from broker.codec.control_records import Marker
+from broker.core import coordinator_partitions
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
+from broker.core.coordinator import Promise
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
@@ -25,12 +28,15 @@ from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.topic_rules import NewTopic
 from broker.core.topics import Topics
+from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.records import Place
 from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
+from tests.memory_log import MemoryLog
 
 NOW_MS = 1_700_000_000_000
 _HEADER = struct.Struct(">qiibIhiqqqhii")  # record batch v2 up to the record count
@@ -107,6 +113,9 @@ class FakeLog:
             return ("batch", 5), -1
         if len(records) > self.config.integer("max.message.bytes"):
             return ("size", self.config.integer("max.message.bytes")), -1
+        attributes, producer_id, epoch = struct.unpack_from(">h20xqh", records, 21)
+        if attributes & 0x10 and not self.admits_transaction(producer_id, epoch):
+            return ("transaction", 1), -1
         base_offset = self.log_end_offset
         last_delta, _, latest = struct.unpack_from(">iqq", records, 23)
         stored = struct.pack(">q", base_offset) + records[8:]
@@ -320,6 +329,13 @@ class FakeGroups:
     def topic_deleted(self, topic: str) -> None:
         self.deleted_topics.append(topic)
 
+    def partition_for(self, group_id: str) -> int:
+        return len(group_id)
+
+    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+        self.commands.append((number, marker))
+        promise.set_result(ErrorCode.NONE)
+
 
 class FakeProducerIds:
     """Counts from 1000."""
@@ -370,6 +386,18 @@ class World:
         self.store = store or FakeStore()
         self.table = FakeTable()
         self.groups = FakeGroups()
+        self.state_log = MemoryLog()
+        self.transactions = TransactionCoordinator(
+            coordinator_partitions.World(
+                lambda _: self.state_log,
+                lambda: asyncio.get_running_loop().create_future(),
+                ManualClock(NOW_MS),
+                lambda _: None,
+            ),
+            self.log_of,
+            self.groups,  # type: ignore[arg-type]
+            partition_count=1,
+        )
         self.producer_ids = FakeProducerIds()
         self.io_thread = IoThread()
         self.configs = BrokerConfigs(
@@ -404,6 +432,7 @@ class World:
             topics=self.topics,
             growth=Growth(),
             groups=self.groups,  # type: ignore[arg-type]
+            transactions=self.transactions,
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
             recompression=Recompression(),
             persist_log_starts=self.persist_log_starts,
@@ -412,6 +441,10 @@ class World:
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
+
+    def log_of(self, place: Place) -> Any:
+        topic = self.topics.get(place[0])
+        return topic.log(place[1]) if topic else None
 
     def open_logs(
         self, name: str, topic_id: bytes, count: int, config: TopicConfig, first: int

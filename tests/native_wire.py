@@ -58,12 +58,21 @@ def response(key: int, version: int, frame: bytes) -> tuple[int, Fields]:
 
 
 def produce(
-    version: int, *batches: tuple[int, bytes | None], acks: int = -1, correlation_id: int = 0
+    version: int,
+    *batches: tuple[int, bytes | None],
+    acks: int = -1,
+    correlation_id: int = 0,
+    transactional_id: str | None = None,
 ) -> bytes:
     """Return a Produce request of (partition, records) to one topic."""
     partitions = [{"index": partition, "records": data} for partition, data in batches]
     topic = {"name": "topic", "topic_id": TOPIC_ID, "partition_data": partitions}
-    body = {"acks": acks, "timeout_ms": 1000, "topic_data": [topic]}
+    body = {
+        "acks": acks,
+        "timeout_ms": 1000,
+        "transactional_id": transactional_id,
+        "topic_data": [topic],
+    }
     return request(PRODUCE, version, body, correlation_id)
 
 

@@ -12,7 +12,7 @@ from tests.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 TOPIC = "inheriting"
-OF_TOPIC, OF_BROKER, OF_LOGGERS = 2, 4, 8
+OF_TOPIC, OF_BROKER, OF_LOGGERS, OF_GROUP = 2, 4, 8, 32
 ALL_BROKERS = ""
 MESSAGE_TOO_LARGE = 10
 
@@ -61,6 +61,17 @@ def test_an_altered_default_holds_for_the_next_batch_and_after_kill_9(
         assert (entry["value"], entry["config_source"]) == ("3000", 2)
 
 
+def test_the_next_start_says_what_is_in_force(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with WireClient(broker.address) as client:
+        assert alter(client, OF_BROKER, ALL_BROKERS, polylog_durability="os") == 0
+
+    broker.restart()
+
+    assert "power loss takes the last seconds" in broker.stdout()
+    assert "altered settings are in force: names=polylog.durability" in broker.stderr()
+
+
 def test_connections_are_as_many_as_was_altered(start_broker: StartBroker) -> None:
     broker = start_broker()
     with WireClient(broker.address) as first:
@@ -81,6 +92,28 @@ def test_a_request_that_a_start_has_no_room_for_cannot_be_allowed_later(
     with WireClient(broker.address) as client:
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(64 << 20)) == 42
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(14 << 20)) == 0
+
+
+def test_a_consumer_group_goes_by_its_own_configuration(start_broker: StartBroker) -> None:
+    broker = start_broker("group.consumer.min.heartbeat.interval.ms=100")
+
+    def interval_ms(client: WireClient, group: str) -> int:
+        body = {
+            "group_id": group,
+            "member_id": "a-member-of-its-own",
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 10_000,
+            "subscribed_topic_names": [TOPIC],
+            "topic_partitions": [],
+        }
+        interval: int = client.request("ConsumerGroupHeartbeat", 1, body)["heartbeat_interval_ms"]
+        return interval
+
+    with WireClient(broker.address) as client:
+        assert alter(client, OF_GROUP, "quick", consumer_heartbeat_interval_ms="123") == 0
+
+        wait_until(lambda: interval_ms(client, "quick") == 123, "the group goes by its own")
+        wait_until(lambda: interval_ms(client, "other") == 5_000, "others by the broker's")
 
 
 def test_a_logger_tells_more_once_it_is_told_to(start_broker: StartBroker) -> None:

@@ -26,11 +26,12 @@ from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
+from broker.model.errors import ErrorCode
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from broker.server.requests import Requests
 from broker.storage.log_settings import log_settings
-from tests.batches import EMPTY
+from tests.batches import EMPTY, batch_of
 from tests.fakes import FakeStore
 from tests.native_log import TOPIC_ID, Logs, records
 from tests.native_wire import (
@@ -49,6 +50,7 @@ from tests.native_wire import (
 COMMIT = CommitThread(1)  # for logs that never sync
 PARTITIONS = 2  # a request may name a third
 EPOCH = 2  # of partition 1
+TRANSACTION = 1  # the producer that has one, in epoch 0
 HOUR_MS = 3600 * 1000
 NOW_MS = SystemClock().wall_ms()
 OWN = {"max.message.bytes": "400", "polylog.durability": "os"}
@@ -73,6 +75,15 @@ class OneTopic:
         return self.topic if topic_id == self.topic.topic_id else None
 
 
+class NoCoordinator:
+    """A transaction coordinator that knows no transaction."""
+
+    async def admit(self, *_: object, adds_implicitly: bool) -> dict[tuple[str, int], ErrorCode]:
+        """Refuse every partition that could be meant."""
+        error = ErrorCode.PRODUCER_FENCED if adds_implicitly else ErrorCode.INVALID_TXN_STATE
+        return {("topic", number): error for number in range(PARTITIONS)}
+
+
 class Served:
     """A broker of one topic, and a connection to it that is renewed when it closes."""
 
@@ -86,6 +97,8 @@ class Served:
             for number in range(PARTITIONS)
         ]
         self.partitions[1].start_epoch(EPOCH)
+        for log in self.partitions:
+            log.admit_transaction(TRANSACTION, 0)
         self.wire = Wire(self.logs)
         if is_fast:
             self.wire.serve(*self.partitions)
@@ -112,6 +125,7 @@ class Served:
             topics=OneTopic(topic),  # type: ignore[arg-type]
             growth=Growth(),
             groups=None,  # type: ignore[arg-type]
+            transactions=NoCoordinator(),  # type: ignore[arg-type]
             producer_ids=None,  # type: ignore[arg-type]
             recompression=Recompression(),
             persist_log_starts=None,  # type: ignore[arg-type]
@@ -136,6 +150,23 @@ class Served:
                 self.client = self._connect()
                 return None
         return b"".join(frames[:-1])
+
+    def end_transaction(self, *, is_abort: bool) -> None:
+        """End the open transaction as its coordinator does, and begin the next."""
+        for log in self.partitions:
+            kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
+            log.append_internal(
+                batch_of(
+                    [(kind, b"\0" * 6, [])],
+                    NOW_MS,
+                    producer_id=TRANSACTION,
+                    producer_epoch=0,
+                    is_transactional=True,
+                    is_control=True,
+                )
+            )
+            log.admit_transaction(TRANSACTION, 0)
+        self.wire.run()
 
     def state(self) -> list[Any]:
         """Return what the logs have."""
@@ -179,6 +210,7 @@ def batch(draw: st.DrawFn) -> bytes | None:
             producer_id=draw(st.integers(0, 1)),
             producer_epoch=draw(st.integers(0, 1)),
             base_sequence=draw(st.integers(0, 3)),
+            is_transactional=draw(st.sampled_from([False, False, True])),
         )
     elif kind < 16:
         data = records(timestamp=draw(st.sampled_from(FAR)))
@@ -237,7 +269,7 @@ def produce(draw: st.DrawFn) -> bytes:
     body = {
         "acks": draw(st.sampled_from([-1, 1, -1, 1, 0, 2])),
         "timeout_ms": 1000,
-        "transactional_id": draw(st.sampled_from([None] * 9 + ["t"])),
+        "transactional_id": draw(st.sampled_from([None, None, "t"])),
         "topic_data": topics,
     }
     return request(PRODUCE, draw(st.sampled_from([0, *PRODUCE_VERSIONS])), body, 5)
@@ -292,14 +324,18 @@ def assert_same(asked: bytes, served: tuple[Served, Served]) -> None:
         assert fast == slow
 
 
-@given(st.lists(produce() | fetch(), min_size=1, max_size=12))
+@given(st.lists(produce() | fetch() | st.booleans(), min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
 def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
-    tmp_path_factory: pytest.TempPathFactory, requests: list[bytes]
+    tmp_path_factory: pytest.TempPathFactory, requests: list[bytes | bool]
 ) -> None:
     with two(tmp_path_factory.mktemp("both")) as served:
         for asked in requests:
-            assert_same(asked, served)
+            if isinstance(asked, bool):
+                for each in served:
+                    each.end_transaction(is_abort=asked)
+            else:
+                assert_same(asked, served)
 
         fast, slow = served
         assert fast.state() == slow.state()

@@ -8,7 +8,7 @@ import pytest
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from tests.batches import batch_of
-from tests.native_log import NOW_MS, Logs, appended, records
+from tests.native_log import NOW_MS, Logs, appended, batches, records
 
 ABORT, COMMIT = 0, 1
 EPOCH = 3
@@ -48,6 +48,190 @@ def end(log: PartitionLog, producer_id: int, kind: int, *, epoch: int = EPOCH) -
             is_control=True,
         )
     )
+
+
+def transactional(producer_id: int, sequence: int, *, epoch: int = EPOCH) -> bytes:
+    return records(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+
+
+@pytest.mark.parametrize("admitted_epoch", [EPOCH - 1, EPOCH + 1, None])
+def test_a_transactional_batch_that_is_not_admitted_is_refused(
+    logs: Logs, admitted_epoch: int | None
+) -> None:
+    log = logs.create()
+    if admitted_epoch is not None:
+        log.admit_transaction(1, admitted_epoch)
+
+    status, _ = log.append(transactional(1, 0))
+
+    assert status == ("transaction", 1)
+    assert log.log_end_offset == 0
+
+
+def test_a_transaction_is_admitted_until_its_marker(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    appended(log, transactional(1, 1))
+    end(log, 1, COMMIT)
+
+    status, _ = log.append(transactional(1, 2))
+
+    assert status == ("transaction", 1)
+    assert not log.admits_transaction(1, EPOCH)
+
+
+def test_a_decided_transaction_takes_no_late_batch(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    log.dismiss_transaction(1)
+
+    status, _ = log.append(transactional(1, 1))
+
+    assert status == ("transaction", 1)
+
+
+def test_a_batch_that_is_repeated_after_the_decision_gets_its_offset(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, records())
+    send(log, 1, 0)
+    log.dismiss_transaction(1)
+
+    assert log.append(transactional(1, 0)) == (("duplicate", 2), 1)
+
+
+def test_a_plain_batch_within_a_transaction_is_refused(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    plain = records(producer_id=1, producer_epoch=EPOCH, base_sequence=1)
+
+    assert log.append(plain)[0] == ("transaction", 0)
+    end(log, 1, COMMIT)
+    assert log.append(plain)[0] == 0
+
+
+def test_an_admission_does_not_outlive_a_restart(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    logs.sync(log)
+
+    log, _ = logs.recover()
+
+    assert log.append(transactional(1, 1))[0] == ("transaction", 1)
+
+
+def test_a_coordinators_batches_open_a_transaction_that_a_snapshot_knows(logs: Logs) -> None:
+    log = logs.create()
+    offsets = batch_of(
+        [(b"key", b"value", [])],
+        NOW_MS,
+        producer_id=9,
+        producer_epoch=EPOCH,
+        is_transactional=True,
+    )
+    log.append_internal(offsets)
+
+    [entry] = log.active_producers
+
+    assert (entry[0], entry[1], entry[5]) == (9, EPOCH, 0)
+    assert log.open_transactions == {9: 0}
+
+
+def test_what_is_known_of_producers_can_be_listed(logs: Logs) -> None:
+    log = logs.create()
+    appended(log, records(producer_id=4, producer_epoch=1, base_sequence=0))
+    send(log, 1, 0, count=3)
+    send(log, 2, 0)
+    end(log, 2, ABORT)
+
+    assert sorted(log.active_producers) == [
+        (1, EPOCH, 2, NOW_MS, -1, 1),
+        (2, EPOCH, 0, NOW_MS, 7, -1),
+        (4, 1, 0, NOW_MS, -1, -1),
+    ]
+
+
+def test_a_sync_can_be_asked_for_whatever_the_durability(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, records())
+    logs.turn.end()
+    heard: list[bool] = []
+
+    log.when_synced(1, heard.append)
+    assert (heard, log.durable_end) == ([], 0)
+    logs.turn.end()
+    logs.take_synced()
+
+    assert (heard, log.durable_end) == ([True], 1)
+    log.when_synced(1, heard.append)
+    assert heard == [True, True]
+
+
+def test_who_waits_for_a_sync_hears_that_the_log_is_lost(logs: Logs) -> None:
+    log = logs.create(is_group_commit=False)
+    appended(log, records())
+    heard: list[bool] = []
+    log.when_synced(1, heard.append)
+
+    log.take_offline("a test")
+
+    assert heard == [False]
+    log.when_synced(1, heard.append)
+    assert heard == [False, False]
+
+
+def test_a_read_ends_where_it_is_told(logs: Logs) -> None:
+    log = logs.create()
+    for _ in range(3):
+        appended(log, records(2))
+    logs.sync(log)
+
+    assert len(batches(log.read(0, 1 << 20, True, 4))) == 2
+    assert log.read(4, 1 << 20, True, 4) == b""
+    assert len(batches(log.read(0, 1 << 20))) == 3
+
+
+def test_a_read_that_ends_early_goes_over_segments(logs: Logs) -> None:
+    log = logs.create(segment_bytes_max=1)
+    for _ in range(3):
+        appended(log, records(2))
+    logs.sync(log)
+
+    ends = {
+        end: [len(log.read(offset, 1 << 20, True, end)) > 0 for offset in (0, 2, 4)]
+        for end in (0, 2, 4, 6)
+    }
+
+    assert ends == {
+        0: [False, False, False],
+        2: [True, False, False],
+        4: [True, True, False],
+        6: [True, True, True],
+    }
+
+
+def test_many_aborted_transactions_are_found_by_their_first_offsets(logs: Logs) -> None:
+    log = logs.create()
+    for sequence in range(150):
+        send(log, 1, 2 * sequence)
+        send(log, 2, sequence)
+        end(log, 2, ABORT)
+        send(log, 1, 2 * sequence + 1)
+        end(log, 1, ABORT)
+    logs.sync(log)
+    spans = [
+        span for k in range(150) for span in ((1, 5 * k, 5 * k + 4), (2, 5 * k + 1, 5 * k + 2))
+    ]
+
+    assert log.aborted_transactions(0, 750) == spans
+    for start, stop in ((0, 1), (3, 4), (374, 376), (377, 630), (749, 750)):
+        assert log.aborted_transactions(start, stop) == [
+            span for span in spans if span[2] >= start and span[1] < stop
+        ]
 
 
 def test_readers_of_committed_records_stop_at_an_open_transaction(logs: Logs) -> None:

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
-from broker.core.groups.commands import GroupDecision, GroupSettings
+from broker.codec.coordinator_records import (
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from broker.core.groups.commands import GroupDecision, GroupProtocol, GroupSettings
 from broker.core.groups.consumer import records
 from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
@@ -14,6 +19,7 @@ from broker.core.groups.consumer.commands import (
 )
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment
+from broker.model.errors import CodecError
 from broker.model.identifiers import ID_BYTES
 
 
@@ -135,6 +141,48 @@ def consumer_settings(words: Words) -> ConsumerSettings:
 
 def settings_of(words: Words, settings: GroupSettings) -> GroupSettings:
     return settings._replace(consumer=consumer_settings(words))
+
+
+# ---- members of the classic protocol -------------------------------------------------------------
+
+
+def offers(words: Words) -> tuple[GroupProtocol, ...]:
+    """`consumes=t,u owned=t-0`: a subscription of the consumer protocol, as clients write it."""
+    if "consumes" not in words.named:
+        return ()
+    body = {
+        "topics": words.named["consumes"].split(","),
+        "user_data": None,
+        "owned_partitions": _topic_partitions(words.text("owned").split(",")),
+    }
+    return (GroupProtocol("range", encode_subscription(1, body)),)
+
+
+def gifts(words: Words) -> dict[str, bytes]:
+    """`gives=a-1:t-0/t-1,b-2:t-2`: what a leader assigns, as clients write it."""
+    return {
+        member: encode_assignment(1, {"assigned_partitions": _topic_partitions(given.split("/"))})
+        for member, given in words.pairs("gives")
+    }
+
+
+def assigned(assignment: bytes) -> str:
+    """What a leader has assigned, where it is more than a word of the conversation."""
+    try:
+        embedded = decode_assignment(assignment)
+    except CodecError:
+        return assignment.decode()
+    topics = embedded.body["assigned_partitions"] if embedded else ()
+    shown = [f"{each['topic']}-{number}" for each in topics for number in each["partitions"]]
+    return "/".join(shown) if shown or not embedded else "none"
+
+
+def _topic_partitions(places: Iterable[str]) -> list[dict[str, object]]:
+    by_topic: dict[str, list[int]] = {}
+    for place in filter(None, places):
+        name, _, number = place.rpartition("-")
+        by_topic.setdefault(name, []).append(int(number))
+    return [{"topic": name, "partitions": numbers} for name, numbers in by_topic.items()]
 
 
 # ---- how things are shown ------------------------------------------------------------------------

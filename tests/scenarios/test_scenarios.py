@@ -14,6 +14,7 @@ them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scen
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -55,6 +56,13 @@ from tests.scenarios.consumer_words import ConsumerConversation, FakeTopics
 
 FOLDER = Path(__file__).parent
 START_MS = 1_000_000
+
+
+class Speaker(Protocol):
+    """Who carries a conversation on."""
+
+    def run(self, line: str) -> list[str]:
+        """Do what a line says; what came of it."""
 
 
 class Words:
@@ -158,7 +166,8 @@ class Conversation(ConsumerConversation):
             session_timeout_ms=words.number("session", 10_000),
             rebalance_timeout_ms=words.number("rebalance", 60_000),
             protocol_type=words.text("type", "consumer"),
-            protocols=tuple(
+            protocols=consumer_words.offers(words)
+            or tuple(
                 GroupProtocol(name, _subscription(metadata))
                 for name, metadata in words.pairs("protocols", "range:")
             ),
@@ -174,7 +183,8 @@ class Conversation(ConsumerConversation):
             member_id=words.text("member"),
             instance_id=words.named.get("instance"),
             generation=words.number("generation", -1),
-            assignments={name: each.encode() for name, each in words.pairs("assign")},
+            assignments={name: each.encode() for name, each in words.pairs("assign")}
+            | consumer_words.gifts(words),
             protocol_type=words.named.get("type"),
             protocol=words.named.get("protocol"),
         )
@@ -294,7 +304,9 @@ def _record(record: records.Record) -> str:
     if image is None:
         return f"{record.group_id} deleted"
     members = _names(
-        f"{each.member_id}:{each.assignment.decode()}" if each.assignment else each.member_id
+        f"{each.member_id}:{consumer_words.assigned(each.assignment)}"
+        if each.assignment
+        else each.member_id
         for each in image.members.values()
     )
     return f"{record.group_id} " + _fields(
@@ -321,7 +333,8 @@ def _response(response: Response) -> str:
             skip_assignment="yes" if response.skip_assignment else None,
         )
     if isinstance(response, SyncResponse):
-        return f"{response.error.value} {_fields(assignment=response.assignment.decode())}"
+        assignment = consumer_words.assigned(response.assignment)
+        return f"{response.error.value} {_fields(assignment=assignment)}"
     if isinstance(response, LeaveResponse):
         return " ".join(each.value for each in (response.error, *response.members))
     if isinstance(response, CommitResponse):
@@ -368,7 +381,7 @@ def _committed(committed: records.CommittedOffset | None) -> str:
 
 def _description(group: GroupDescription) -> str:
     members = _names(
-        f"{each.member_id}:{_shown(each.metadata)}:{each.assignment.decode()}"
+        f"{each.member_id}:{_shown(each.metadata)}:{consumer_words.assigned(each.assignment)}"
         for each in group.members
     )
     return f"{group.state.value} " + _fields(
@@ -379,9 +392,8 @@ def _description(group: GroupDescription) -> str:
 # ---- the files -----------------------------------------------------------------------------------
 
 
-def _run_file(text: str) -> str:
+def run_file(text: str, conversation: Speaker) -> str:
     """The file again, with what really came of each command."""
-    conversation = Conversation()
     blocks = []
     for block in text.strip().split("\n\n"):
         asked = block.partition("----")[0].rstrip("\n").split("\n")
@@ -395,7 +407,7 @@ def _run_file(text: str) -> str:
 def test_conversation(path: Path) -> None:
     expected = path.read_text()
 
-    actual = _run_file(expected)
+    actual = run_file(expected, Conversation())
 
     if os.environ.get("REWRITE_SCENARIOS"):
         path.write_text(actual)

@@ -49,8 +49,8 @@ def run(config: Config) -> int:
         if not BROKER_SETTINGS[name].applies:
             logging.getLogger(__name__).warning("%s is set, but nothing acts on it yet", name)
 
-    def announce(addresses: Sequence[Address]) -> None:
-        print(banner(addresses, config), flush=True)
+    def announce(addresses: Sequence[Address], in_force: Config) -> None:
+        print(banner(addresses, in_force), flush=True)
         gc.freeze()  # what exists now stays: the collector need not walk it ever again
         gc.enable()
 

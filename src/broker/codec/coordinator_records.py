@@ -20,7 +20,9 @@ does.
     ('OffsetCommit', 'g', 42)
 """
 
+from functools import cache
 from struct import Struct
+from struct import error as struct_error
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.codec import schema
@@ -70,12 +72,12 @@ def decode_group_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRec
             records; `group_record_name` tells before.
         CodecError: the bytes are no such record.
     """
-    return _decode(_names_of_groups(), key, value)
+    return _decode(_kinds_of_groups(), key, value)
 
 
 def decode_transaction_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
     """Read a record of `__transaction_state`, a "TransactionLog"; like `decode_group_record`."""
-    return _decode({0: _TRANSACTION_LOG}, key, value)
+    return _decode(_kind_of_transactions(), key, value)
 
 
 def group_record_name(key: "Buffer") -> str | None:
@@ -84,7 +86,8 @@ def group_record_name(key: "Buffer") -> str | None:
     Raises:
         Truncated: the key does not even have a type.
     """
-    return _names_of_groups().get(_version_of(key))
+    found = _kinds_of_groups().get(_version_of(key))
+    return None if found is None else found.name
 
 
 def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
@@ -105,29 +108,44 @@ def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes |
     return key, _VERSION.pack(version) + body.encode(version, record.value)
 
 
-def _decode(names: dict[int, str], key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
-    kind = _version_of(key)
-    name = names.get(kind)
-    if name is None:
-        raise Unsupported(f"a coordinator record of type {kind}", 0)
-    named, _ = schema.record(f"{name}Key").decode(0, key, _VERSION.size)
+class _Kind(NamedTuple):
+    """One type of key."""
+
+    name: str
+    key: schema.Message
+    value: schema.Message
+
+
+def _decode(kinds: dict[int, _Kind], key: "Buffer", value: "Buffer | None") -> CoordinatorRecord:
+    number = _version_of(key)
+    kind = kinds.get(number)
+    if kind is None:
+        raise Unsupported(f"a coordinator record of type {number}", 0)
+    named, _ = kind.key.decode(0, key, _VERSION.size)
     if value is None:
-        return CoordinatorRecord(name, None, named, None)
+        return CoordinatorRecord(kind.name, None, named, None)
     version = _version_of(value)
-    body, _ = schema.record(f"{name}Value").decode(version, value, _VERSION.size)
-    return CoordinatorRecord(name, version, named, body)
+    body, _ = kind.value.decode(version, value, _VERSION.size)
+    return CoordinatorRecord(kind.name, version, named, body)
 
 
-def _names_of_groups() -> dict[int, str]:
-    if not _group_names:
-        for message in schema.records():
-            name = message.name.removesuffix("Key")
-            if message.kind == "key" and message.api_key is not None and name not in _NOT_OF_GROUPS:
-                _group_names[message.api_key] = name
-    return _group_names
+def _kind(name: str) -> _Kind:
+    return _Kind(name, schema.record(f"{name}Key"), schema.record(f"{name}Value"))
 
 
-_group_names: dict[int, str] = {}
+@cache
+def _kind_of_transactions() -> dict[int, _Kind]:
+    return {0: _kind(_TRANSACTION_LOG)}
+
+
+@cache
+def _kinds_of_groups() -> dict[int, _Kind]:
+    names = {
+        message.name.removesuffix("Key"): message.api_key
+        for message in schema.records()
+        if message.kind == "key" and message.api_key is not None
+    }
+    return {number: _kind(name) for name, number in names.items() if name not in _NOT_OF_GROUPS}
 
 
 # ---- consumers -----------------------------------------------------------------------------------
@@ -186,8 +204,9 @@ def _encode_embedded(name: str, version: int, body: Fields) -> bytes:
 
 
 def _version_of(data: "Buffer") -> int:
-    size = memoryview(data).nbytes
-    if size < _VERSION.size:
-        raise Truncated(f"expected an int16 of type or version, found {size} bytes", 0)
-    (version,) = _VERSION.unpack_from(data)
+    try:
+        (version,) = _VERSION.unpack_from(data)
+    except struct_error:
+        size = memoryview(data).nbytes
+        raise Truncated(f"expected an int16 of type or version, found {size} bytes", 0) from None
     return int(version)

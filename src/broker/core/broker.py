@@ -13,6 +13,7 @@ from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
 from broker.core.topics import Topics
+from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.storage.log_dir import DiskSpace, disk_space
@@ -28,6 +29,7 @@ class Broker(NamedTuple):
     topics: Topics
     growth: Growth
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     producer_ids: ProducerIds
     recompression: Recompression
     # That logs are to begin there is durable, or StorageError.

@@ -61,6 +61,9 @@ class BrokerConfigs:
         self._tasks = Tasks()
         self.current = given
         self.current = self._restored()
+        altered = {key for own in self._own.values() for key in own}
+        if altered:
+            _log.info("altered settings are in force: names=%s", ",".join(sorted(altered)))
 
     @property
     def _name(self) -> str:

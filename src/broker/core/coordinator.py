@@ -14,9 +14,10 @@ coordinator again, and the next command loads a new machine from the log.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
+from itertools import islice
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from broker.codec import BatchHeader, encode, records, scan_headers
@@ -32,7 +33,12 @@ from broker.core.machine import Decision, Machine, Token
 from broker.core.notes import Notes
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
-from broker.model.limits import BATCH_BYTES_MAX, LOAD_BYTES_PER_STEP
+from broker.model.limits import (
+    BATCH_BYTES_MAX,
+    LOAD_BYTES_PER_STEP,
+    LOAD_RECORDS_PER_STEP,
+    REPLIES_PER_TURN,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +62,24 @@ class Promise(Protocol[ResponseT_contra]):
 
     def set_result(self, result: ResponseT_contra, /) -> None:
         """Answer."""
+
+
+class Told(Generic[ResponseT_contra]):
+    """A promise of the broker's own: it calls back with the response, at once."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[ResponseT_contra], None]) -> None:
+        """Keep who is to be told."""
+        self._callback = callback
+
+    def done(self) -> bool:
+        """Nobody has gone."""
+        return False
+
+    def set_result(self, result: ResponseT_contra, /) -> None:
+        """Tell."""
+        self._callback(result)
 
 
 class Waiter(Generic[ResponseT]):
@@ -104,7 +128,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     ) -> None:
         """Begin to load: `load_step` has to be called until `state` is not LOADING.
 
-        `wake` is called when a load that had to wait can go on.
+        `wake` is called when a load that had to wait can go on, and when there are more replies to
+        give than one turn takes.
         """
         self.name = name
         self.state = PartitionState.LOADING
@@ -118,9 +143,16 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         # What was appended before a failure may still become durable, and then counts.
         self._load_end = log.log_end_offset
         self._load_is_waiting = False
+        self._loading: Iterator[None] | None = None  # what was read and is not all replayed
         self._end_offset = log.log_end_offset
         self._awaited_offset = 0  # the log has been asked to call back up to here
         self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
+        self._gives_later = False  # this turn has given as many replies as it may
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of its log: larger after each start that was not clean."""
+        return self._log.leader_epoch
 
     # ---- load ------------------------------------------------------------------------------------
 
@@ -148,34 +180,44 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             self.state = PartitionState.ACTIVE
 
     def _load_some(self) -> None:
-        data = self._log.read(self._next_offset, LOAD_BYTES_PER_STEP)
-        if not data:  # The rest is not durable yet.
-            self._load_is_waiting = True
-            self._log.when_durable(self._load_end, self._load_on)
-            return
+        if self._loading is None:
+            data = self._log.read(self._next_offset, LOAD_BYTES_PER_STEP)
+            if not data:  # The rest is not durable yet.
+                self._load_is_waiting = True
+                self._log.when_durable(self._load_end, self._load_on)
+                return
+            self._loading = self._replay_all(data)
+        for _ in islice(self._loading, LOAD_RECORDS_PER_STEP):
+            pass
+
+    def _replay_all(self, data: bytes) -> Iterator[None]:
+        """Replay what was read, record by record."""
         headers = scan_headers(data)
         pending = self._machine.pending
         if pending is None or not any(map(is_transactional, headers)):
-            self._replay(data, self._machine.replay)
+            yield from self._replay(data, self._machine.replay)
         else:
             for header in headers:
-                self._replay_batch(header, data[header.position : header.position + header.size])
+                batch = data[header.position : header.position + header.size]
+                yield from self._replay_batch(header, batch)
         # Not behind the last record: compaction leaves gaps, and batches without records.
         self._next_offset = headers[-1].last_offset + 1
+        self._loading = None
 
-    def _replay(self, data: bytes, replay: Callable[[RecordT], None]) -> None:
+    def _replay(self, data: bytes, replay: Callable[[RecordT], None]) -> Iterator[None]:
         for stored in records(data):
             key = stored.key
             record = None if key is None else self._format.decode(key, stored.value)
             if record is not None:
                 replay(record)
+            yield
 
-    def _replay_batch(self, header: BatchHeader, batch: bytes) -> None:
+    def _replay_batch(self, header: BatchHeader, batch: bytes) -> Iterator[None]:
         pending = self._machine.pending
         if pending is None or not is_transactional(header):
-            self._replay(batch, self._machine.replay)
+            yield from self._replay(batch, self._machine.replay)
         elif not is_control(header):
-            self._replay(batch, partial(pending.replay_pending, header.producer_id))
+            yield from self._replay(batch, partial(pending.replay_pending, header.producer_id))
         elif header.record_count:
             marker = decode_marker(batch)
             if marker is not None:
@@ -272,10 +314,28 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if not is_durable:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
-        while self._held and self._held[0][0] <= self._log.high_watermark:
-            _, replies = self._held.popleft()
-            for token, response in replies:
+        room = 0 if self._gives_later else REPLIES_PER_TURN
+        while self.has_replies and room > 0:
+            end_offset, replies = self._held.popleft()
+            for token, response in replies[:room]:
                 _waiter(token).answer(response)
+            if len(replies) > room:
+                self._held.appendleft((end_offset, replies[room:]))
+            room -= len(replies)
+        if self.has_replies and not self._gives_later:
+            self._gives_later = True
+            self._wake()
+
+    @property
+    def has_replies(self) -> bool:
+        """Whether somebody can be answered now."""
+        return bool(self._held) and self._held[0][0] <= self._log.high_watermark
+
+    def give_replies(self) -> None:
+        """Answer the next ones in a new turn; the end of a rebalance is told to a thousand."""
+        self._gives_later = False
+        if self.has_replies:
+            self._release(is_durable=True)
 
     # ---- stop ------------------------------------------------------------------------------------
 

@@ -116,6 +116,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._expiry_ms = world.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
         self._expected: dict[int, list[Work[ShardT]]] = {}  # their logs are being recovered
+        self._not_empty: set[int] = set()  # when they were recovered
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
         self._awake_at_ms: int | None = None  # what wake_at was told last
         self._is_closed = False
@@ -142,11 +143,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return partition.shard if partition is not None and is_active else None
 
     @property
-    def is_loading(self) -> bool:
-        """Whether a partition that exists cannot say yet what it holds."""
-        return bool(self._expected) or any(
-            each.driver.state is PartitionState.LOADING for each in self._partitions.values()
-        )
+    def is_complete(self) -> bool:
+        """Whether every partition that holds something can say what."""
+        return not self._expected and all(self.shard(each) for each in self._not_empty)
+
+    def leader_epoch(self, number: int) -> int:
+        """The epoch under which a partition is coordinated: its log's."""
+        return self._partitions[number].driver.leader_epoch
 
     def expect(self, partitions: Iterable[int]) -> None:
         """These partitions exist, and their logs are still being recovered."""
@@ -155,7 +158,12 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load a partition that was expected, to be ready when its keys are asked for."""
         when_loaded = self._expected.pop(number, [])
-        partition = None if is_empty or self._is_closed else self._partition(number)
+        if not is_empty:
+            self._not_empty.add(number)
+        partition = None
+        if not is_empty and not self._is_closed:
+            # Many logs are recovered in one turn: each is loaded in turns of its own.
+            partition = self._partition(number, loads_now=False)
         if partition is not None:
             for work in when_loaded:
                 self._do(partition, work)
@@ -252,9 +260,12 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         now = self._now()
         is_expiry = now.monotonic_ms >= self._expiry_ms
         room = limits.COORDINATOR_DECISIONS_PER_TURN
+        is_loading = False
         for partition in list(self._partitions.values()):
             partition.driver.check()
-            if partition.driver.wants_load_step:
+            partition.driver.give_replies()
+            if partition.driver.wants_load_step and not is_loading:
+                is_loading = True  # One after the other: the first is ready as soon as can be.
                 self._load_step(partition)
             if partition.driver.state is PartitionState.ACTIVE:
                 if not partition.work:
@@ -270,7 +281,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _next_deadline_ms(self, now: Moment) -> int:
         deadlines = [self._expiry_ms]
         for partition in self._partitions.values():
-            if partition.driver.wants_load_step:
+            if partition.driver.wants_load_step or partition.driver.has_replies:
                 return now.monotonic_ms
             if partition.driver.state is PartitionState.ACTIVE:
                 if partition.work:
@@ -281,7 +292,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return min(deadlines)
 
     def _work_off(self, partition: _Partition[RecordT, ResponseT, ShardT], room: int) -> int:
-        """Take the next decisions of what has been begun; how many there were."""
+        """Take the next decisions of what has been begun; how many there were, large ones more."""
         taken = 0
         while partition.work and taken < room:
             if partition.driver.state is not PartitionState.ACTIVE:
@@ -291,7 +302,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             if decision is None:
                 partition.work.popleft()
             else:
-                taken += 1
+                weight = len(decision.records) + len(decision.replies)
+                taken += 1 + weight // limits.COORDINATOR_DECISION_RECORDS
                 partition.driver.apply(decision)
         return taken
 
@@ -304,7 +316,9 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     # ---- opening and loading ---------------------------------------------------------------------
 
-    def _partition(self, number: int) -> _Partition[RecordT, ResponseT, ShardT] | None:
+    def _partition(
+        self, number: int, *, loads_now: bool = True
+    ) -> _Partition[RecordT, ResponseT, ShardT] | None:
         """The partition, opened if need be; None if it cannot be had now."""
         partition = self._partitions.get(number)
         if partition is not None and partition.driver.state is not PartitionState.UNLOADED:
@@ -321,9 +335,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 "coordinator unavailable partition=%s-%d error=%s", self._topic, number, error
             )
             return None
-        return None if log.is_offline else self._open(number, log)
+        return None if log.is_offline else self._open(number, log, loads_now=loads_now)
 
-    def _open(self, number: int, log: InternalLog) -> _Partition[RecordT, ResponseT, ShardT]:
+    def _open(
+        self, number: int, log: InternalLog, *, loads_now: bool
+    ) -> _Partition[RecordT, ResponseT, ShardT]:
         shard = self._make_shard(number)
         driver: CoordinatorPartition[RecordT, ResponseT] = CoordinatorPartition(
             f"{self._topic}-{number}",
@@ -335,7 +351,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             notes=self._notes,
         )
         partition = self._partitions[number] = _Partition(driver, shard)
-        self._load_step(partition)
+        if loads_now:
+            self._load_step(partition)
         self._wake_for(partition)
         return partition
 

@@ -12,6 +12,7 @@ from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageErr
 from broker.model.group_config import GroupConfig
 from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
 from broker.model.own_config import ConfigChange
+from broker.model.settings import GROUP_SETTINGS
 from broker.storage import metadata
 
 _log = logging.getLogger(__name__)
@@ -49,8 +50,11 @@ class GroupConfigs:
         return GroupConfig({}, self._broker()) if own is None else own
 
     def setting(self, group_id: str, name: str) -> int:
-        """One number that is in force for a group, by its group key."""
-        return self.of(group_id).integer(name)
+        """One number that is in force for a group, by its group key; asked at each heartbeat."""
+        own = self._own.get(group_id)
+        if own is not None:
+            return own.integer(name)
+        return self._broker().integer(GROUP_SETTINGS[name].synonyms[0].name)
 
     def plan(self, group_id: str, change: ConfigChange) -> GroupConfig:
         """Check that a group's configuration may change so; RequestError says why not."""

@@ -17,7 +17,7 @@ from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
 from broker.core.tasks import Tasks
-from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, Topic
+from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import (
     NewPartitions,
     NewTopic,
@@ -42,9 +42,9 @@ from broker.model.own_config import ConfigChange
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
-# As Kafka creates it, and in one more respect as its readers expect: what a group was told is
-# still true after a power cut.
-_OFFSETS_CONFIG = {
+# As Kafka creates them, and in one more respect as their readers expect: what a group or a producer
+# was told is still true after a power cut.
+_COORDINATOR_CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": str(100 << 20),
@@ -183,10 +183,17 @@ class Topics:
 
     async def offsets_topic(self) -> Topic:
         """The topic that groups live in, with Kafka's own settings; acks wait for the disk."""
-        partitions = self._config.integer("offsets.topic.num.partitions")
-        return await self._get_or_create(
-            NewTopic(OFFSETS_TOPIC, partitions, config=_OFFSETS_CONFIG)
+        return await self._internal_topic(OFFSETS_TOPIC, "offsets.topic.num.partitions")
+
+    async def transactions_topic(self) -> Topic:
+        """The topic that transactions live in."""
+        return await self._internal_topic(
+            TRANSACTIONS_TOPIC, "transaction.state.log.num.partitions"
         )
+
+    async def _internal_topic(self, name: str, partitions: str) -> Topic:
+        count = self._config.integer(partitions)
+        return await self._get_or_create(NewTopic(name, count, config=_COORDINATOR_CONFIG))
 
     async def _get_or_create(self, new: NewTopic) -> Topic:
         try:
@@ -236,8 +243,10 @@ class Topics:
                 return
             await commit()
             self._config, self._plain_config = config, plain
-            for topic, its_config in zip(topics, planned, strict=True):
+            for place, (topic, its_config) in enumerate(zip(topics, planned, strict=True), 1):
                 await self._obey(topic, its_config)
+                if place % TOPICS_CONFIGURED_PER_STEP == 0:
+                    await asyncio.sleep(0)  # others have their turn
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""

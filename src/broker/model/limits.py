@@ -149,10 +149,26 @@ OFFSETS_EXPIRY_INTERVAL_MS = 600_000
 # Groups and offsets that are looked at, and records that remove them, before others have a turn of
 # the loop: an expiry goes through all groups, a deletion through all offsets of one.
 REMOVALS_PER_STEP = 128
-# How much of a log one step of loading reads; between two steps the loop serves others.
-LOAD_BYTES_PER_STEP = 1 * MIB
+# Transactional ids known, and transactions open at once (reliability.md 4.3).
+TRANSACTIONAL_IDS_MAX = 10_000
+OPEN_TRANSACTIONS_MAX = 1_000
+# Kafka's transaction.remove.expired.transaction.cleanup.interval.ms.
+TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
+# An end that could not be decided, or markers that could not be written, are tried again.
+TRANSACTION_RETRY_MS = 1_000
+# Markers that are appended before the loop serves others: some 20 us each.
+MARKERS_PER_TURN = 128
+# How much of a log one step of loading reads and replays, some 10 us a record; between two steps
+# the loop serves others.
+LOAD_BYTES_PER_STEP = 64 * KIB
+LOAD_RECORDS_PER_STEP = 256
+# Replies that one coordinator partition gives at once: a rebalance answers all members of a group,
+# and each answer is 30 us of the loop.
+REPLIES_PER_TURN = 64
 # Decisions that let time pass or topics go, before the loop serves others: each appends a batch.
 COORDINATOR_DECISIONS_PER_TURN = 32
+# So many records or replies of one decision weigh as much as another decision.
+COORDINATOR_DECISION_RECORDS = 8
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
@@ -241,8 +257,8 @@ UPKEEP_SEGMENTS_PER_STEP = 64
 UPKEEP_LOGS_PER_STEP = 32
 # Logs of one topic that are told of an altered configuration at once: 6 us each.
 LOGS_CONFIGURED_PER_STEP = 256
-# Topics whose configuration is made anew at once when the broker's was altered: 50 us each.
-TOPICS_CONFIGURED_PER_STEP = 32
+# Topics whose configuration is made anew at once when the broker's was altered: 0.1 ms each.
+TOPICS_CONFIGURED_PER_STEP = 16
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64

@@ -294,8 +294,13 @@ _COORDINATORS = (
                 " are live."),
     Setting("producer.id.expiration.ms", Kind.INT, DAY_MS, minimum=1, unit="ms",
             doc="How long an idle producer id is remembered by a partition."),
-    Setting("transaction.max.timeout.ms", Kind.INT, 900_000, minimum=1, unit="ms", applies=False,
+    Setting("transaction.max.timeout.ms", Kind.INT, 900_000, minimum=1, unit="ms",
             doc="Longest transaction timeout a producer may ask for."),
+    Setting("transactional.id.expiration.ms", Kind.INT, 7 * DAY_MS, minimum=1, unit="ms",
+            doc="How long a transactional id is remembered that nobody uses."),
+    Setting("transaction.state.log.num.partitions", Kind.INT, 50, minimum=1,
+            maximum=limits.PARTITIONS_PER_TOPIC_MAX,
+            doc="Partitions of __transaction_state; fixed once that topic exists."),
 )
 
 _PROCESS = (

@@ -8,7 +8,7 @@ import resource
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import uvloop
 
@@ -23,28 +23,24 @@ from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
-from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
-from broker.core.groups.commands import GroupSettings
-from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
-from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
 from broker.core.session import Session
-from broker.core.topic import OFFSETS_TOPIC, Topic
 from broker.core.topics import Topics
 from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
-from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.errors import StorageError
 from broker.protocols.kafka import PROTOCOL
 from broker.protocols.kafka.apis import APIS
+from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.storage import metadata
@@ -62,8 +58,11 @@ _DISK_IS_GONE = (errno.EIO, errno.EROFS, errno.ENODEV)
 
 _log = logging.getLogger(__name__)
 
+# Tell the user where the broker listens, and what of its configuration it goes by.
+Announce: TypeAlias = Callable[[Sequence[Address], Config], None]
 
-def run(config: Config, announce: Callable[[Sequence[Address]], None]) -> int:
+
+def run(config: Config, announce: Announce) -> int:
     """Run a broker until SIGTERM or SIGINT; the exit code.
 
     Raises DataDirError, ConfigError (an address that cannot be had) or StorageError when it cannot
@@ -95,6 +94,9 @@ class _Process:
             self._alter_defaults,
         )
         config = self._config = self._configs.current
+        self._group_configs = GroupConfigs(
+            lambda: self._configs.current, self._store, self._io_thread
+        )
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
         self._turn.files.count_max = _open_segments_max()
@@ -127,7 +129,9 @@ class _Process:
             until_loaded=self._loading.until_loaded,
             deletions=self._deletions,
         )
-        self._groups = self._make_groups()
+        self._coordinators = Coordinators(
+            config, loop, self._clock, self._topics, self._group_configs
+        )
         self._recompression = Recompression()
         self._broker = Broker(
             self._configs,
@@ -136,11 +140,12 @@ class _Process:
             self._io_thread,
             self._topics,
             Growth(),
-            self._groups,
+            self._coordinators.groups,
+            self._coordinators.transactions,
             ProducerIds(self._store),
             self._recompression,
             self._persist_log_starts,
-            GroupConfigs(lambda: self._configs.current, self._store, self._io_thread),
+            self._group_configs,
             self._metadata_revision,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
@@ -153,15 +158,12 @@ class _Process:
             _cleaning_settings(config),
         )
         self._configs.follow(self._obey)
-        self._topics.when_deleted(self._groups.topic_deleted)
         self._topics.when_deleted(self._cleaning.topic_deleted)
         self._stop: asyncio.Future[int] = loop.create_future()
-        self._group_timer: asyncio.TimerHandle | None = None
-        self._offsets_topic: asyncio.Future[Topic] | None = None  # being made
 
     # ---- start -------------------------------------------------------------------------------
 
-    async def run(self, announce: Callable[[Sequence[Address]], None]) -> int:
+    async def run(self, announce: Announce) -> int:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._told_to_stop)
         listeners = self._listen()
@@ -176,7 +178,7 @@ class _Process:
             )
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
-        announce(bound)
+        announce(bound, self._configs.current)
         background = self._begin_background()
         try:
             return await self._stop
@@ -213,37 +215,6 @@ class _Process:
         self._turn.schedule = partial(self._loop.call_soon, poller.end)
         return poller
 
-    def _make_groups(self) -> GroupCoordinator:
-        config = self._config
-        settings = GroupSettings(
-            initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
-            session_timeout_ms_min=config.integer("group.min.session.timeout.ms"),
-            session_timeout_ms_max=config.integer("group.max.session.timeout.ms"),
-            members_max=config.integer("group.max.size"),
-            offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
-            offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
-            consumer=self._consumer_settings(),
-        )
-        world = World(
-            self._offsets_log, self._loop.create_future, self._clock, self._wake_groups_at
-        )
-        return GroupCoordinator(
-            world,
-            settings=settings,
-            topics=self._topics,
-            partition_count=config.integer("offsets.topic.num.partitions"),
-        )
-
-    def _consumer_settings(self) -> ConsumerSettings:
-        config = self._config
-        return ConsumerSettings(
-            heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
-            session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
-            members_max=config.integer("group.consumer.max.size"),
-            assignors=config.words("group.consumer.assignors"),
-            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
-        )
-
     def _listen(self) -> list[Listener]:
         advertised = self._config.advertised_listeners
         return [
@@ -251,35 +222,15 @@ class _Process:
             for i, address in enumerate(self._config.listeners)
         ]
 
-    def _offsets_log(self, partition: int) -> PartitionLog:
-        """The log of a group partition; the first group makes its topic, and is told to retry."""
-        topic = self._topics.get(OFFSETS_TOPIC)
-        if topic is None and self._offsets_topic is None:
-            self._offsets_topic = asyncio.ensure_future(self._topics.offsets_topic())
-            self._offsets_topic.add_done_callback(self._made_offsets_topic)
-        log = topic.log(partition) if topic else None
-        if not isinstance(log, PartitionLog):
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no {OFFSETS_TOPIC} yet")
-        return log
-
-    def _made_offsets_topic(self, made: asyncio.Future[Topic]) -> None:
-        self._offsets_topic = None
-        error = None if made.cancelled() else made.exception()
-        if error is not None:
-            _log.error("%s cannot be created: error=%s", OFFSETS_TOPIC, error)
-
     def _load(self) -> None:
         """Make all topics known and begin to recover their logs, before the first connection."""
         logs = self._topics.load()
         self._deletions.remove(self._partitions.set_strays_aside())
-        topic = self._topics.get(OFFSETS_TOPIC)
-        if topic is not None:
-            self._groups.expect(range(len(topic.logs)))
+        self._coordinators.expect()
         self._loading.start(logs, limits.RECOVERY_THREADS)
 
     def _log_is_ready(self, log: PartitionLog) -> None:
-        if log.topic == OFFSETS_TOPIC:
-            self._groups.recovered(log.partition, is_empty=log.log_end_offset == 0)
+        self._coordinators.log_is_ready(log)
 
     # ---- while it runs -----------------------------------------------------------------------
 
@@ -298,16 +249,6 @@ class _Process:
         read = partial(self._store.scan, metadata.PRODUCER_ID_BLOCK)
         _, revision = await self._io_thread.run(read)
         return revision
-
-    def _wake_groups_at(self, monotonic_ms: int) -> None:
-        if self._group_timer is not None:
-            self._group_timer.cancel()
-        delay_ms = max(0, monotonic_ms - self._clock.monotonic_ms())
-        self._group_timer = self._loop.call_later(delay_ms / 1000, self._tick_groups)
-
-    def _tick_groups(self) -> None:
-        self._group_timer = None
-        self._wake_groups_at(self._groups.tick())
 
     async def _housekeep(self) -> None:
         """What nobody waits for: stale connections, idle files, syncs, snapshots, checkpoints."""
@@ -335,7 +276,7 @@ class _Process:
                 offset, content = log.producer_snapshot()
                 await self._on_disk(partial(self._partitions.write_snapshot, log, offset, content))
             elif kind == OFFLINE:
-                self._tick_groups()  # who waits in a group of this log is told now
+                self._coordinators.tick()  # who waits for this log is told now
                 await self._on_disk(self._log_dir.probe)
 
     async def _write_checkpoint(self) -> bool:
@@ -384,11 +325,9 @@ class _Process:
             self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms
         ):
             await asyncio.sleep(0.005)
-        if self._group_timer is not None:
-            self._group_timer.cancel()
         self._loading.stop()
         self._deletions.stop()
-        self._groups.close()
+        self._coordinators.close()
         self._poller.close()
         await asyncio.sleep(0)  # the tasks of their requests end
         self._loop.remove_reader(self._poller.epoll_fd)

@@ -1,13 +1,15 @@
 """The native way of a Fetch: what is returned, how much, and how long it waits."""
 
 import errno
+from pathlib import Path
 
 import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from tests.native_log import Logs, appended, placed, records
+from tests.batches import batch_of
+from tests.native_log import NOW_MS, Logs, appended, placed, records
 from tests.native_wire import (
     FETCH,
     FETCH_VERSIONS,
@@ -305,3 +307,116 @@ def test_a_waiting_fetch_outlives_the_loading_of_its_partition(client: Client, w
     base_offset(wire.connect(), produce(9, (1, BATCH)))
 
     assert partition(response(FETCH, 11, client.frame())[1])["records"] == placed(BATCH, 0)
+
+
+# ---- transactions -----------------------------------------------------------------------------
+
+
+def send(log: PartitionLog, producer_id: int, sequence: int) -> bytes:
+    """Append a record of a producer's transaction; as it stands in the log."""
+    log.admit_transaction(producer_id, 1)
+    data = records(
+        producer_id=producer_id, producer_epoch=1, base_sequence=sequence, is_transactional=True
+    )
+    return placed(data, appended(log, data))
+
+
+def end(log: PartitionLog, producer_id: int, *, is_abort: bool) -> bytes:
+    """Append its marker; as it stands in the log."""
+    kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
+    data = batch_of(
+        [(kind, b"\0" * 6, [])],
+        NOW_MS,
+        producer_id=producer_id,
+        producer_epoch=1,
+        is_transactional=True,
+        is_control=True,
+    )
+    return placed(data, log.append_internal(data))
+
+
+@each_fetch_version
+def test_committed_readers_get_what_stands_before_the_first_open_transaction(
+    client: Client, log: PartitionLog, version: int
+) -> None:
+    base_offset(client, produce(9, (0, BATCH)))
+    opened = send(log, 1, 0)
+    base_offset(client, produce(9, (0, BATCH)))
+
+    committed = partition(client.ask(fetch(version, (0, 0), isolation_level=1)))
+    all_of_it = partition(client.ask(fetch(version, (0, 0), isolation_level=0)))
+
+    assert committed["records"] == placed(BATCH, 0)
+    assert (committed["high_watermark"], committed["last_stable_offset"]) == (5, 2)
+    assert all_of_it["records"] == placed(BATCH, 0) + opened + placed(BATCH, 3)
+    assert all_of_it["last_stable_offset"] == 2
+
+
+@each_fetch_version
+def test_committed_readers_are_told_which_of_it_was_aborted(
+    client: Client, log: PartitionLog, version: int
+) -> None:
+    stored = [send(log, 1, 0), send(log, 2, 0), send(log, 3, 0)]
+    stored += [end(log, 2, is_abort=True), end(log, 3, is_abort=False), end(log, 1, is_abort=True)]
+    client.wire.run()
+
+    committed = partition(client.ask(fetch(version, (0, 0), isolation_level=1)))
+    behind = partition(client.ask(fetch(version, (0, 4), isolation_level=1)))
+    all_of_it = partition(client.ask(fetch(version, (0, 0), isolation_level=0)))
+
+    assert committed["records"] == b"".join(stored)
+    assert committed["aborted_transactions"] == [
+        {"producer_id": 1, "first_offset": 0},
+        {"producer_id": 2, "first_offset": 1},
+    ]
+    assert behind["aborted_transactions"] == [{"producer_id": 1, "first_offset": 0}]
+    assert all_of_it["aborted_transactions"] is None
+    assert not client.wire.slow
+
+
+def test_a_committed_reader_that_waits_is_woken_by_the_marker(
+    client: Client, log: PartitionLog
+) -> None:
+    opened = send(log, 1, 0)
+    client.wire.run()
+    client.send(fetch(12, (0, 0), isolation_level=1, max_wait_ms=LONG_MS))
+    base_offset(client.wire.connect(), produce(9, (1, BATCH)))
+    assert client.frames() == []
+
+    marker = end(log, 1, is_abort=False)
+    client.wire.run()
+
+    answer = partition(response(FETCH, 12, client.frame())[1])
+    assert answer["records"] == opened + marker
+
+
+def test_a_session_of_a_committed_reader_goes_on_behind_the_marker(
+    client: Client, log: PartitionLog
+) -> None:
+    opened = send(log, 1, 0)
+    client.wire.run()
+    first = client.ask(fetch(12, (0, 0), isolation_level=1, session_epoch=0))
+    session = {"session_id": first["session_id"], "isolation_level": 1}
+    nothing = client.ask(fetch(12, session_epoch=1, **session))
+    marker = end(log, 1, is_abort=False)
+    client.wire.run()
+
+    answer = partition(client.ask(fetch(12, session_epoch=2, **session)))
+
+    assert partition(first)["records"] == b""
+    assert nothing["responses"] == []
+    assert answer["records"] == opened + marker
+
+
+def test_without_the_list_of_the_aborted_nothing_is_returned(
+    client: Client, log: PartitionLog
+) -> None:
+    send(log, 1, 0)
+    end(log, 1, is_abort=True)
+    client.wire.run()
+    [index] = Path(log.folder).glob("*.txnindex")
+    index.unlink()
+
+    answer = partition(client.ask(fetch(12, (0, 0), isolation_level=1)))
+
+    assert (answer["error_code"], answer["records"]) == (56, b"")

@@ -220,3 +220,53 @@ def test_a_produce_to_a_log_that_is_recovered_changes_nothing(client: Client, ac
     assert len(client.wire.slow) == 1  # left to Python, which refuses it
     assert refused == (("log", 3), -1)
     assert log.log_end_offset == 0
+
+
+def transactional(sequence: int, producer_id: int = 5) -> bytes:
+    return records(
+        producer_id=producer_id, producer_epoch=1, base_sequence=sequence, is_transactional=True
+    )
+
+
+@each_produce_version
+def test_a_transaction_that_is_admitted_is_appended(
+    client: Client, log: PartitionLog, version: int
+) -> None:
+    log.admit_transaction(5, 1)
+
+    body = client.ask(produce(version, (0, transactional(0)), transactional_id="t"))
+
+    assert partition(body)["error_code"] == 0
+    assert log.open_transactions == {5: 0}
+    assert not client.wire.slow
+
+
+@pytest.mark.parametrize(
+    ("batch", "transactional_id"),
+    [
+        pytest.param(transactional(0, producer_id=6), "t", id="not admitted"),
+        pytest.param(transactional(0), None, id="without a transactional id"),
+        pytest.param(BATCH, "t", id="a plain batch"),
+    ],
+)
+def test_what_is_odd_about_a_transaction_is_left_to_python(
+    wire: Wire, log: PartitionLog, batch: bytes, transactional_id: str | None
+) -> None:
+    log.admit_transaction(5, 1)
+
+    wire.connect().send(produce(9, (0, batch), transactional_id=transactional_id))
+
+    assert len(wire.slow) == 1
+    assert log.log_end_offset == 0
+
+
+def test_a_plain_batch_within_a_transaction_is_left_to_python(
+    wire: Wire, log: PartitionLog
+) -> None:
+    log.admit_transaction(5, 1)
+    log.append(transactional(0))
+
+    wire.connect().send(produce(9, (0, records(producer_id=5, producer_epoch=1, base_sequence=1))))
+
+    assert len(wire.slow) == 1
+    assert log.log_end_offset == 1

@@ -212,3 +212,60 @@ def test_invalid_names(name: str) -> None:
     with pytest.raises(RequestError) as caught:
         check_name(name)
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_logs_that_inherit_nothing_new_are_left_alone() -> None:
+    world = World()
+    own = world.create("a", config={"retention.ms": "9"})
+    world.create("b")
+    configured: list[str] = []
+    world.topics._configure_log = lambda log, _config: configured.append(log.topic)
+
+    asyncio.run(
+        world.topics.alter_defaults(world.config.altered({"log.retention.ms": "5"}, {}), commit)
+    )
+
+    assert configured == ["b"]
+    assert own.config.integer("retention.ms") == 9
+
+
+async def commit() -> None:
+    """Nothing is to be made durable."""
+
+
+def test_topics_are_not_made_while_all_are_altered() -> None:
+    world = World()
+    world.create("a")
+    config = world.config.altered({"log.retention.ms": "5"}, {})
+    seen: list[str] = []
+
+    async def slow_commit() -> None:
+        await asyncio.sleep(0.01)
+        seen.extend(topic.name for topic in world.topics)
+
+    async def both() -> None:
+        altering = asyncio.create_task(world.topics.alter_defaults(config, slow_commit))
+        await asyncio.sleep(0)
+        await world.topics.create(NewTopic("b"))
+        await altering
+
+    asyncio.run(both())
+
+    assert seen == ["a"]
+    assert world.log("b").config.integer("retention.ms") == 5
+
+
+def test_a_topic_that_still_loads_is_waited_for() -> None:
+    world = World()
+    world.create("a")
+    config = world.config.altered({"log.retention.ms": "5"}, {})
+    waited: list[object] = []
+
+    async def until_loaded(logs: object) -> None:
+        waited.append(logs)
+
+    world.topics._until_loaded = until_loaded
+
+    asyncio.run(world.topics.alter_defaults(config, commit))
+
+    assert waited == [world.topics.get("a").logs]  # type: ignore[union-attr]

@@ -193,3 +193,47 @@ def test_documentation_admits_what_nothing_acts_on() -> None:
     name = "unclean.leader.election.enable"
     assert entries[name].documentation.endswith("nothing acts on it in this version.")
     assert "nothing acts" not in entries["num.partitions"].documentation
+
+
+def test_what_was_altered_stands_over_what_was_given_at_the_start() -> None:
+    given = load(["message.max.bytes=1000"])
+
+    shared = given.altered({"message.max.bytes": "2000"}, {})
+    own = shared.altered({"message.max.bytes": "2000"}, {"message.max.bytes": "3000"})
+    neither = own.altered({}, {})
+
+    assert (shared.integer("message.max.bytes"), own.integer("message.max.bytes")) == (2000, 3000)
+    assert shared.source("message.max.bytes") is Source.DYNAMIC_DEFAULT
+    assert own.source("message.max.bytes") is Source.DYNAMIC_BROKER
+    assert neither.source("message.max.bytes") is Source.STATIC_BROKER
+    assert (given.integer("message.max.bytes"), neither.integer("message.max.bytes")) == (
+        1000,
+        1000,
+    )
+
+
+def test_an_altered_value_is_given_and_has_no_place_at_the_start() -> None:
+    altered = load().altered({}, {"log.retention.ms": "5"})
+
+    assert altered.is_given("log.retention.ms")
+    assert not altered.is_given("log.retention.hours")
+    assert not altered.origins
+
+
+@pytest.mark.parametrize("name", ["num.partitions", "log.retention.hours", "no.such.setting"])
+def test_only_settings_that_can_be_obeyed_at_once_are_altered(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        load().altered({}, {name: "5"})
+
+
+def test_a_message_is_never_allowed_that_the_frames_of_this_start_cannot_hold() -> None:
+    roomy = load(["socket.request.max.bytes=67108864"])
+
+    assert roomy.altered({}, {"message.max.bytes": "62914560"}).frame_bytes_max == 67108864
+    with pytest.raises(ConfigError, match=r"socket\.request\.max\.bytes"):
+        load().altered({}, {"message.max.bytes": "62914560"})
+
+
+def test_the_default_of_consumer_groups_is_within_its_bounds() -> None:
+    with pytest.raises(ConfigError, match=r"group\.consumer\.min\.session\.timeout\.ms=45000"):
+        load(["group.consumer.session.timeout.ms=1000"])

@@ -7,7 +7,7 @@ import pytest
 
 import broker
 from broker.model import settings
-from broker.model.settings import BROKER_SETTINGS, Setting
+from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS, Setting
 
 
 def looked_up() -> set[str]:
@@ -29,6 +29,29 @@ LOOKED_UP = looked_up()
 def is_read(setting: Setting) -> bool:
     """Return whether something asks for the setting, as the broker's, a topic's or a group's."""
     return not {setting.name, setting.topic, setting.group}.isdisjoint(LOOKED_UP - {""})
+
+
+# What Apache Kafka 4.3.1 shows as not read-only, of the keys that exist here.
+DYNAMIC_IN_KAFKA = set(
+    """
+    compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
+    log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
+    log.cleaner.min.compaction.lag.ms log.cleaner.threads log.cleanup.policy
+    log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes
+    log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
+    log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+    log.message.timestamp.type log.preallocate log.retention.bytes log.retention.ms
+    log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms max.connections
+    message.max.bytes min.insync.replicas unclean.leader.election.enable
+    """.split()  # noqa: SIM905 - one key a line would be a page
+)
+
+
+def test_the_settings_of_kafka_that_can_be_altered_while_it_runs_can_be_here() -> None:
+    ours_alone = {"log.message.downconversion.enable", "polylog.durability"}
+
+    assert set(DYNAMIC_SETTINGS) - ours_alone == DYNAMIC_IN_KAFKA
 
 
 @pytest.mark.parametrize("name", [each.name for each in BROKER_SETTINGS.values() if each.applies])

@@ -157,3 +157,22 @@ def test_all_synonyms_of_a_key_have_one_meaning() -> None:
     for view in TOPIC_SETTINGS.values():
         assert len({synonym.applies for synonym in view.synonyms}) <= 1
         assert view.setting.default is not None
+
+
+def test_a_key_has_its_source_from_the_setting_that_it_goes_by() -> None:
+    hours = load(["log.retention.hours=1"])
+    altered = hours.altered({"log.retention.ms": "5"}, {})
+
+    for broker, text, source in (
+        (hours, "3600000", Source.STATIC_BROKER),
+        (altered, "5", Source.DYNAMIC_DEFAULT),
+    ):
+        shown = entry(TopicConfig({}, broker), "retention.ms")
+        assert (shown.text, shown.source) == (text, source)
+
+
+def test_configurations_are_compared_by_their_values() -> None:
+    inherited = TopicConfig({}, load(["log.retention.ms=5"]))
+
+    assert inherited.has_values_of(TopicConfig({"retention.ms": "5"}, load()))
+    assert not inherited.has_values_of(TopicConfig({}, load()))

@@ -23,7 +23,7 @@ either: after a load members get a full session timeout, and everybody who waite
 At most one record follows from a command, so that each command sees the last one's effect.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -190,6 +190,36 @@ class ClassicGroup:
             self._attendance.add(member.member_id, presence)
         if self.state is GroupState.COMPLETING_REBALANCE:
             self._await_syncs(self.image.members, now)
+
+    # ---- another kind of group (KIP-848) ---------------------------------------------------------
+
+    def begin_rebalance(self, reason: str, now: Moment) -> GroupDecision:
+        """Have everybody join again: a group that was of another kind begins anew."""
+        decision: GroupDecision = Decision()
+        if self.image.members and self._room is None:
+            self._open_room(reason, decision)
+            self._settle(decision, now)
+        return decision
+
+    def offers(self) -> Iterator[tuple[Member, tuple[GroupProtocol, ...], bool]]:
+        """Each member, what it can take part in, and whether that tells what it owns.
+
+        A member's offer does once it has joined again; before, its assignment does.
+        """
+        for member in self.members.values():
+            has_joined = self._room is not None and member.member_id in self._room.joined
+            is_assigned = self.image.state_timestamp_ms is not None
+            protocols = self._attendance[member.member_id].protocols
+            yield member, protocols, has_joined or not is_assigned
+
+    def dismiss(self, decision: GroupDecision) -> None:
+        """Whoever waits hears that it must join again."""
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+        if self._room is not None:
+            for member_id, token in self._room.joined.items():
+                decision.reply(token, JoinResponse(error, member_id))
+        for token in self._syncing.values():
+            decision.reply(token, SyncResponse(error))
 
     # ---- join ------------------------------------------------------------------------------------
 

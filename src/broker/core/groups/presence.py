@@ -6,7 +6,6 @@ which instance id, when to look again) is counted as members come and go, so tha
 same in a group of a thousand.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 
 from broker.core.groups.commands import GroupProtocol
@@ -37,8 +36,8 @@ class Presence:
         self.session_deadline_ms = session_deadline_ms
         self.is_new = is_new
         self.protocols = protocols
-        self.names = frozenset(protocol.name for protocol in protocols)
-        self.metadata_bytes = sum(len(protocol.metadata) for protocol in protocols)
+        self.names = frozenset([protocol.name for protocol in protocols])
+        self.metadata_bytes = sum([len(protocol.metadata) for protocol in protocols])
 
 
 class Attendance:
@@ -50,7 +49,7 @@ class Attendance:
         """Begin with nobody."""
         self._by_id: dict[str, Presence] = {}
         self._instances: dict[str, str] = {}
-        self._supporters: Counter[str] = Counter()
+        self._supporters: dict[str, int] = {}
         self.metadata_bytes = 0
         # No session ends before this; a sign of life moves its own deadline, not this bound.
         self.earliest_ms: int | None = None
@@ -103,7 +102,8 @@ class Attendance:
         apart = None if apart_from is None else self._by_id.get(apart_from)
         own_names = frozenset() if apart is None else apart.names
         others = len(self._by_id) - (apart is not None)
-        return any(self._supporters[name] - (name in own_names) == others for name in names)
+        count = self._supporters.get
+        return any(count(name, 0) - (name in own_names) == others for name in names)
 
     def has_others(self, member_id: str | None) -> bool:
         """Whether anybody but this member is here."""
@@ -115,7 +115,8 @@ class Attendance:
         return self.metadata_bytes - (0 if apart is None else apart.metadata_bytes)
 
     def _count(self, presence: Presence) -> None:
-        self._supporters.update(presence.names)
+        for name in presence.names:
+            self._supporters[name] = self._supporters.get(name, 0) + 1
         self.metadata_bytes += presence.metadata_bytes
 
     def _discount(self, presence: Presence) -> None:

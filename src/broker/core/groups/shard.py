@@ -27,12 +27,10 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
-from broker.core.groups.consumer.checks import check_heartbeat
+from broker.core.groups.consumer.classic_members import ClassicMembers
 from broker.core.groups.consumer.commands import (
-    JOIN_EPOCH,
     ConsumerGroupDescription,
     ConsumerHeartbeat,
-    ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.records import (
@@ -41,12 +39,13 @@ from broker.core.groups.consumer.records import (
     is_deletion,
 )
 from broker.core.groups.consumer.subscriptions import NoTopics, SeenTopics
+from broker.core.groups.conversions import Conversions
 from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ErrorCode
 
 
 class GroupShard:
@@ -70,8 +69,7 @@ class GroupShard:
         self._topics = topics or NoTopics()
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets(settings)
-        # Groups that a command has made, of which the records are not written yet.
-        self._replacements: dict[str, ConsumerGroup] = {}
+        self._conversions = Conversions(settings, self._topics, has_room)
         self.administration = Administration(self.groups, self.offsets, settings)
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
@@ -104,13 +102,20 @@ class GroupShard:
 
     def _replay_consumer(self, record: ConsumerRecord) -> None:
         """A deletion is no reason to know a group; anything else makes it a consumer group."""
-        group = self.groups.get(record.group_id)
+        group_id = record.group_id
+        group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             group.replay(record)
-            if isinstance(record, ConsumerEpochRecord):
-                self._forget_unknown(record.group_id)
         elif not is_deletion(record):
-            self._consumer_group(record.group_id).replay(record)
+            group = self.groups[group_id] = self._conversions.consumer_group(group_id)
+            group.replay(record)
+            self._watch(group)
+        if isinstance(record, ConsumerEpochRecord) and record.epoch is None and group is not None:
+            group = self.groups[group_id] = self._conversions.classic_group(group_id)
+            if group_id in self._conversions.downgraded:
+                self._resting.add(group_id)
+            self._watch(group)
+            self._forget_unknown(group_id)
 
     @property
     def pending(self) -> "GroupShard":
@@ -156,9 +161,11 @@ class GroupShard:
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
         if isinstance(known, ConsumerGroup):
-            return _answer(
-                token, JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
-            )
+            if known.is_idle:
+                return self._conversions.join(request, known, token, now)
+            decision = ClassicMembers(known, self._topics).join(request, token, now)
+            self._watch(known)
+            return decision
         group = known or self._classic_group(request.group_id)
         decision = group.join(request, token, now)
         if not decision.records:
@@ -187,30 +194,32 @@ class GroupShard:
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its assignment."""
-        group = self._find_classic(request.group_id, now)
+        group = self._find(request.group_id, now)
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
-        decision = group.sync(request, token, now)
+        decision = self._for_classic(group).sync(request, token, now)
         self._watch(group)
         return decision
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
         """A member is alive."""
-        group = self._find_classic(request.group_id, now)
+        group = self._find(request.group_id, now)
         if group is None:
             return _answer(token, _unknown(request.group_id))
-        return _answer(token, group.heartbeat(request, now))
+        return _answer(token, self._for_classic(group).heartbeat(request, now))
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
         """Members leave."""
-        group = self._find_classic(request.group_id, now)
+        group = self._find(request.group_id, now)
         if group is None:
             error = _unknown(request.group_id)
             is_invalid = error is ErrorCode.INVALID_GROUP_ID
             errors = () if is_invalid else (error,) * len(request.members)
             overall = error if is_invalid else ErrorCode.NONE
             return _answer(token, LeaveResponse(overall, errors))
-        decision = group.leave(request, token, now)
+        decision = self._for_classic(group).leave(request, token, now)
+        if isinstance(group, ConsumerGroup):
+            self._conversions.maybe_downgrade(group, decision)
         if not decision.records:
             self._forget_unknown(request.group_id)
         self._watch(group)
@@ -228,33 +237,12 @@ class GroupShard:
     def consumer_heartbeat(
         self, request: ConsumerHeartbeat, token: Token, now: Moment
     ) -> GroupDecision:
-        """A member of the consumer protocol joins, which may create its group, stays or leaves."""
-        try:
-            check_heartbeat(request, self._settings.consumer)
-            group = self._group_for_member(request, now)
-        except RequestError as error:
-            return _answer(token, ConsumerHeartbeatResponse(error.code, error.message))
-        decision = group.heartbeat(request, token, now)
-        known = self.groups.get(request.group_id)
-        if known is not group and decision.records:
-            if known is not None:  # a classic group without members
-                decision.records = [*known.tombstones(), *decision.records]
-            self._replacements[request.group_id] = group
-        self._watch(group)
-        return decision
-
-    def _group_for_member(self, request: ConsumerHeartbeat, now: Moment) -> ConsumerGroup:
-        """The group of a heartbeat, or the one that it will have made once it is written."""
+        """A member of the consumer protocol joins, which may make its group, stays or leaves."""
         group = self._find(request.group_id, now)
-        if isinstance(group, ConsumerGroup):
-            return group
-        if request.member_epoch != JOIN_EPOCH or (group is not None and not group.is_idle):
-            known = "does not exist" if group is None else "is not a consumer group"
-            message = f"the group {known}"
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-        if group is None and not self._has_room():
-            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker has no room for it")
-        return ConsumerGroup(request.group_id, self._settings.consumer, self._topics)
+        decision = self._conversions.heartbeat(request, group, token, now)
+        if group is not None:
+            self._watch(group)
+        return decision
 
     def consumer_describe(self, group_id: str, token: Token) -> GroupDecision:
         """What an administrator sees; only of a consumer group."""
@@ -303,18 +291,31 @@ class GroupShard:
 
         Each decision must have its effect before the next one is asked for.
         """
+        for group, decision in self._conversions.rebalances(
+            lambda name: self._find(name, now), now
+        ):
+            yield decision
+            self._watch(group)
+        yield from self._tick_groups(now)
+
+    def _tick_groups(self, now: Moment) -> Iterator[GroupDecision]:
         while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
             deadline_ms, group_id = heappop(self._deadlines)
             group = self.groups.get(group_id)
             if group is None or group.watched_ms != deadline_ms:
                 continue  # An entry that a nearer deadline has replaced.
             group.watched_ms = None
-            yield group.tick(now)
+            decision = group.tick(now)
+            if isinstance(group, ConsumerGroup):
+                self._conversions.maybe_downgrade(group, decision)
+            yield decision
             self._forget_unknown(group_id)
             self._watch(group)
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time of the next look at a group; None if there is none."""
+        if self._conversions.downgraded:
+            return 0
         return self._deadlines[0][0] if self._deadlines else None
 
     def _watch(self, group: Group) -> None:
@@ -337,9 +338,9 @@ class GroupShard:
             self._watch(group)
         return group
 
-    def _find_classic(self, group_id: str, now: Moment) -> ClassicGroup | None:
-        group = self._find(group_id, now)
-        return group if isinstance(group, ClassicGroup) else None
+    def _for_classic(self, group: Group) -> ClassicGroup | ClassicMembers:
+        """Who answers members of the classic protocol."""
+        return group if isinstance(group, ClassicGroup) else ClassicMembers(group, self._topics)
 
     def _group(self, group_id: str) -> Group:
         """The group of that name, of whatever kind; offsets alone make it a classic one."""
@@ -349,15 +350,6 @@ class GroupShard:
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
-        return group
-
-    def _consumer_group(self, group_id: str) -> ConsumerGroup:
-        """The group that a command has made ready, or a new one while the log is loaded."""
-        group = self._replacements.pop(group_id, None)
-        if group is None:
-            group = ConsumerGroup(group_id, self._settings.consumer, self._topics)
-        self.groups[group_id] = group
-        self._watch(group)
         return group
 
     def _forget_unknown(self, group_id: str) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 from broker.codec import schema
 from broker.protocols.kafka.api import Api, Fields
 from broker.protocols.kafka.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -29,8 +31,10 @@ from broker.protocols.kafka.handlers import (
     describe_log_dirs,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     describe_user_scram_credentials,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -42,6 +46,7 @@ from broker.protocols.kafka.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -49,7 +54,9 @@ from broker.protocols.kafka.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     update_features,
+    write_txn_markers,
 )
 
 
@@ -87,6 +94,11 @@ APIS: Final[dict[int, Api]] = {
         delete_records.API,
         init_producer_id.API,
         offset_for_leader_epoch.API,
+        add_partitions_to_txn.API,
+        add_offsets_to_txn.API,
+        end_txn.API,
+        write_txn_markers.API,
+        txn_offset_commit.API,
         describe_acls.API,
         create_acls.API,
         delete_acls.API,
@@ -105,6 +117,8 @@ APIS: Final[dict[int, Api]] = {
         describe_quorum.API,
         update_features.API,
         describe_cluster.API,
+        describe_transactions.API,
+        list_transactions.API,
         consumer_group_heartbeat.API,
         consumer_group_describe.API,
         list_config_resources.API,

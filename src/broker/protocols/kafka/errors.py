@@ -5,9 +5,6 @@ from typing import Final
 from broker.codec.errors import ERRORS, KafkaError
 from broker.model.errors import ErrorCode
 
-# Said with UNSUPPORTED_VERSION, which makes every client give up at once and say why.
-NO_TRANSACTIONS = "this broker does not support transactions yet"
-
 _ERRORS: Final[dict[ErrorCode, KafkaError]] = {ErrorCode[error.name]: error for error in ERRORS}
 
 

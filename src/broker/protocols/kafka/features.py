@@ -24,6 +24,7 @@ FEATURES: Final[dict[str, Feature]] = {
     for feature in (
         # Kafka's release whose features the APIs are those of, as tools show it: 4.3-IV0.
         Feature("metadata.version", 30, 30, 30),
+        Feature("group.version", 0, 1, 1),  # 1: groups of the consumer protocol (KIP-848)
     )
 }
 EPOCH: Final = sum(feature.level for feature in FEATURES.values())

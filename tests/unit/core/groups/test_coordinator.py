@@ -19,10 +19,12 @@ from broker.core.groups.commands import (
     JoinResponse,
     LeaveRequest,
     LeavingMember,
+    ListGroupsRequest,
     OffsetToCommit,
     SyncRequest,
 )
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, RequestError
 from tests.batches import batch_of, header
@@ -322,6 +324,7 @@ def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     assert world.coordinator.describe("g").result().error is loading
     assert world.wakes[-1] == world.clock.monotonic_ms()
     world.coordinator.tick()
+    world.coordinator.tick()
     assert world.committed() == 6
 
 
@@ -334,6 +337,7 @@ def test_while_its_log_is_recovered_a_partition_is_loading(world: Broker) -> Non
     early = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     committed = world.commit(6).result()
     world.coordinator.recovered(number, is_empty=False)
+    world.coordinator.tick()
 
     assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert committed.errors == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,)
@@ -350,6 +354,7 @@ def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
 
     world.coordinator.topic_deleted("t")
     world.coordinator.recovered(number, is_empty=False)
+    world.coordinator.tick()
 
     assert world.committed() is None
 
@@ -381,8 +386,120 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
 
     world.coordinator.topic_deleted("t")
     world.coordinator.tick()
+    world.coordinator.tick()
 
     assert world.committed() is None
+
+
+def test_a_step_of_a_load_replays_few_records_however_large_their_batch_is(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LOAD_RECORDS_PER_STEP", 40)
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
+    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    world.coordinator = world.start()
+    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+
+    steps = 0
+    while world.commit(2).result().errors != (ErrorCode.NONE,):
+        world.coordinator.tick()
+        steps += 1
+
+    assert steps == 3
+    found = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    assert len(found.topics["t"]) == 100
+
+
+def test_a_turn_loads_one_partition(world: Broker) -> None:
+    world.commit(5)
+    world.coordinator = world.start()
+    for number in (0, world.coordinator.partition_for("g")):
+        world.coordinator.recovered(number, is_empty=False)
+
+    world.coordinator.tick()
+    early = world.commit(6).result()
+    world.coordinator.tick()
+
+    assert early.errors == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,)
+    assert world.committed() == 5
+
+
+def test_a_turn_gives_so_many_replies_and_asks_for_the_next(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "REPLIES_PER_TURN", 2)
+    world.log.syncs = False
+    answers = [world.commit(offset) for offset in range(5)]
+    world.wakes.clear()
+
+    world.log.sync()
+    given = [sum(answer.done() for answer in answers)]
+    while given[-1] < 5:
+        assert world.coordinator.tick() == world.clock.monotonic_ms() or given[-1] == 4
+        given.append(sum(answer.done() for answer in answers))
+
+    assert given == [2, 4, 5]
+    assert world.wakes[0] == world.clock.monotonic_ms()
+
+
+def test_replies_that_wait_for_their_turn_are_refused_by_an_end(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "REPLIES_PER_TURN", 1)
+    world.log.syncs = False
+    answers = [world.commit(offset) for offset in range(2)]
+    world.log.sync()
+
+    world.coordinator.close()
+
+    assert [each.result().errors for each in answers] == [
+        (ErrorCode.NONE,),
+        (ErrorCode.NOT_COORDINATOR,),
+    ]
+
+
+def test_large_decisions_leave_others_their_turn(world: Broker) -> None:
+    partitions = limits.REMOVALS_PER_STEP * 4
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
+    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+
+    answer = world.coordinator.delete_group("g")
+    ticks = 0
+    while not answer.done():
+        world.coordinator.tick()
+        ticks += 1
+
+    assert answer.result() is ErrorCode.NONE
+    assert ticks > 0
+    sizes = [header(batch).record_count for _, batch in world.log.batches[1:]]
+    assert sizes == [limits.REMOVALS_PER_STEP] * 4
+
+
+def test_a_deletion_that_comes_to_no_end_is_refused(world: Broker) -> None:
+    partitions = limits.REMOVALS_PER_STEP * 8
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
+    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+
+    answer = world.coordinator.delete_group("g")
+    world.log.fail()
+    world.coordinator.tick()
+
+    assert answer.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_groups_are_listed_by_partition_and_not_while_one_loads(world: Broker) -> None:
+    number = world.coordinator.partition_for("g")
+    assert world.coordinator.partitions() == []
+
+    world.commit(5)
+    listed = world.coordinator.list_groups(number, ListGroupsRequest()).result()
+    world.coordinator = world.start()
+    world.coordinator.expect([number])
+    loading = world.coordinator.list_groups(number, ListGroupsRequest()).result()
+
+    assert [each.group_id for each in listed.groups] == ["g"]
+    assert world.coordinator.partitions() == [number]
+    assert (loading.error, loading.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 
 def test_control_batches_and_records_of_other_kinds_are_passed_over(world: Broker) -> None:

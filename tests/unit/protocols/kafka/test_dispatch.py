@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from broker.codec import schema
+from broker.core.session import Session
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
-from broker.protocols.kafka import PROTOCOL
+from broker.protocols.kafka import PROTOCOL, dispatch
+from broker.protocols.kafka.api import Api, Request
 from tests.fakes import World
 
 
@@ -54,6 +56,22 @@ def test_a_request_error_becomes_the_error_of_the_response(
     monkeypatch.setattr(world.groups, "join", _raising(RequestError(ErrorCode.NOT_COORDINATOR)))
 
     assert world.ask(11, 9)["error_code"] == 16
+
+
+def test_what_may_not_be_is_refused_before_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    asked: list[tuple[str, str | None]] = []
+
+    def refuse(session: Session, api: Api, request: Request) -> None:
+        assert session is world.session
+        asked.append((api.name, request.client_id))
+        raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(dispatch, "authorize", refuse)
+
+    assert world.ask(12, 4, "who", group_id="g")["error_code"] == 30
+    assert asked == [("Heartbeat", "who")]
+    assert world.groups.commands == []
 
 
 def test_an_unexpected_failure_is_logged_once_and_closes(

@@ -3,7 +3,7 @@
 A field that is None has not changed since the member said it last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from broker.core.groups.consumer.records import (
 )
 from broker.model import limits
 from broker.model.errors import ErrorCode
+from broker.model.settings import GROUP_SETTINGS
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -49,11 +50,18 @@ class MigrationPolicy(Enum):
         return self in {MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL}
 
 
+def default_of_groups(_group_id: str, name: str) -> int:
+    """What a group key stands for where nobody has given it a value."""
+    default = GROUP_SETTINGS[name].setting.default
+    assert type(default) is int  # every one that a group goes by is
+    return default
+
+
 class ConsumerSettings(NamedTuple):
     """What an operator may move, in Kafka's words (group.consumer.*)."""
 
-    heartbeat_interval_ms: int = 5_000
-    session_timeout_ms: int = 45_000
+    # What is in force for one group, by its key (consumer.*).
+    group_setting: Callable[[str, str], int] = default_of_groups
     members_max: int = limits.MEMBERS_PER_GROUP_MAX
     assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

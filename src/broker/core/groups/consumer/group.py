@@ -63,7 +63,7 @@ class ConsumerGroup:
         self._topics = topics
         self._topics_version = -1  # of the topics at which the group was last compared with them
         self._sessions: dict[str, int] = {}  # member → when its session ends
-        self._revocations: dict[str, int] = {}  # member → when it must have given partitions back
+        self._patience: dict[str, int] = {}  # member → when it must have done what it was told
         self._deadline_ms: int | None = None  # never later than the next of those
         self._job: TargetJob | None = None
         self._job_ms = 0  # when it goes on
@@ -155,12 +155,16 @@ class ConsumerGroup:
         """What the record says is now so."""
         self.state.replay(record)
 
+    def restart(self) -> None:
+        """Forget what was replayed, to be replayed again: it was only to decide by."""
+        self.state = Membership(self.group_id)
+
     def resume(self, now: Moment) -> None:
         """After a load: every member has one session timeout to show that it is still there."""
         for member_id, member in self.state.members.items():
-            self._touch(member, now)
+            self.heard_of(member, now)
             current = self.state.current.get(member_id, CurrentAssignment())
-            self._watch_revocation(member, current, now)
+            self._watch_step(member, current, now)
 
     # ---- heartbeat -------------------------------------------------------------------------------
 
@@ -190,14 +194,14 @@ class ConsumerGroup:
         # A member that joins again owns nothing, unless an old request of its is late: what it
         # has stays its own, and what it must give back waits for its next word.
         self.advance(draft, None if is_rejoining else request.owned, now)
-        self._commit(draft, decision, now)
+        self.settle(draft, decision, now)
         is_told = request.member_epoch == JOIN_EPOCH or request.is_full
         is_told = is_told or draft.current.assigned != assigned
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE,
             member_id=draft.member_id,
             member_epoch=draft.current.epoch,
-            heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=self._own_setting("consumer.heartbeat.interval.ms"),
             assignment=draft.current.assigned if is_told else None,
         )
 
@@ -207,15 +211,13 @@ class ConsumerGroup:
         member_id = request.member_id or request.fresh_id
         static_id = state.static_id(request.instance_id)
         if request.member_epoch != JOIN_EPOCH:
-            self._check_identity(member_id, request.instance_id, static_id)
+            self.check_identity(member_id, request.instance_id)
             draft.choose(member_id)
             check_epoch(draft.current, request)
         elif static_id is not None and self._is_replaced(static_id, member_id):
-            draft.replace(static_id, member_id)
-            self._job = None  # It was about the old one.
+            self.replace(static_id, member_id, draft)
         else:
-            if member_id not in state.members:
-                self._check_room()
+            self.check_room(member_id)
             draft.choose(member_id)
 
     def _is_replaced(self, static_id: str, member_id: str) -> bool:
@@ -229,16 +231,23 @@ class ConsumerGroup:
             )
         return True
 
-    def _check_room(self) -> None:
-        if len(self.state.members) >= self._settings.members_max:
+    def replace(self, old_id: str, member_id: str, draft: Draft) -> None:
+        """Let a static member go on under another id."""
+        draft.replace(old_id, member_id)
+        self._job = None  # It was about the old one.
+
+    def check_room(self, member_id: str) -> None:
+        """Refuse one member too many."""
+        members = self.state.members
+        if member_id not in members and len(members) >= self._settings.members_max:
             raise RequestError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"the group has its {self._settings.members_max} members",
             )
 
-    def _check_identity(
-        self, member_id: str, instance_id: str | None, static_id: str | None
-    ) -> None:
+    def check_identity(self, member_id: str, instance_id: str | None) -> None:
+        """Refuse whoever is not a member, or is no longer its instance (KIP-345)."""
+        static_id = self.state.static_id(instance_id)
         if instance_id is not None and static_id is None:
             raise RequestError(
                 ErrorCode.UNKNOWN_MEMBER_ID, f"instance {instance_id} is not in the group"
@@ -297,7 +306,7 @@ class ConsumerGroup:
         self, request: ConsumerHeartbeat, decision: GroupDecision
     ) -> ConsumerHeartbeatResponse:
         """A member goes for good; the next heartbeat of another computes the target anew."""
-        self._check_leaver(request)
+        self.check_identity(request.member_id, request.instance_id)
         self.remove({request.member_id: "left"}, decision)
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
@@ -307,20 +316,16 @@ class ConsumerGroup:
         self, request: ConsumerHeartbeat, decision: GroupDecision
     ) -> ConsumerHeartbeatResponse:
         """A static member goes and keeps what it has, as long as its session lasts."""
-        self._check_leaver(request)
+        self.check_identity(request.member_id, request.instance_id)
         current = self.state.current[request.member_id]
         left = current._replace(
             epoch=LEAVE_STATIC_EPOCH, state=MemberState.STABLE, revoking=NO_PARTITIONS
         )
         decision.records.append(CurrentRecord(self.group_id, request.member_id, left))
-        self._revocations.pop(request.member_id, None)
+        self._patience.pop(request.member_id, None)
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
         )
-
-    def _check_leaver(self, request: ConsumerHeartbeat) -> None:
-        static_id = self.state.static_id(request.instance_id)
-        self._check_identity(request.member_id, request.instance_id, static_id)
 
     def remove(self, reasons: Mapping[str, str], decision: GroupDecision) -> None:
         """Take members out, each for its reason."""
@@ -331,7 +336,7 @@ class ConsumerGroup:
         draft.bump()
         for member_id in reasons:
             self._sessions.pop(member_id, None)
-            self._revocations.pop(member_id, None)
+            self._patience.pop(member_id, None)
         self._record(draft, decision)
 
     # ---- time ------------------------------------------------------------------------------------
@@ -342,15 +347,13 @@ class ConsumerGroup:
         gone = {
             member_id: reason
             for deadlines, reason in (
-                (self._revocations, "has not given partitions back in time"),
+                (self._patience, "did not follow the rebalance in its rebalance timeout"),
                 (self._sessions, "was not heard of for a session timeout"),
             )
             for member_id, deadline_ms in deadlines.items()
             if deadline_ms <= now.monotonic_ms
         }
-        self._deadline_ms = min(
-            (*self._sessions.values(), *self._revocations.values()), default=None
-        )
+        self._deadline_ms = min((*self._sessions.values(), *self._patience.values()), default=None)
         if gone:
             self.remove(gone, decision)
         elif self._job is not None:
@@ -400,14 +403,14 @@ class ConsumerGroup:
 
     # ---- what is not written ---------------------------------------------------------------------
 
-    def _commit(self, draft: Draft, decision: GroupDecision, now: Moment) -> None:
+    def settle(self, draft: Draft, decision: GroupDecision, now: Moment) -> None:
         """Decide for what has been drafted."""
         assert draft.member is not None
         for member_id in draft.removed:
             self._sessions.pop(member_id, None)
-            self._revocations.pop(member_id, None)
-        self._touch(draft.member, now)
-        self._watch_revocation(draft.member, draft.current, now)
+            self._patience.pop(member_id, None)
+        self.heard_of(draft.member, now)
+        self._watch_step(draft.member, draft.current, now)
         self._record(draft, decision)
 
     def _record(self, draft: Draft, decision: GroupDecision) -> None:
@@ -416,22 +419,32 @@ class ConsumerGroup:
             reason = "; ".join(draft.reasons)
             decision.note("group rebalance", reason, group=self.group_id, epoch=draft.epoch)
 
-    def _touch(self, member: ConsumerMember, now: Moment) -> None:
+    def _own_setting(self, name: str) -> int:
+        return self._settings.group_setting(self.group_id, name)
+
+    def heard_of(self, member: ConsumerMember, now: Moment) -> None:
         """A sign of life."""
-        timeout_ms = self._settings.session_timeout_ms
+        timeout_ms = self._own_setting("consumer.session.timeout.ms")
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self._watch(self._sessions, member.member_id, now.monotonic_ms + timeout_ms)
 
-    def _watch_revocation(
-        self, member: ConsumerMember, current: CurrentAssignment, now: Moment
-    ) -> None:
+    def _watch_step(self, member: ConsumerMember, current: CurrentAssignment, now: Moment) -> None:
         """Give a member its own rebalance timeout to give partitions back."""
         if current.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._revocations.pop(member.member_id, None)
-        elif member.member_id not in self._revocations:
+            self.be_content_with(member.member_id)
+        else:
+            self.expect(member, now)
+
+    def expect(self, member: ConsumerMember, now: Moment) -> None:
+        """Give a member its rebalance timeout for its next step, from when it was told of it."""
+        if member.member_id not in self._patience:
             deadline_ms = now.monotonic_ms + member.rebalance_timeout_ms
-            self._watch(self._revocations, member.member_id, deadline_ms)
+            self._watch(self._patience, member.member_id, deadline_ms)
+
+    def be_content_with(self, member_id: str) -> None:
+        """A member has done what it was told."""
+        self._patience.pop(member_id, None)
 
     def _watch(self, deadlines: dict[str, int], member_id: str, deadline_ms: int) -> None:
         deadlines[member_id] = deadline_ms

@@ -1,13 +1,11 @@
 """FindCoordinator, v0-6. v1 key type; v3 flexible; v4 several keys (KIP-699); v6 share groups.
 
-This broker coordinates every group; the first question creates the topic that groups live in. Who
-looks for a transaction coordinator is told at once that there is none: COORDINATOR_NOT_AVAILABLE
-would make clients ask until they time out.
+This broker coordinates every group and every transactional id; the first question creates the topic
+that they live in.
 """
 
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
 _BATCHED_SINCE = 4
@@ -25,12 +23,12 @@ async def handle(request: Request, session: Session) -> Fields:
 
 
 async def _coordinator(key_type: int, session: Session) -> Fields:
-    if key_type == _TRANSACTION:
-        return _refused(RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS))
-    if key_type != _GROUP:
+    topics = session.broker.topics
+    make = {_GROUP: topics.offsets_topic, _TRANSACTION: topics.transactions_topic}.get(key_type)
+    if make is None:
         return _refused(RequestError(ErrorCode.INVALID_REQUEST))
     try:
-        await session.broker.topics.offsets_topic()
+        await make()
     except RequestError as error:
         return _refused(RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
     return {

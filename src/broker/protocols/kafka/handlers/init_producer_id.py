@@ -1,28 +1,50 @@
-"""InitProducerId, v0-5. v2 flexible; v3 known id and epoch (KIP-360); v6 is unstable in Kafka 4.3.
+"""InitProducerId, v0-5. v2 flexible; v3 known id and epoch (KIP-360); v4 PRODUCER_FENCED.
 
-Without a transactional id every request gets a new id, whatever the client held before. Requests
-with one are refused, because there is no transaction coordinator yet.
+v5 TRANSACTION_ABORTABLE; v6 is unstable in Kafka 4.3. Without a transactional id every request gets
+a new id, whatever the client held before; with one, its producer gets the next epoch and all older
+instances are fenced.
 """
 
 from broker.core.session import Session
-from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.core.transactions.commands import InitRequest
+from broker.core.transactions.records import NO_ID
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Fields, Request
+
+_FENCED_SINCE = 4
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Give out an id; reserving a block of them may wait for the disk."""
+    """Give out an id, or the next epoch of one."""
     body = request.body
     if (body["producer_id"] == -1) != (body["producer_epoch"] == -1):
         raise RequestError(ErrorCode.INVALID_REQUEST)
-    if body["transactional_id"] is not None:
-        is_empty = not body["transactional_id"]
-        raise RequestError(ErrorCode.INVALID_REQUEST if is_empty else ErrorCode.UNSUPPORTED_VERSION)
-    broker = session.broker
-    try:
-        producer_id = await broker.io_thread.run(broker.producer_ids.next_id)
-    except StorageError as error:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-    return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
+    transactional_id = body["transactional_id"]
+    if transactional_id is None:
+        producer_id = await transactions.fresh_producer_id(session)
+        return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
+    if not transactional_id:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
+    coordinator = session.broker.transactions
+    needs_id = coordinator.needs_fresh_id(transactional_id)
+    fresh_id = await transactions.fresh_producer_id(session) if needs_id else NO_ID
+    response = await coordinator.init(
+        InitRequest(
+            transactional_id,
+            body["transaction_timeout_ms"],
+            fresh_id,
+            body["producer_id"],
+            body["producer_epoch"],
+        )
+    )
+    return {
+        "error_code": transactions.number(
+            response.error, knows_fencing=request.version >= _FENCED_SINCE
+        ),
+        "producer_id": response.producer_id,
+        "producer_epoch": response.producer_epoch,
+    }
 
 
 API = Api(22, "InitProducerId", range(6), handle)

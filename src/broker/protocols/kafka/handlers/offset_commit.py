@@ -31,7 +31,7 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
             answer = {"partition_index": wanted["partition_index"], "error_code": 0}
             partitions.append(answer)
             try:
-                offsets.append(_offset(_topic(request, session, topic), wanted))
+                offsets.append(offset_to_commit(_topic(request, session, topic), wanted))
                 committed.append(answer)
             except RequestError as error:
                 answer["error_code"] = errors.number(error.code)
@@ -68,7 +68,8 @@ def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
     return topic_by_name(session.broker.topics, wanted["name"])
 
 
-def _offset(topic: Topic, wanted: Fields) -> OffsetToCommit:
+def offset_to_commit(topic: Topic, wanted: Fields) -> OffsetToCommit:
+    """What a request says of one partition, which has to exist."""
     check_partition(topic, wanted["partition_index"])
     return OffsetToCommit(
         topic.name,

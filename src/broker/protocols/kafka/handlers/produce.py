@@ -8,13 +8,15 @@ v0-2 are advertised because librdkafka derives its compression types from it, an
 partition, as Kafka 4 does. The native path serves the usual request; this one serves every request
 and says what is right. Appending happens at once, or in the thread that compresses where the topic
 asks for it, always in the order of the connection's requests; the answer waits until all it
-acknowledges is durable. With acks=0 nothing is answered, and an error can only be told by closing
-the connection.
+acknowledges is durable. The first batch of a transaction in a partition waits until the coordinator
+has admitted it there (KIP-890). With acks=0 nothing is answered, and an error can only be told by
+closing the connection.
 """
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from functools import partial
+from struct import Struct
 from typing import NamedTuple
 
 from broker.core.log import Log
@@ -41,6 +43,15 @@ _ACKS = (-1, 0, 1)
 _CODEC = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
+_PRODUCER = Struct(">h20xqh")  # attributes, producer id and epoch of a batch
+_ABORTABLE_SINCE = 11
+_IMPLICIT_PARTITIONS_SINCE = 12
+_COORDINATOR_IS_BUSY = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 _ADMIN_CLIENT = "__admin_client"  # Kafka's own, which alone may write to internal topics
 
 
@@ -61,10 +72,22 @@ class _Waiting(NamedTuple):
 
 _Outcome = _Written | RequestError
 _Place = tuple[str, bytes, int]  # topic name, topic id, partition
+_Partition = tuple[str, int]
+_Producer = tuple[int, int]  # id, epoch
 
 
 def handle(request: Request, session: Session) -> Response | Awaitable[Response]:
     """Append everything that can be appended, then answer when it is durable."""
+    if request.body["transactional_id"] is not None:
+        outsiders = _outsiders(request, session)
+        if outsiders:
+            return _append_admitted(request, session, outsiders)
+    return _append_all(request, session, {})
+
+
+def _append_all(
+    request: Request, session: Session, refused: Mapping[_Partition, ErrorCode]
+) -> Response | Awaitable[Response]:
     topics = request.body["topic_data"]
     count = Counter(
         (each["name"], each["topic_id"], partition["index"])
@@ -79,7 +102,7 @@ def handle(request: Request, session: Session) -> Response | Awaitable[Response]
                 text = "the request names this partition twice"
                 begun[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
             else:
-                begun[key] = _append(request, session, each, partition)
+                begun[key] = _append(request, session, each, partition, refused)
     outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Waiting)}
     if len(outcomes) < len(begun):
         return _append_later(request, session, begun)
@@ -94,12 +117,18 @@ def _respond(request: Request, outcomes: dict[_Place, _Outcome]) -> Response | A
 
 
 def _append(
-    request: Request, session: Session, topic: Fields, partition: Fields
+    request: Request,
+    session: Session,
+    topic: Fields,
+    partition: Fields,
+    refused: Mapping[_Partition, ErrorCode],
 ) -> _Outcome | _Waiting:
     try:
         _check_request(request)
         found = _topic(request, session, topic)
         log = log_of(found, partition["index"])
+        if (found.name, partition["index"]) in refused:
+            raise RequestError(refused[found.name, partition["index"]])
         records = partition["records"] or b""
         _check_batch(request, records)
         preparation = prepare(found.config, records)
@@ -142,8 +171,6 @@ def _check_request(request: Request) -> None:
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
     if request.body["acks"] not in _ACKS:
         raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.body["transactional_id"] is not None:
-        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
 
 
 def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
@@ -165,8 +192,67 @@ def _check_batch(request: Request, records: bytes) -> None:
     attributes = int.from_bytes(records[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2])
     if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
         raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if attributes & _TRANSACTIONAL:
-        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, errors.NO_TRANSACTIONS)
+    if attributes & _TRANSACTIONAL and request.body["transactional_id"] is None:
+        raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+# ---- transactions --------------------------------------------------------------------------------
+
+
+def _outsiders(request: Request, session: Session) -> dict[_Producer, list[_Partition]]:
+    """Where producers write in transactions that the partition has not admitted."""
+    found: dict[_Producer, list[_Partition]] = {}
+    for wanted in request.body["topic_data"]:
+        for partition in wanted["partition_data"]:
+            records = partition["records"] or b""
+            if len(records) < BATCH_HEADER_BYTES:
+                continue
+            attributes, producer = _producer_of(records)
+            if not attributes & _TRANSACTIONAL:
+                continue
+            try:
+                topic = _topic(request, session, wanted)
+                log = log_of(topic, partition["index"])
+            except RequestError:
+                continue  # the append will say so
+            if not log.admits_transaction(*producer):
+                found.setdefault(producer, []).append((topic.name, log.partition))
+    return found
+
+
+def _producer_of(records: bytes) -> tuple[int, _Producer]:
+    attributes, producer_id, epoch = _PRODUCER.unpack_from(records, ATTRIBUTES_POSITION)
+    return attributes, (producer_id, epoch)
+
+
+async def _append_admitted(
+    request: Request, session: Session, outsiders: dict[_Producer, list[_Partition]]
+) -> Response:
+    refused = {}
+    for producer, partitions in outsiders.items():
+        answers = await session.broker.transactions.admit(
+            request.body["transactional_id"],
+            *producer,
+            partitions,
+            adds_implicitly=request.version >= _IMPLICIT_PARTITIONS_SINCE,
+        )
+        for place, error in answers.items():
+            if error is not ErrorCode.NONE:
+                refused[place] = _refusal(request, error)
+    response = _append_all(request, session, refused)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
+    """What the coordinator found, in words that producers know (KIP-890, ReplicaManager)."""
+    if error in _COORDINATOR_IS_BUSY:
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # retriable for every producer
+    if error is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_SINCE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return error
+
+
+# ---- answers -------------------------------------------------------------------------------------
 
 
 def _close_if_refused(outcomes: dict[_Place, _Outcome]) -> None:

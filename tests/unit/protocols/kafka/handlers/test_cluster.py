@@ -194,13 +194,6 @@ def test_an_id_without_an_epoch_or_the_reverse_is_an_invalid_request(
     assert (answer["error_code"], answer["producer_id"]) == (42, -1)
 
 
-@pytest.mark.parametrize(("transactional_id", "error"), [("", 42), ("t", 35)])
-def test_a_transactional_id_is_refused(transactional_id: str, error: int) -> None:
-    answer = World().ask(22, 4, transactional_id=transactional_id, transaction_timeout_ms=1000)
-
-    assert (answer["error_code"], answer["producer_id"]) == (error, -1)
-
-
 def test_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
     world = World()
     world.producer_ids.is_broken = True

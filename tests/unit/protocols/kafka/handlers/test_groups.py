@@ -50,13 +50,15 @@ def test_a_topic_of_groups_that_cannot_be_created_is_a_coordinator_not_available
     assert only(answer["coordinators"])["error_code"] == 15
 
 
-def test_a_transaction_coordinator_is_refused_with_a_text() -> None:
-    old = World().ask(10, 2, key="t", key_type=1)
-    new = only(World().ask(10, 4, coordinator_keys=["t"], key_type=1)["coordinators"])
+def test_this_broker_coordinates_every_transactional_id() -> None:
+    world = World()
+
+    old = world.ask(10, 2, key="t", key_type=1)
+    new = only(world.ask(10, 4, coordinator_keys=["t"], key_type=1)["coordinators"])
 
     for answer in (old, new):
-        assert (answer["error_code"], answer["node_id"], answer["port"]) == (35, -1, -1)
-        assert "transactions" in answer["error_message"]
+        assert (answer["error_code"], answer["port"]) == (0, 9092)
+    assert world.topics.get("__transaction_state") is not None
 
 
 @pytest.mark.parametrize("key_type", [2, 3, -1])
@@ -92,7 +94,7 @@ def test_a_join_says_what_its_version_can_do(version: int) -> None:
 
     command = only(world.groups.commands)
     assert command.protocols == (commands.GroupProtocol("range", b"\x01"),)
-    assert (command.client_id, command.client_host) == ("c", "127.0.0.1")
+    assert (command.client_id, command.client_host) == ("c", "/127.0.0.1")
     assert command.requires_member_id == (version >= 4)
     assert command.supports_skip_assignment == (version >= 9)
 

@@ -7,7 +7,8 @@ import pytest
 
 from broker.codec import encode, scan_headers
 from broker.core.topic import OFFSETS_TOPIC
-from broker.model.errors import PeerError
+from broker.core.transactions.records import Place
+from broker.model.errors import ErrorCode, PeerError
 from tests.batches import batch_of, records_of
 from tests.fakes import NOW_MS, World, batch, only
 
@@ -160,15 +161,113 @@ def test_an_internal_topic_accepts_only_the_admin_client(world: World) -> None:
     assert code("__admin_client") == 0
 
 
-def test_a_transactional_id_is_refused_with_a_text(world: World) -> None:
-    answer = produce(world, 9, batch(attributes=TRANSACTIONAL), transactional_id="t")
+class Admissions:
+    """A transaction coordinator of which only admission is asked."""
 
-    assert answer["error_code"] == 35
-    assert "transactions" in answer["error_message"]
+    def __init__(self, world: World, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Admit everything, or refuse it with an error."""
+        self.world = world
+        self.error = error
+        self.asked: list[tuple[str, int, int, list[Place], bool]] = []
+
+    async def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        places: list[Place],
+        *,
+        adds_implicitly: bool,
+    ) -> dict[Place, ErrorCode]:
+        """As the coordinator's."""
+        await asyncio.sleep(0)
+        self.asked.append((transactional_id, producer_id, producer_epoch, places, adds_implicitly))
+        if self.error is ErrorCode.NONE:
+            self.world.log("a").admit_transaction(producer_id, producer_epoch)
+        return dict.fromkeys(places, self.error)
 
 
-def test_a_transactional_batch_without_a_transactional_id_is_refused(world: World) -> None:
-    assert produce(world, 9, batch(attributes=TRANSACTIONAL))["error_code"] == 35
+IN_TRANSACTION = batch_of(
+    [(b"key", b"value", [])],
+    NOW_MS,
+    producer_id=7,
+    producer_epoch=2,
+    base_sequence=0,
+    is_transactional=True,
+)
+
+
+def admitting(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: ErrorCode = ErrorCode.NONE
+) -> Admissions:
+    admissions = Admissions(world, error)
+    monkeypatch.setattr(world.transactions, "admit", admissions.admit)
+    return admissions
+
+
+@pytest.mark.parametrize(("version", "adds_implicitly"), [(7, False), (11, False), (12, True)])
+def test_the_first_batch_of_a_transaction_is_admitted_by_the_coordinator(
+    world: World, monkeypatch: pytest.MonkeyPatch, version: int, adds_implicitly: bool
+) -> None:
+    admissions = admitting(world, monkeypatch)
+
+    answer = produce(world, version, IN_TRANSACTION, transactional_id="t")
+
+    assert (answer["error_code"], answer["base_offset"]) == (0, 0)
+    assert admissions.asked == [("t", 7, 2, [("a", 0)], adds_implicitly)]
+
+
+def test_the_next_batches_are_appended_without_asking(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admissions = admitting(world, monkeypatch)
+    world.log("a").admit_transaction(7, 2)
+
+    answer = produce(world, 12, IN_TRANSACTION, transactional_id="t")
+
+    assert answer["error_code"] == 0
+    assert admissions.asked == []
+
+
+@pytest.mark.parametrize(
+    ("version", "found", "said"),
+    [
+        (10, ErrorCode.INVALID_TXN_STATE, 48),
+        (11, ErrorCode.INVALID_TXN_STATE, 120),
+        (11, ErrorCode.INVALID_PRODUCER_EPOCH, 47),
+        (11, ErrorCode.CONCURRENT_TRANSACTIONS, 19),
+        (11, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 19),
+        (11, ErrorCode.COORDINATOR_NOT_AVAILABLE, 19),
+        (11, ErrorCode.NOT_COORDINATOR, 19),
+    ],
+)
+def test_what_the_coordinator_refuses_is_not_appended(
+    world: World, monkeypatch: pytest.MonkeyPatch, version: int, found: ErrorCode, said: int
+) -> None:
+    admitting(world, monkeypatch, found)
+
+    answer = produce(world, version, IN_TRANSACTION, transactional_id="t")
+
+    assert answer["error_code"] == said
+    assert world.log("a").log_end_offset == 0
+
+
+def test_what_is_refused_in_one_partition_is_appended_in_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admitting(world, monkeypatch, ErrorCode.INVALID_TXN_STATE)
+    world.log("a", 1).admit_transaction(7, 2)
+    parts = [{"index": index, "records": IN_TRANSACTION} for index in (0, 1)]
+    data = [{"name": "a", "partition_data": parts}]
+
+    answer = only(world.ask(0, 9, acks=1, transactional_id="t", topic_data=data)["responses"])
+
+    codes = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
+    assert codes == {0: 48, 1: 0}
+
+
+def test_a_transactional_batch_without_a_transactional_id_is_not_authorized(world: World) -> None:
+    assert produce(world, 9, batch(attributes=TRANSACTIONAL))["error_code"] == 53
     assert world.log("a").log_end_offset == 0
 
 

@@ -1,0 +1,166 @@
+"""A whole group changes its protocol while members are live: up and down, each in one batch.
+
+Up: the first member of the consumer protocol finds a classic group. What its members have been
+assigned, or say that they own, is what they have; they join again and go on from there.
+Down: the last member of the consumer protocol has left. The others are a classic group that has
+not been assigned yet, so that a rebalance follows, also when the broker stops just then.
+"""
+
+from collections.abc import Mapping
+
+from broker.codec.coordinator_records import decode_assignment
+from broker.core.groups.classic import ClassicGroup
+from broker.core.groups.commands import GroupDecision, GroupProtocol
+from broker.core.groups.consumer.classic_members import Subscription, assignment_bytes, by_id
+from broker.core.groups.consumer.commands import ConsumerSettings
+from broker.core.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from broker.core.groups.consumer.reconcile import difference, union
+from broker.core.groups.consumer.records import (
+    NO_PARTITIONS,
+    ClassicMetadata,
+    ClassicProtocol,
+    ConsumerEpochRecord,
+    ConsumerMember,
+    ConsumerMemberRecord,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    Partitions,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.joining import choose_protocol, metadata_of
+from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
+from broker.model.errors import CodecError, ErrorCode, RequestError
+
+# ---- up ------------------------------------------------------------------------------------------
+
+
+def upgrade_records(
+    group: ClassicGroup, settings: ConsumerSettings, topics: SeenTopics
+) -> list[ConsumerRecord]:
+    """The records that make a classic group a consumer group.
+
+    Raises:
+        RequestError: it cannot become one.
+    """
+    if not settings.migration.allows_upgrade:
+        raise _impossible("groups are not upgraded here (group.consumer.migration.policy)")
+    if group.listing().protocol_type != PROTOCOL_TYPE:
+        raise _impossible("its members do not speak the consumer protocol")
+    if len(group.members) >= settings.members_max:
+        raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the group has too many members")
+    group_id, epoch = group.group_id, max(group.image.generation, 1)
+    records: list[ConsumerRecord] = []
+    taken: Partitions = NO_PARTITIONS
+    for member, protocols, offer_tells in group.offers():
+        try:
+            subscription = Subscription(protocols[0].metadata, topics)
+            said = subscription.owned if offer_tells else _assigned(member.assignment, topics)
+        except CodecError as error:
+            raise _impossible(f"what member {member.member_id} says cannot be read") from error
+        has = difference(said, taken)
+        taken = union(taken, has)
+        records += [
+            ConsumerMemberRecord(
+                group_id, member.member_id, _upgraded(member, protocols, subscription)
+            ),
+            TargetRecord(group_id, member.member_id, has),
+            CurrentRecord(
+                group_id, member.member_id, CurrentAssignment(epoch, epoch, assigned=has)
+            ),
+        ]
+    return [*records, TargetEpochRecord(group_id, epoch), ConsumerEpochRecord(group_id, epoch)]
+
+
+def _assigned(assignment: bytes, topics: SeenTopics) -> Partitions:
+    embedded = decode_assignment(assignment)
+    if embedded is None:
+        return NO_PARTITIONS
+    if embedded.body["user_data"]:
+        raise _impossible("its assignor gives members data that would be lost")
+    assigned = embedded.body["assigned_partitions"]
+    return by_id({each["topic"]: each["partitions"] for each in assigned}, topics)
+
+
+def _upgraded(
+    member: Member, protocols: tuple[GroupProtocol, ...], subscription: Subscription
+) -> ConsumerMember:
+    offered = tuple(ClassicProtocol(each.name, each.metadata) for each in protocols)
+    return ConsumerMember(
+        member.member_id,
+        member.instance_id,
+        subscription.rack_id,
+        member.client_id,
+        member.client_host,
+        subscription.topic_names,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicMetadata(member.session_timeout_ms, offered),
+    )
+
+
+def _impossible(message: str) -> RequestError:
+    return RequestError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"the classic group cannot be upgraded: {message}"
+    )
+
+
+# ---- down ----------------------------------------------------------------------------------------
+
+
+def downgraded(
+    group: ConsumerGroup, decision: GroupDecision, settings: ConsumerSettings, topics: SeenTopics
+) -> list[Record] | None:
+    """The records of a group that only classic members are left in; None if it is not so.
+
+    Args:
+        group: as it was.
+        decision: by which members leave it.
+        settings: what an operator may move.
+        topics: that it can be subscribed to.
+    """
+    state = group.state
+    gone = {
+        record.member_id
+        for record in decision.records
+        if isinstance(record, ConsumerMemberRecord) and record.member is None
+    }
+    left = {each: member for each, member in state.members.items() if each not in gone}
+    has_lost_last = len(state.members) > state.classic_count and all(
+        member.classic is not None for member in left.values()
+    )
+    if not (gone and left and has_lost_last and settings.migration.allows_downgrade):
+        return None
+    image = _image(state.epoch, left, state.current, topics)
+    return [*state.removals(), GroupRecord(group.group_id, image)]
+
+
+def _image(
+    generation: int,
+    members: Mapping[str, ConsumerMember],
+    current: Mapping[str, CurrentAssignment],
+    topics: SeenTopics,
+) -> GroupImage:
+    offers = {
+        each: tuple(GroupProtocol(*protocol) for protocol in member.classic.protocols)
+        for each, member in members.items()
+        if member.classic is not None
+    }
+    protocol = choose_protocol(offers.values())
+    classic = {}
+    for member_id, member in members.items():
+        assert member.classic is not None
+        metadata = metadata_of(offers[member_id], protocol)
+        version = Subscription(metadata, topics).version
+        classic[member_id] = Member(
+            member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.classic.session_timeout_ms,
+            metadata,
+            assignment_bytes(version, current[member_id].assigned, topics),
+        )
+    return GroupImage(generation, PROTOCOL_TYPE, protocol, next(iter(classic)), None, classic)

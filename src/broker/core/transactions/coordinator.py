@@ -1,0 +1,355 @@
+"""The transaction coordinator: the one face of transactions that protocols and the broker see.
+
+A transactional id lives in the partition of `__transaction_state` that it hashes to; what all
+coordinators share is in `coordinator_partitions.py`. Every call returns a future. What a decision
+needs done in other logs comes as a reply to the partition's `_Desk`, and goes to `Endings`.
+"""
+
+from asyncio import Future
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from broker.codec.control_records import Marker
+from broker.core.coordinator import RecordFormat, Told, Waiter
+from broker.core.coordinator_partitions import CoordinatorPartitions, World
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.log import Log
+from broker.core.machine import Moment, Token
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.transactions import records
+from broker.core.transactions.commands import (
+    AddRequest,
+    EndRequest,
+    EndResponse,
+    InitRequest,
+    InitResponse,
+    Producer,
+    Response,
+    SyncData,
+    TransactionDecision,
+    TransactionDescription,
+    TransactionSettings,
+    VerifyRequest,
+    VerifyResponse,
+    WriteMarkers,
+)
+from broker.core.transactions.ending import Endings
+from broker.core.transactions.markers import Markers
+from broker.core.transactions.orphans import Orphans
+from broker.core.transactions.records import Place
+from broker.core.transactions.shard import Room, TransactionShard
+from broker.model import limits
+from broker.model.errors import ErrorCode
+
+RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
+    records.encode, records.decode
+)
+# The version of a producer whose epoch grows with each transaction (KIP-890).
+_IMPLICIT_VERSION = 2
+
+
+class Listing(NamedTuple):
+    """The transactional ids that are known; an error while they cannot all be."""
+
+    error: ErrorCode
+    transactions: tuple[TransactionDescription, ...] = ()
+
+
+class TransactionCoordinator:
+    """All transactional ids of this broker."""
+
+    def __init__(
+        self,
+        world: World,
+        find_log: Callable[[Place], Log | None],
+        groups: GroupCoordinator,
+        *,
+        settings: TransactionSettings | None = None,
+        partition_count: int = 50,
+    ) -> None:
+        """Know how to reach the world; nothing is opened yet.
+
+        Args:
+            world: the logs of `__transaction_state`, the loop and the clock.
+            find_log: of a partition that a transaction has touched; None: its topic is gone.
+            groups: whose pending offsets a transaction decides about.
+            settings: what an operator may move.
+            partition_count: of `__transaction_state`; fixed once that topic exists.
+        """
+        self._world = world
+        self._groups = groups
+        self._markers = Markers(find_log, groups.end_transaction, world.clock)
+        self._endings = Endings(self, self._markers)
+        self._orphans = Orphans(self._markers)
+        settings = settings or TransactionSettings()
+        room = Room(settings)
+        # Where messages to the outside go: a waiter who always waits.
+        desk: Waiter[Response] = Waiter(Told(self._take), lambda error: error)
+        self._partitions: CoordinatorPartitions[
+            records.TransactionRecord, Response, TransactionShard
+        ] = CoordinatorPartitions(
+            TRANSACTIONS_TOPIC,
+            partition_count,
+            world,
+            RECORD_FORMAT,
+            lambda _number: TransactionShard(settings, room, desk),
+            expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
+        )
+        room.count(self._partitions.shards)
+        self._retry_ms: int | None = None
+
+    # ---- where transactional ids live ------------------------------------------------------------
+
+    def expect(self, partitions: Iterable[int]) -> None:
+        """These partitions exist, and their logs are still being recovered."""
+        self._partitions.expect(partitions)
+
+    def recovered(self, number: int, *, is_empty: bool) -> None:
+        """Begin to load a partition that was expected."""
+        self._partitions.recovered(number, is_empty=is_empty)
+        self._wake_now()
+
+    def suspect(self, place: Place) -> None:
+        """A log has recovered, and holds open transactions that somebody has to know of."""
+        self._orphans.suspect(place)
+        self._wake_now()
+
+    def tick(self) -> int:
+        """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
+        now_ms = self._world.clock.monotonic_ms()
+        is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
+        self._endings.tick(is_retry=is_retry)
+        if self._orphans.has_suspects and self._partitions.is_complete:
+            undecided = {each for shard in self._partitions.shards() for each in shard.undecided()}
+            self._orphans.abort_some(lambda *each: each in undecided, epoch=0)
+        deadline_ms = self._partitions.tick()
+        if is_retry or not self._endings.wants_retry:
+            self._retry_ms = None
+        if self._endings.wants_retry and self._retry_ms is None:
+            self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
+        if self._endings.wants_turn:
+            return now_ms
+        if self._orphans.has_suspects:
+            is_complete = self._partitions.is_complete
+            deadline_ms = min(
+                deadline_ms, now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS)
+            )
+        return deadline_ms if self._retry_ms is None else min(deadline_ms, self._retry_ms)
+
+    def close(self) -> None:
+        """Stop serving: who waits looks for its coordinator again, what was written stays."""
+        self._partitions.close()
+
+    # ---- producers -------------------------------------------------------------------------------
+
+    def needs_fresh_id(self, transactional_id: str, *, at_end: bool = False) -> bool:
+        """Whether the next init (or end) gives out a producer id, which has to be at hand."""
+        shard = self._partitions.shard(self._partitions.partition_for(transactional_id))
+        return (
+            not at_end if shard is None else shard.needs_fresh_id(transactional_id, at_end=at_end)
+        )
+
+    def init(self, request: InitRequest) -> Future[InitResponse]:
+        """A producer takes a transactional id."""
+        return self._partitions.serve(
+            request.transactional_id,
+            lambda shard, token, now: shard.init(request, token, now),
+            InitResponse,
+        )
+
+    def end(self, request: EndRequest) -> Future[EndResponse]:
+        """Commit or abort."""
+        return self._partitions.serve(
+            request.producer.transactional_id,
+            lambda shard, token, now: shard.end(request, token, now),
+            EndResponse,
+        )
+
+    # ---- partitions ------------------------------------------------------------------------------
+
+    def add(self, request: AddRequest) -> Future[ErrorCode]:
+        """A transaction is about to touch partitions; their logs take its batches from then on."""
+        added: Future[ErrorCode] = self._world.create_future()
+
+        def answer(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE and not self._admit(request.producer, request.partitions):
+                error = ErrorCode.CONCURRENT_TRANSACTIONS  # It has ended meanwhile.
+            if not added.done():
+                added.set_result(error)
+
+        self._partitions.serve_to(
+            self._partitions.partition_for(request.producer.transactional_id),
+            lambda shard, token, now: shard.add(request, token, now),
+            Told(answer),
+            lambda error: error,
+        )
+        return added
+
+    def verify(self, request: VerifyRequest) -> Future[VerifyResponse]:
+        """Whether a transaction has touched partitions; their logs take its batches if so."""
+        verified: Future[VerifyResponse] = self._world.create_future()
+        places = request.partitions
+
+        def answer(response: VerifyResponse) -> None:
+            right = [
+                place
+                for place, error in zip(places, response.errors, strict=True)
+                if error is ErrorCode.NONE
+            ]
+            if not self._admit(request.producer, right):
+                error = ErrorCode.CONCURRENT_TRANSACTIONS
+                response = VerifyResponse((error,) * len(places))
+            if not verified.done():
+                verified.set_result(response)
+
+        self._partitions.serve_to(
+            self._partitions.partition_for(request.producer.transactional_id),
+            lambda shard, token, _: shard.verify(request, token),
+            Told(answer),
+            lambda error: VerifyResponse((error,) * len(places)),
+        )
+        return verified
+
+    async def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        places: Iterable[Place],
+        *,
+        adds_implicitly: bool,
+    ) -> dict[Place, ErrorCode]:
+        """Have logs take a producer's batches, or say why not (KIP-890).
+
+        A newer producer adds the partitions by writing to them, an older one must have added them.
+        A producer that is fenced hears it in the words of a log, which all its clients know.
+        """
+        producer = Producer(transactional_id, producer_id, producer_epoch)
+        partitions = tuple(dict.fromkeys(places))
+        if adds_implicitly:
+            error = await self.add(AddRequest(producer, partitions, _IMPLICIT_VERSION))
+            errors = [error] * len(partitions)
+        else:
+            errors = list((await self.verify(VerifyRequest(producer, partitions))).errors)
+        return {
+            place: ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
+            for place, error in zip(partitions, errors, strict=True)
+        }
+
+    def has(self, producer: Producer, place: Place) -> bool:
+        """Whether a partition may be written in a producer's transaction now."""
+        shard = self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        return shard is not None and shard.has(producer, place)
+
+    def offsets_place(self, group_id: str) -> Place:
+        """The partition that a transaction touches when it commits a group's offsets."""
+        return OFFSETS_TOPIC, self._groups.partition_for(group_id)
+
+    def _admit(self, producer: Producer, places: Iterable[Place]) -> bool:
+        """Open the logs to a producer, unless its transaction is over; whether it is not."""
+        for place in places:
+            if not self.has(producer, place):
+                return False
+            log = self._markers.find_log(place)
+            if log is not None and not log.is_loading:
+                log.admit_transaction(producer.producer_id, producer.producer_epoch)
+        return True
+
+    # ---- administration --------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> Future[TransactionDescription]:
+        """What an administrator sees of a transactional id."""
+        return self._partitions.serve(
+            transactional_id,
+            lambda shard, token, _: shard.describe(transactional_id, token),
+            lambda error: TransactionDescription(error, transactional_id),
+        )
+
+    def listing(self) -> Listing:
+        """Every transactional id."""
+        if not self._partitions.is_complete:
+            return Listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return Listing(
+            ErrorCode.NONE,
+            tuple(
+                transaction.describe()
+                for shard in self._partitions.shards()
+                for transaction in shard.transactions.values()
+            ),
+        )
+
+    def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
+        """Write a marker that somebody else has decided on, as for a hanging transaction."""
+        written: Future[ErrorCode] = self._world.create_future()
+        error = self._marker_error(place, marker)
+        if error is ErrorCode.NONE:
+            self._markers.write(
+                place,
+                marker,
+                self._markers.batch(marker),
+                lambda result: None if written.done() else written.set_result(result),
+            )
+        else:
+            written.set_result(error)
+        return written
+
+    def _marker_error(self, place: Place, marker: Marker) -> ErrorCode:
+        """Why a log must not take a marker: it is older than what is known of its producer."""
+        log = self._markers.find_log(place)
+        if log is None or log.is_loading:
+            return ErrorCode.NONE  # Whoever writes it says why not.
+        for producer_id, epoch, _, _, coordinator_epoch, _ in log.active_producers:
+            if producer_id == marker.producer_id:
+                if marker.producer_epoch < epoch:
+                    return ErrorCode.INVALID_PRODUCER_EPOCH
+                if marker.coordinator_epoch < coordinator_epoch:
+                    return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
+    # ---- what endings are told -------------------------------------------------------------------
+
+    def synced(self, producer: Producer, attempt: int, *, is_durable: bool) -> None:
+        """A transaction's data is on the disk, or cannot be."""
+
+        def command(shard: TransactionShard, _: Token, now: Moment) -> TransactionDecision:
+            return shard.synced(producer, attempt, now, is_durable=is_durable)
+
+        self._command(producer, command)
+
+    def marked(self, producer: Producer) -> None:
+        """A transaction's markers are on the disk."""
+        self._command(producer, lambda shard, _, now: shard.marked(producer, now))
+
+    def is_decided(self, producer: Producer) -> bool:
+        """Whether the markers of a producer's transaction are to be written."""
+        shard = self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        return shard is not None and shard.is_decided(producer)
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """The epoch that the markers of a transactional id carry."""
+        return self._partitions.leader_epoch(self._partitions.partition_for(transactional_id))
+
+    def _command(
+        self,
+        producer: Producer,
+        command: Callable[[TransactionShard, Token, Moment], TransactionDecision],
+    ) -> None:
+        """Tell a shard what has been done for it; one that was dropped begins anew by itself."""
+        number = self._partitions.partition_for(producer.transactional_id)
+        if self._partitions.shard(number) is not None:
+            self._partitions.serve_to(number, command, Told(_ignore), lambda error: error)
+
+    def _take(self, message: Response) -> None:
+        if isinstance(message, SyncData):
+            self._endings.sync(message)
+        elif isinstance(message, WriteMarkers):
+            self._endings.write(message)
+            if self._endings.wants_turn or self._endings.wants_retry:
+                self._wake_now()
+
+    def _wake_now(self) -> None:
+        self._world.wake_at(self._world.clock.monotonic_ms())
+
+
+def _ignore(_: Response) -> None:
+    """Nobody waits for an answer."""

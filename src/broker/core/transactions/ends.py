@@ -1,0 +1,88 @@
+"""What an end does to a transactional id, and which ends are right (kafka.md 2.9, KIP-98, KIP-890).
+
+With KIP-890 each end raises the epoch by one, so a producer that is one behind repeats an end whose
+answer was lost. A producer that is fenced is left two behind, so that it cannot be taken for one.
+"""
+
+from typing import Final
+
+from broker.core.transactions.commands import EPOCH_MAX, LAST_EPOCH, EndRequest
+from broker.core.transactions.records import NO_ID, TransactionImage, TransactionState
+from broker.model.errors import ErrorCode
+
+PREPARED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+EPOCH_BUMP_VERSION = 2
+_COMMITS = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+
+def is_repeated(image: TransactionImage, request: EndRequest) -> bool:
+    """Whether it asks once more for an end that has raised the epoch."""
+    _, producer_id, epoch = request.producer
+    if not request.bumps_epoch or image.state is TransactionState.EMPTY:
+        return False
+    if producer_id == image.producer_id:
+        return epoch == image.producer_epoch - 1
+    is_previous = producer_id == image.previous_producer_id
+    return is_previous and image.producer_epoch == 0 and epoch >= LAST_EPOCH
+
+
+def needs_id(image: TransactionImage, request: EndRequest) -> bool:
+    """Whether the epochs of the producer id are used up by this end."""
+    return request.bumps_epoch and image.producer_epoch >= LAST_EPOCH
+
+
+def error_of(image: TransactionImage, request: EndRequest) -> ErrorCode:
+    """Why the producer that holds the id may not end its transaction so, or not now."""
+    again = is_repeated(image, request)
+    if image.state is TransactionState.ONGOING:
+        if again:
+            return ErrorCode.PRODUCER_FENCED  # Its next transaction has begun.
+        is_stuck = needs_id(image, request) and request.fresh_producer_id == NO_ID
+        return ErrorCode.CONCURRENT_TRANSACTIONS if is_stuck else ErrorCode.NONE
+    is_prepared = image.state in PREPARED
+    if request.bumps_epoch and not again:
+        # Nothing has been added since the last end: to abort that is right, to commit it is not.
+        if is_prepared:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return ErrorCode.INVALID_TXN_STATE if request.is_commit else ErrorCode.NONE
+    is_same = (image.state in _COMMITS) == request.is_commit
+    if image.state is TransactionState.EMPTY or not is_same:
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.CONCURRENT_TRANSACTIONS if is_prepared else ErrorCode.NONE
+
+
+def prepared(
+    image: TransactionImage,
+    wall_ms: int,
+    *,
+    is_commit: bool,
+    is_fence: bool,
+    bumps_epoch: bool,
+    next_producer_id: int,
+) -> TransactionImage:
+    """The decision; its epoch says whether the producer goes on, or is fenced."""
+    bumps = bumps_epoch or (is_fence and image.client_version >= EPOCH_BUMP_VERSION)
+    return image._replace(
+        state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
+        producer_epoch=min(EPOCH_MAX, image.producer_epoch + is_fence + bumps),
+        next_producer_id=next_producer_id if bumps_epoch else NO_ID,
+        updated_ms=wall_ms,
+        client_version=EPOCH_BUMP_VERSION if bumps_epoch else image.client_version,
+    )
+
+
+def next_holder(image: TransactionImage) -> tuple[int, int]:
+    """Id and epoch of the next transaction's producer."""
+    if image.next_producer_id != NO_ID:
+        return image.next_producer_id, 0
+    return image.producer_id, image.producer_epoch
+
+
+def rotated(image: TransactionImage, producer_id: int) -> TransactionImage:
+    """The same under a new producer id: the epochs of the old one are used up."""
+    return image._replace(
+        producer_id=producer_id,
+        producer_epoch=0,
+        previous_producer_id=image.producer_id,
+        next_producer_id=NO_ID,
+    )

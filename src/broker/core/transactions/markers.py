@@ -1,0 +1,65 @@
+"""Markers in the logs of clients and of groups: written, and answered once they are on the disk."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from broker.codec.control_records import Marker, encode_marker
+from broker.core.coordinator import Promise, Told
+from broker.core.log import Log
+from broker.core.topic import OFFSETS_TOPIC
+from broker.core.transactions.records import Place
+from broker.model.clock import Clock
+from broker.model.errors import ErrorCode, StorageError
+
+
+class EndInGroups(Protocol):
+    """The group coordinator's: a marker decides about pending offsets in its partition."""
+
+    def __call__(self, number: int, marker: Marker, promise: Promise[ErrorCode], /) -> None:
+        """Write a marker into a partition of `__consumer_offsets`."""
+
+
+class Markers:
+    """Writes markers into partitions."""
+
+    def __init__(
+        self,
+        find_log: Callable[[Place], Log | None],
+        end_in_groups: EndInGroups,
+        clock: Clock,
+    ) -> None:
+        """Know where the logs are; none of a topic that is gone."""
+        self.find_log = find_log
+        self._end_in_groups = end_in_groups
+        self._clock = clock
+
+    def batch(self, marker: Marker) -> bytes:
+        """The marker's bytes, the same for every log."""
+        return encode_marker(marker, timestamp_ms=self._clock.wall_ms())
+
+    def write(
+        self, place: Place, marker: Marker, batch: bytes, answer: Callable[[ErrorCode], None]
+    ) -> None:
+        """Append a marker; the answer comes when it is on the disk, or why it cannot be."""
+        topic, partition = place
+        log = self.find_log(place)
+        if log is None:
+            answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif log.is_loading:
+            answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif topic == OFFSETS_TOPIC:
+            self._end_in_groups(partition, marker, Told(answer))
+        else:
+            _append(log, batch, answer)
+
+
+def _append(log: Log, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:
+    def told(is_durable: bool) -> None:
+        answer(ErrorCode.NONE if is_durable else ErrorCode.KAFKA_STORAGE_ERROR)
+
+    try:
+        offset = log.append_internal(batch)
+    except StorageError:
+        answer(ErrorCode.KAFKA_STORAGE_ERROR)
+    else:
+        log.when_synced(offset + 1, told)

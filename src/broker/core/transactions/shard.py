@@ -1,0 +1,222 @@
+"""The transactional ids of one partition of `__transaction_state`: which one a command is for.
+
+Pure like the transactions themselves: commands give a Decision, `replay` makes it true, `tick` lets
+time pass.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+
+from broker.core.machine import Moment, Token
+from broker.core.transactions.commands import (
+    AddRequest,
+    EndRequest,
+    EndResponse,
+    InitRequest,
+    InitResponse,
+    Producer,
+    TransactionDecision,
+    TransactionDescription,
+    TransactionSettings,
+    VerifyRequest,
+    VerifyResponse,
+)
+from broker.core.transactions.records import Place, TransactionRecord
+from broker.core.transactions.transaction import Transaction
+from broker.model.errors import ErrorCode
+
+
+class Room:
+    """How many transactional ids and open transactions the whole broker may have."""
+
+    def __init__(self, settings: TransactionSettings) -> None:
+        """Count from nothing; shards that are loaded and dropped say so."""
+        self._settings = settings
+        self._shards: Callable[[], Iterator[TransactionShard]] = lambda: iter(())
+
+    def count(self, shards: "Callable[[], Iterator[TransactionShard]]") -> None:
+        """Count what these hold."""
+        self._shards = shards
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether one more id may be known."""
+        return sum(len(each.transactions) for each in self._shards()) < self._settings.ids_max
+
+    @property
+    def has_open(self) -> bool:
+        """Whether one more transaction may be open."""
+        return sum(each.open_count for each in self._shards()) < self._settings.open_max
+
+
+class TransactionShard:
+    """The transactional ids that one coordinator partition keeps."""
+
+    pending = None  # nobody writes to `__transaction_state` in a transaction
+
+    def __init__(self, settings: TransactionSettings, room: Room, outside: Token) -> None:
+        """Begin with nothing; `outside` does what decisions need done in other logs."""
+        self._settings = settings
+        self._room = room
+        self._outside = outside
+        self.transactions: dict[str, Transaction] = {}
+        self.open_count = 0
+        self._deadlines: list[tuple[int, str]] = []  # an entry may be early, never late
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    def replay(self, record: TransactionRecord) -> None:
+        """What the log says is now so."""
+        transactional_id, image = record
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            if image is None:
+                return
+            transaction = self.transactions[transactional_id] = self._new(transactional_id)
+        self.open_count -= transaction.is_open
+        transaction.replay(image)
+        self.open_count += transaction.is_open
+        if image is None:
+            del self.transactions[transactional_id]
+
+    def resume(self, now: Moment) -> Iterator[TransactionDecision]:
+        """After a load: go on with what is open, finish what is decided."""
+        for transaction in list(self.transactions.values()):
+            decision = transaction.resume(now)
+            self._watch(transaction)
+            if decision.replies:
+                yield decision
+
+    def waiting(self) -> list[Token]:
+        """Everybody who waits for an end."""
+        return [token for each in self.transactions.values() for token in each.waiting()]
+
+    # ---- commands --------------------------------------------------------------------------------
+
+    def init(self, request: InitRequest, token: Token, now: Moment) -> TransactionDecision:
+        """A producer takes a transactional id."""
+        transaction = self.transactions.get(request.transactional_id)
+        if not 0 < request.timeout_ms <= self._settings.timeout_ms_max:
+            return _answer(token, InitResponse(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+        if transaction is None:
+            if not self._room.has_ids:
+                return _answer(token, InitResponse(ErrorCode.POLICY_VIOLATION))
+            transaction = self._new(request.transactional_id)
+        return transaction.init(request, token, now)
+
+    def add(self, request: AddRequest, token: Token, now: Moment) -> TransactionDecision:
+        """A transaction is about to touch partitions."""
+        transaction = self.transactions.get(request.producer.transactional_id)
+        if transaction is None:
+            return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        decision = transaction.add(request, token, now, may_begin=self._room.has_open)
+        self._watch(transaction)
+        return decision
+
+    def verify(self, request: VerifyRequest, token: Token) -> TransactionDecision:
+        """Whether a transaction has touched partitions."""
+        transaction = self.transactions.get(request.producer.transactional_id)
+        if transaction is None:
+            errors = (ErrorCode.INVALID_PRODUCER_ID_MAPPING,) * len(request.partitions)
+            return _answer(token, VerifyResponse(errors))
+        return _answer(token, transaction.verify(request))
+
+    def end(self, request: EndRequest, token: Token, now: Moment) -> TransactionDecision:
+        """Commit or abort."""
+        transaction = self.transactions.get(request.producer.transactional_id)
+        if transaction is None:
+            return _answer(token, EndResponse(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+        return transaction.end(request, token, now)
+
+    def synced(
+        self, producer: Producer, attempt: int, now: Moment, *, is_durable: bool
+    ) -> TransactionDecision:
+        """A transaction's data is on the disk, or cannot be."""
+        transaction = self.transactions.get(producer.transactional_id)
+        if transaction is None:
+            return TransactionDecision()
+        return transaction.synced(attempt, now, is_durable=is_durable)
+
+    def marked(self, producer: Producer, now: Moment) -> TransactionDecision:
+        """A transaction's markers are durable."""
+        transaction = self.transactions.get(producer.transactional_id)
+        return transaction.marked(producer, now) if transaction else TransactionDecision()
+
+    def describe(self, transactional_id: str, token: Token) -> TransactionDecision:
+        """What an administrator sees."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is not None:
+            return _answer(token, transaction.describe())
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        return _answer(token, TransactionDescription(error, transactional_id))
+
+    # ---- what the coordinator may know at once ---------------------------------------------------
+
+    def has(self, producer: Producer, place: Place) -> bool:
+        """Whether a producer's transaction is open, not about to end, and has a partition."""
+        transaction = self.transactions.get(producer.transactional_id)
+        if transaction is None or transaction.image is None or not transaction.is_of(producer):
+            return False
+        return place in transaction.image.partitions
+
+    def undecided(self) -> Iterator[tuple[int, Place]]:
+        """Producer and partition of everything that awaits a marker."""
+        for transaction in self.transactions.values():
+            image = transaction.image
+            if image is not None and (transaction.is_open or transaction.is_prepared):
+                yield from ((image.producer_id, place) for place in image.partitions)
+
+    def is_decided(self, producer: Producer) -> bool:
+        """Whether the markers of a producer's transaction are to be written."""
+        transaction = self.transactions.get(producer.transactional_id)
+        if transaction is None or not transaction.is_prepared or transaction.image is None:
+            return False
+        return transaction.image[:2] == producer[1:]
+
+    def needs_fresh_id(self, transactional_id: str, *, at_end: bool) -> bool:
+        """Whether the next init or end of a transactional id gives out a producer id."""
+        transaction = self.transactions.get(transactional_id)
+        return not at_end if transaction is None else transaction.needs_fresh_id(at_end=at_end)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def tick(self, now: Moment) -> Iterator[TransactionDecision]:
+        """Let the time pass for every transaction whose deadline has come."""
+        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
+            deadline_ms, transactional_id = heappop(self._deadlines)
+            transaction = self.transactions.get(transactional_id)
+            if transaction is None or transaction.watched_ms != deadline_ms:
+                continue  # An entry that a nearer deadline has replaced.
+            transaction.watched_ms = None
+            decision = transaction.tick(now)
+            self._watch(transaction)
+            if decision.replies or decision.notes:
+                yield decision
+
+    def next_deadline_ms(self) -> int | None:
+        """The monotonic time of the next look at a transaction; None if there is none."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def expire(self, now: Moment) -> Iterator[TransactionDecision]:
+        """Forget transactional ids that nobody has used for long."""
+        horizon_ms = now.wall_ms - self._settings.expiration_ms
+        for transaction in list(self.transactions.values()):
+            decision = transaction.expire(horizon_ms)
+            if decision.records:
+                yield decision
+
+    def _watch(self, transaction: Transaction) -> None:
+        deadline_ms, watched_ms = transaction.deadline_ms, transaction.watched_ms
+        if deadline_ms is not None and (watched_ms is None or deadline_ms < watched_ms):
+            transaction.watched_ms = deadline_ms
+            heappush(self._deadlines, (deadline_ms, transaction.transactional_id))
+
+    def _new(self, transactional_id: str) -> Transaction:
+        return Transaction(transactional_id, self._outside)
+
+
+def _answer(
+    token: Token,
+    response: InitResponse | VerifyResponse | EndResponse | TransactionDescription | ErrorCode,
+) -> TransactionDecision:
+    return TransactionDecision((), [(token, response)])

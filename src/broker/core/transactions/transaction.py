@@ -1,0 +1,439 @@
+"""One transactional id: who holds it, and how far its transaction is (kafka.md 2.9).
+
+    Empty ── partitions added ──> Ongoing ── end, timeout, fencing ──> its data is synced
+      ^                              ^                                       |
+      | init                         | added                                 v
+    CompleteCommit, CompleteAbort <──┴── every marker is durable ── PrepareCommit, PrepareAbort
+
+(Kafka's TransactionCoordinator and TransactionMetadata; KIP-98, KIP-360, KIP-890.)
+
+Only `replay` changes the image. Beside it, and never written: that an end has begun and waits for
+the data (`_ending`), the epoch before the last init (`_last_epoch`), and the deadline.
+"""
+
+from typing import NamedTuple
+
+from broker.core.machine import Moment, Token
+from broker.core.transactions import ends
+from broker.core.transactions.commands import (
+    LAST_EPOCH,
+    NO_EPOCH,
+    AddRequest,
+    EndRequest,
+    EndResponse,
+    InitRequest,
+    InitResponse,
+    Producer,
+    SyncData,
+    TransactionDecision,
+    TransactionDescription,
+    VerifyRequest,
+    VerifyResponse,
+    WriteMarkers,
+)
+from broker.core.transactions.records import (
+    NO_ID,
+    TransactionImage,
+    TransactionRecord,
+    TransactionState,
+)
+from broker.model import limits
+from broker.model.errors import ErrorCode
+
+_COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+class _Ending(NamedTuple):
+    """An end that waits until the transaction's data is on the disk."""
+
+    attempt: int
+    is_commit: bool
+    token: Token | None  # who asked; None: a timeout or a new instance of the producer
+    bumps_epoch: bool = False
+    next_producer_id: int = NO_ID
+
+
+class Transaction:
+    """The state machine of one transactional id."""
+
+    def __init__(self, transactional_id: str, outside: Token) -> None:
+        """Begin as an id that nobody has written of; `outside` does what other logs need done."""
+        self.transactional_id = transactional_id
+        self.image: TransactionImage | None = None
+        self.deadline_ms: int | None = None  # monotonic: the transaction may take no longer
+        self.watched_ms: int | None = None  # the deadline that its shard knows of
+        self._outside = outside
+        self._last_epoch = NO_EPOCH
+        self._ending: _Ending | None = None
+        self._attempts = 0
+
+    # ---- what it is ------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction has begun and is not decided."""
+        return self.image is not None and self.image.state is TransactionState.ONGOING
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it is decided, and its markers are being written."""
+        return self.image is not None and self.image.state in ends.PREPARED
+
+    def is_of(self, producer: Producer) -> bool:
+        """Whether its transaction is this producer's, open and not about to end."""
+        return (
+            self.is_open and not self._ending and self._identity_error(producer) is ErrorCode.NONE
+        )
+
+    def needs_fresh_id(self, *, at_end: bool) -> bool:
+        """Whether the next init, or the next end, gives out another producer id."""
+        if self.image is None:
+            return not at_end
+        return self.image.producer_epoch >= LAST_EPOCH
+
+    def describe(self) -> TransactionDescription:
+        """What an administrator sees."""
+        image = self.image
+        if image is None:
+            return TransactionDescription(
+                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, self.transactional_id
+            )
+        return TransactionDescription(
+            ErrorCode.NONE,
+            self.transactional_id,
+            image.state,
+            image.timeout_ms,
+            image.started_ms,
+            image.producer_id,
+            image.producer_epoch,
+            image.partitions,
+        )
+
+    def waiting(self) -> list[Token]:
+        """Who waits for an end."""
+        token = self._ending.token if self._ending else None
+        return [] if token is None else [token]
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    def replay(self, image: TransactionImage | None) -> None:
+        """What the log says is now so."""
+        self.image = image
+        self._ending = None
+
+    def resume(self, now: Moment) -> TransactionDecision:
+        """After a load: an open transaction has what is left of its time, a decided one ends."""
+        decision = TransactionDecision()
+        image = self.image
+        if image is not None and self.is_prepared:
+            self._ask_for_markers(image, decision)
+        elif image is not None and self.is_open:
+            left_ms = image.started_ms + image.timeout_ms - now.wall_ms
+            # A wall clock that was set back gives nobody more than the whole of it.
+            self.deadline_ms = now.monotonic_ms + min(max(0, left_ms), image.timeout_ms)
+        return decision
+
+    # ---- init ------------------------------------------------------------------------------------
+
+    def init(self, request: InitRequest, token: Token, now: Moment) -> TransactionDecision:
+        """A producer takes the id; what an older instance has open is aborted first."""
+        decision = TransactionDecision()
+        error = self._init_error(request)
+        if error is not ErrorCode.NONE:
+            self._note_fenced(decision, error, request.producer_id, request.producer_epoch)
+            decision.reply(token, InitResponse(error))
+        elif self._ending or self.is_prepared:
+            decision.reply(token, InitResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
+        elif self.is_open:
+            decision.note(
+                "transaction abort",
+                "its producer was initialised anew while it was open",
+                **self._names(),
+            )
+            self._begin_end(_Ending(self._attempt(), is_commit=False, token=None), decision)
+            decision.reply(token, InitResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
+        else:
+            self._take(request, token, now, decision)
+        return decision
+
+    def _init_error(self, request: InitRequest) -> ErrorCode:
+        """Why a producer that says who it was may not go on (KIP-360)."""
+        image = self.image
+        if image is None or request.producer_id == NO_ID:
+            return ErrorCode.NONE
+        if request.producer_id == image.producer_id:
+            known = (image.producer_epoch, self._previous_epoch(image))
+            is_known = request.producer_epoch in known and request.producer_epoch != NO_EPOCH
+            return ErrorCode.NONE if is_known else ErrorCode.PRODUCER_FENCED
+        is_repeated = (
+            request.producer_id == image.previous_producer_id
+            and request.producer_epoch == self._previous_epoch(image) >= LAST_EPOCH
+        )
+        return ErrorCode.NONE if is_repeated else ErrorCode.PRODUCER_FENCED
+
+    def _previous_epoch(self, image: TransactionImage) -> int:
+        """The epoch with which a producer may come whose last answer was lost; -1: none."""
+        if image.state in _COMPLETED and image.client_version >= ends.EPOCH_BUMP_VERSION:
+            return image.producer_epoch - 1 if image.producer_epoch else LAST_EPOCH
+        return self._last_epoch
+
+    def _take(
+        self, request: InitRequest, token: Token, now: Moment, decision: TransactionDecision
+    ) -> None:
+        """Give the next epoch, or a new producer id where there is none; a repeated one again."""
+        image = self.image
+        last_epoch = request.producer_epoch if request.producer_id != NO_ID else NO_EPOCH
+        if image is None:
+            producer_id, epoch, previous = request.fresh_producer_id, 0, NO_ID
+            last_epoch = NO_EPOCH
+        elif last_epoch != NO_EPOCH and (
+            request.producer_id != image.producer_id or last_epoch != image.producer_epoch
+        ):
+            response = InitResponse(ErrorCode.NONE, image.producer_id, image.producer_epoch)
+            decision.reply(token, response)
+            return
+        elif image.producer_epoch >= LAST_EPOCH:
+            producer_id, epoch = request.fresh_producer_id, 0
+            previous = image.producer_id
+        else:
+            producer_id, epoch = image.producer_id, image.producer_epoch + 1
+            previous = image.previous_producer_id
+        if producer_id == NO_ID:  # its epochs were used up since it was asked whether they are
+            decision.reply(token, InitResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
+        self._last_epoch = last_epoch
+        taken = TransactionImage(
+            producer_id,
+            epoch,
+            request.timeout_ms,
+            TransactionState.EMPTY,
+            now.wall_ms,
+            previous_producer_id=previous,
+        )
+        decision.records.append(TransactionRecord(self.transactional_id, taken))
+        decision.reply(token, InitResponse(ErrorCode.NONE, producer_id, epoch))
+
+    # ---- partitions ------------------------------------------------------------------------------
+
+    def add(
+        self, request: AddRequest, token: Token, now: Moment, *, may_begin: bool
+    ) -> TransactionDecision:
+        """The transaction is about to touch partitions; the first of them begin it."""
+        decision = TransactionDecision()
+        image = self.image
+        error = self._use_error(request.producer)
+        is_new = not self.is_open
+        if error is ErrorCode.NONE and is_new and not may_begin:
+            error = ErrorCode.CONCURRENT_TRANSACTIONS  # Retried until others have ended.
+        if error is not ErrorCode.NONE or image is None:
+            self._note_fenced(decision, error, *request.producer[1:])
+        elif not image.partitions.issuperset(request.partitions):
+            grown = image._replace(
+                state=TransactionState.ONGOING,
+                partitions=image.partitions.union(request.partitions),
+                updated_ms=now.wall_ms,
+                started_ms=now.wall_ms if is_new else image.started_ms,
+                client_version=request.client_version,
+            )
+            if is_new:
+                self.deadline_ms = now.monotonic_ms + image.timeout_ms
+            decision.records.append(TransactionRecord(self.transactional_id, grown))
+        decision.reply(token, error)
+        return decision
+
+    def verify(self, request: VerifyRequest) -> VerifyResponse:
+        """Whether partitions belong to the producer's open transaction (KIP-890)."""
+        image = self.image
+        error = self._use_error(request.producer)
+        if error is not ErrorCode.NONE or image is None:
+            return VerifyResponse((error,) * len(request.partitions))
+        return VerifyResponse(
+            tuple(
+                ErrorCode.NONE if each in image.partitions else ErrorCode.INVALID_TXN_STATE
+                for each in request.partitions
+            )
+        )
+
+    def _use_error(self, producer: Producer) -> ErrorCode:
+        """Why a producer may not use its transaction now."""
+        error = self._identity_error(producer)
+        if error is ErrorCode.NONE and (self._ending or self.is_prepared):
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return error
+
+    def _identity_error(self, producer: Producer) -> ErrorCode:
+        """Why a producer is not the one that holds the id."""
+        image = self.image
+        if image is None:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        _, producer_id, epoch = producer
+        if producer_id != image.producer_id:
+            is_next = self.is_prepared and (producer_id, epoch) == (image.next_producer_id, 0)
+            return (
+                ErrorCode.CONCURRENT_TRANSACTIONS
+                if is_next
+                else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            )
+        return ErrorCode.NONE if epoch == image.producer_epoch else ErrorCode.PRODUCER_FENCED
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def end(self, request: EndRequest, token: Token, now: Moment) -> TransactionDecision:
+        """Commit or abort: answered when the decision is durable, which the data is before it."""
+        decision = TransactionDecision()
+        image = self.image
+        error = self._end_error(request)
+        if error is not ErrorCode.NONE or image is None:
+            self._note_fenced(decision, error, *request.producer[1:])
+            decision.reply(token, EndResponse(error))
+        elif self.is_open:
+            next_id = request.fresh_producer_id if image.producer_epoch >= LAST_EPOCH else NO_ID
+            bumps = request.bumps_epoch
+            ending = _Ending(self._attempt(), request.is_commit, token, bumps, next_id)
+            self._begin_end(ending, decision)
+        elif request.bumps_epoch and not ends.is_repeated(image, request):
+            self._end_nothing(image, request, token, now, decision)
+        else:  # The answer was lost: what was asked for has come true.
+            decision.reply(token, EndResponse(ErrorCode.NONE, *image[:2]))
+        return decision
+
+    def _end_error(self, request: EndRequest) -> ErrorCode:
+        """Why a producer may not end its transaction so, or not now."""
+        image = self.image
+        if image is None or not ends.is_repeated(image, request):
+            error = self._identity_error(request.producer)
+            if error is not ErrorCode.NONE or image is None:
+                return error
+        if self._ending:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return ends.error_of(image, request)
+
+    def _end_nothing(
+        self,
+        image: TransactionImage,
+        request: EndRequest,
+        token: Token,
+        now: Moment,
+        decision: TransactionDecision,
+    ) -> None:
+        """Abort what no partition has been added to: only the epoch grows."""
+        ended = image._replace(
+            state=TransactionState.COMPLETE_ABORT,
+            partitions=frozenset(),
+            producer_epoch=image.producer_epoch + 1,
+            updated_ms=now.wall_ms,
+            client_version=ends.EPOCH_BUMP_VERSION,
+        )
+        if ends.needs_id(image, request):
+            if request.fresh_producer_id == NO_ID:
+                decision.reply(token, EndResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
+                return
+            ended = ends.rotated(ended, request.fresh_producer_id)
+        decision.records.append(TransactionRecord(self.transactional_id, ended))
+        decision.reply(token, EndResponse(ErrorCode.NONE, *ended[:2]))
+
+    def _attempt(self) -> int:
+        self._attempts += 1
+        return self._attempts
+
+    def _begin_end(self, ending: _Ending, decision: TransactionDecision) -> None:
+        """Have the data on the disk first: a decision must not survive what it is about."""
+        image = self.image
+        assert image is not None
+        self._ending = ending
+        data = SyncData(self._producer(image), image.partitions, ending.attempt)
+        decision.reply(self._outside, data)
+
+    def synced(self, attempt: int, now: Moment, *, is_durable: bool) -> TransactionDecision:
+        """The data is on the disk, or cannot be: then it can only be aborted."""
+        decision = TransactionDecision()
+        ending, image = self._ending, self.image
+        if ending is None or image is None or ending.attempt != attempt:
+            return decision
+        if ending.is_commit and not is_durable:
+            self._ending = None
+            if ending.token is not None:
+                decision.reply(ending.token, EndResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return decision
+        prepared = ends.prepared(
+            image,
+            now.wall_ms,
+            is_commit=ending.is_commit,
+            is_fence=ending.token is None,
+            bumps_epoch=ending.bumps_epoch,
+            next_producer_id=ending.next_producer_id,
+        )
+        decision.records.append(TransactionRecord(self.transactional_id, prepared))
+        if ending.token is not None:
+            decision.reply(ending.token, EndResponse(ErrorCode.NONE, *ends.next_holder(prepared)))
+        self._ask_for_markers(prepared, decision)
+        return decision
+
+    def _ask_for_markers(self, image: TransactionImage, decision: TransactionDecision) -> None:
+        is_committed = image.state is TransactionState.PREPARE_COMMIT
+        markers = WriteMarkers(self._producer(image), is_committed, image.partitions)
+        decision.reply(self._outside, markers)
+
+    def marked(self, producer: Producer, now: Moment) -> TransactionDecision:
+        """Every marker is durable: the transaction is over."""
+        image = self.image
+        if image is None or not self.is_prepared or self._producer(image) != producer:
+            return TransactionDecision()
+        is_commit = image.state is TransactionState.PREPARE_COMMIT
+        done = image._replace(
+            state=TransactionState.COMPLETE_COMMIT
+            if is_commit
+            else TransactionState.COMPLETE_ABORT,
+            partitions=frozenset(),
+            updated_ms=now.wall_ms,
+        )
+        if image.next_producer_id != NO_ID:
+            done = ends.rotated(done, image.next_producer_id)
+        return TransactionDecision([TransactionRecord(self.transactional_id, done)])
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def tick(self, now: Moment) -> TransactionDecision:
+        """Abort a transaction that has taken too long; its producer is fenced."""
+        decision = TransactionDecision()
+        if self.deadline_ms is None or now.monotonic_ms < self.deadline_ms:
+            return decision
+        if not self.is_open or self.image is None:
+            self.deadline_ms = None
+        elif self._ending:  # It may fail, and the transaction stay open.
+            self.deadline_ms = now.monotonic_ms + limits.TRANSACTION_RETRY_MS
+        else:
+            self.deadline_ms = now.monotonic_ms + limits.TRANSACTION_RETRY_MS
+            reason = f"it was open for longer than its {self.image.timeout_ms} ms"
+            decision.note("transaction abort", reason, **self._names())
+            self._begin_end(_Ending(self._attempt(), is_commit=False, token=None), decision)
+        return decision
+
+    def expire(self, horizon_ms: int) -> TransactionDecision:
+        """Forget the id if nobody has used it since then."""
+        decision = TransactionDecision()
+        image = self.image
+        if image is None or self.is_open or self.is_prepared or image.updated_ms > horizon_ms:
+            return decision
+        decision.records.append(TransactionRecord(self.transactional_id, None))
+        decision.note("transactional id expired", "nobody has used it for long", **self._names())
+        return decision
+
+    # ---- notes -----------------------------------------------------------------------------------
+
+    def _producer(self, image: TransactionImage) -> Producer:
+        return Producer(self.transactional_id, image.producer_id, image.producer_epoch)
+
+    def _names(self) -> dict[str, object]:
+        image = self.image
+        names: dict[str, object] = {"transactional_id": self.transactional_id}
+        if image is not None:
+            names |= {"producer_id": image.producer_id, "epoch": image.producer_epoch}
+        return names
+
+    def _note_fenced(
+        self, decision: TransactionDecision, error: ErrorCode, producer_id: int, epoch: int
+    ) -> None:
+        if error is ErrorCode.PRODUCER_FENCED:
+            reason = f"producer {producer_id} came with epoch {epoch}, which is not the last"
+            decision.note("producer fenced", reason, **self._names())

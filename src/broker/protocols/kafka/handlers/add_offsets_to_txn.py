@@ -1,0 +1,27 @@
+"""AddOffsetsToTxn, v0-4. v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890)."""
+
+from broker.core.session import Session
+from broker.core.transactions.commands import AddRequest, Producer
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import transactions
+from broker.protocols.kafka.api import Api, Fields, Request
+
+_FENCED_SINCE = 2
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Add the partition that keeps a group's offsets."""
+    body = request.body
+    if not body["transactional_id"]:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
+    if not body["group_id"]:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
+    await session.broker.topics.offsets_topic()
+    coordinator = session.broker.transactions
+    producer = Producer(body["transactional_id"], body["producer_id"], body["producer_epoch"])
+    place = coordinator.offsets_place(body["group_id"])
+    code = await coordinator.add(AddRequest(producer, (place,)))
+    return {"error_code": transactions.number(code, knows_fencing=request.version >= _FENCED_SINCE)}
+
+
+API = Api(25, "AddOffsetsToTxn", range(5), handle)

@@ -1,0 +1,103 @@
+"""AddPartitionsToTxn, v0-5. v2 PRODUCER_FENCED; v3 flexible; v4 batched, verify_only (KIP-890).
+
+v5 TRANSACTION_ABORTABLE. Clients send up to v3, one transaction a request; v4 and v5 are what
+brokers send each other, and are served for whoever sends them.
+"""
+
+from broker.core.session import Session
+from broker.core.topic import TRANSACTIONS_TOPIC
+from broker.core.transactions.commands import AddRequest, Producer, VerifyRequest
+from broker.core.transactions.records import Place
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.kafka import errors, transactions
+from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.lookup import check_partition, topic_by_name
+
+_FENCED_SINCE = 2
+_BATCHED_SINCE = 4
+_ABORTABLE_SINCE = 5
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Add partitions to the transactions named, all of one or none."""
+    body = request.body
+    if request.version < _BATCHED_SINCE:
+        producer = Producer(
+            body["v3_and_below_transactional_id"],
+            body["v3_and_below_producer_id"],
+            body["v3_and_below_producer_epoch"],
+        )
+        places = _places(body["v3_and_below_topics"])
+        codes = await _add(session, producer, places)
+        return {"results_by_topic_v3_and_below": _results(request, codes)}
+    return {
+        "results_by_transaction": [
+            await _transaction(request, session, each) for each in body["transactions"]
+        ]
+    }
+
+
+async def _transaction(request: Request, session: Session, wanted: Fields) -> Fields:
+    transactional_id = wanted["transactional_id"]
+    producer = Producer(transactional_id, wanted["producer_id"], wanted["producer_epoch"])
+    places = _places(wanted["topics"])
+    if wanted["verify_only"]:
+        response = await session.broker.transactions.verify(VerifyRequest(producer, tuple(places)))
+        codes = {
+            place: _abortable(request, code)
+            for place, code in zip(places, response.errors, strict=True)
+        }
+    else:
+        codes = await _add(session, producer, places)
+    return {"transactional_id": transactional_id, "topic_results": _results(request, codes)}
+
+
+async def _add(session: Session, producer: Producer, places: list[Place]) -> dict[Place, ErrorCode]:
+    if not producer.transactional_id:
+        return dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
+    refused = {place: code for place in places if (code := _refusal(session, place))}
+    if refused:
+        return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in places}
+    code = await session.broker.transactions.add(AddRequest(producer, tuple(places)))
+    return dict.fromkeys(places, code)
+
+
+def _refusal(session: Session, place: Place) -> ErrorCode | None:
+    name, partition = place
+    try:
+        if name == TRANSACTIONS_TOPIC:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        check_partition(topic_by_name(session.broker.topics, name), partition)
+    except RequestError as error:
+        return error.code
+    return None
+
+
+def _abortable(request: Request, code: ErrorCode) -> ErrorCode:
+    """A partition that was not added: newer brokers are told to have the transaction aborted."""
+    if code is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_SINCE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return code
+
+
+def _places(topics: list[Fields]) -> list[Place]:
+    named = transactions.places_of(topics, name="name", partitions="partitions")
+    return list(dict.fromkeys(named))
+
+
+def _results(request: Request, codes: dict[Place, ErrorCode]) -> list[Fields]:
+    knows_fencing = request.version >= _FENCED_SINCE
+    return transactions.partition_results(
+        {
+            place: transactions.number(code, knows_fencing=knows_fencing)
+            for place, code in codes.items()
+        }
+    )
+
+
+def refuse(error: RequestError) -> Fields:
+    """Only the batched versions have room for an error of all."""
+    return {"error_code": errors.number(error.code)}
+
+
+API = Api(24, "AddPartitionsToTxn", range(6), handle, refuse)

@@ -1,0 +1,51 @@
+"""DescribeTransactions, v0-0: the state of transactional ids (KIP-664)."""
+
+from broker.core.session import Session
+from broker.core.transactions.records import by_topic
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+
+async def handle(request: Request, session: Session) -> Fields:
+    """Describe each id that was asked for."""
+    return {
+        "transaction_states": [
+            await _describe(session, each) for each in request.body["transactional_ids"]
+        ]
+    }
+
+
+async def _describe(session: Session, transactional_id: str) -> Fields:
+    if not transactional_id:
+        code = errors.number(ErrorCode.INVALID_REQUEST)
+        return {"error_code": code, "transactional_id": transactional_id, **_NOTHING}
+    found = await session.broker.transactions.describe(transactional_id)
+    if found.error is not ErrorCode.NONE:
+        code = errors.number(found.error)
+        return {"error_code": code, "transactional_id": transactional_id, **_NOTHING}
+    return {
+        "error_code": 0,
+        "transactional_id": transactional_id,
+        "transaction_state": found.state.value,
+        "transaction_timeout_ms": found.timeout_ms,
+        "transaction_start_time_ms": found.started_ms,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "topics": [
+            {"topic": topic, "partitions": partitions}
+            for topic, partitions in by_topic(found.partitions).items()
+        ],
+    }
+
+
+_NOTHING: Fields = {
+    "transaction_state": "",
+    "transaction_timeout_ms": 0,
+    "transaction_start_time_ms": 0,
+    "producer_id": 0,
+    "producer_epoch": 0,
+    "topics": [],
+}
+
+API = Api(65, "DescribeTransactions", range(1), handle)

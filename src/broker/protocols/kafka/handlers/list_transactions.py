@@ -1,0 +1,59 @@
+"""ListTransactions, v0-1. v1 duration filter (KIP-994); v2, with patterns, is not served yet."""
+
+from collections.abc import Callable
+
+from broker.core.session import Session
+from broker.core.transactions.commands import TransactionDescription
+from broker.core.transactions.records import STATES, TransactionState
+from broker.model.errors import ErrorCode
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request
+
+_RUNNING = (
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+)
+
+
+def handle(request: Request, session: Session) -> Fields:
+    """Every transactional id that passes all filters."""
+    known = {state.value for state in STATES}
+    wanted = request.body["state_filters"]
+    listing = session.broker.transactions.listing()
+    passes = _filter(request.body, session.broker.clock.wall_ms())
+    return {
+        "error_code": errors.number(listing.error),
+        "unknown_state_filters": [each for each in wanted if each not in known],
+        "transaction_states": [
+            {
+                "transactional_id": each.transactional_id,
+                "producer_id": each.producer_id,
+                "transaction_state": each.state.value,
+            }
+            for each in listing.transactions
+            if passes(each)
+        ],
+    }
+
+
+def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bool]:
+    states, ids = set(body["state_filters"]), set(body["producer_id_filters"])
+    duration_ms = body["duration_filter"]
+
+    def passes(each: TransactionDescription) -> bool:
+        return (
+            each.error is ErrorCode.NONE
+            and (not states or each.state.value in states)
+            and (not ids or each.producer_id in ids)
+            and (duration_ms < 0 or _runs_for(each, wall_ms) > duration_ms)
+        )
+
+    return passes
+
+
+def _runs_for(each: TransactionDescription, wall_ms: int) -> int:
+    return wall_ms - each.started_ms if each.state in _RUNNING else -1
+
+
+API = Api(66, "ListTransactions", range(2), handle)

@@ -1,0 +1,44 @@
+"""What the handlers of transactions share: error codes by version, ids for those who need one."""
+
+from collections.abc import Mapping
+
+from broker.core.session import Session
+from broker.core.transactions.records import Place, by_topic
+from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Fields
+
+
+def number(code: ErrorCode, *, knows_fencing: bool) -> int:
+    """The number of an error; older clients know a fenced producer by an older code (KIP-588)."""
+    if code is ErrorCode.PRODUCER_FENCED and not knows_fencing:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return errors.number(code)
+
+
+async def fresh_producer_id(session: Session) -> int:
+    """A producer id that nobody had; reserving a block of them may wait for the disk."""
+    broker = session.broker
+    try:
+        return await broker.io_thread.run(broker.producer_ids.next_id)
+    except StorageError as error:
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+def places_of(topics: list[Fields], *, name: str, partitions: str) -> list[Place]:
+    """The partitions that a request names, topic by topic."""
+    return [(topic[name], number) for topic in topics for number in topic[partitions]]
+
+
+def partition_results(codes: Mapping[Place, int]) -> list[Fields]:
+    """The answer to AddPartitionsToTxn about each partition."""
+    return [
+        {
+            "name": name,
+            "results_by_partition": [
+                {"partition_index": index, "partition_error_code": codes[name, index]}
+                for index in partitions
+            ],
+        }
+        for name, partitions in by_topic(codes).items()
+    ]

@@ -1,0 +1,185 @@
+"""Groups and transactions, wired: the topics they live in, the timers that wake them, their start.
+
+The first command of a kind makes its internal topic, and is told to retry. After a start each
+coordinator loads a partition when its log has recovered; what a recovered log has open in
+transactions is asked of the transaction coordinator.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from broker._native.log.partition_log import PartitionLog
+from broker.core.coordinator_partitions import World
+from broker.core.group_configs import GroupConfigs
+from broker.core.groups.commands import GroupSettings
+from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
+from broker.core.topics import Topics
+from broker.core.transactions.commands import TransactionSettings
+from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.records import Place
+from broker.model.clock import Clock
+from broker.model.config import Config
+from broker.model.errors import ErrorCode, RequestError
+
+_log = logging.getLogger(__name__)
+
+
+class Coordinators:
+    """Both coordinators of this broker."""
+
+    def __init__(
+        self,
+        config: Config,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        topics: Topics,
+        group_configs: GroupConfigs,
+    ) -> None:
+        """Make them; nothing is opened yet."""
+        self._config = config
+        self._topics = topics
+        self._offsets_topic = _InternalTopic(OFFSETS_TOPIC, topics, topics.offsets_topic)
+        self._state_topic = _InternalTopic(TRANSACTIONS_TOPIC, topics, topics.transactions_topic)
+        self._alarms = [
+            _Alarm(loop, clock, self._tick_groups),
+            _Alarm(loop, clock, self._tick_transactions),
+        ]
+        groups_alarm, transactions_alarm = self._alarms
+        self.groups = GroupCoordinator(
+            World(self._offsets_topic.log, loop.create_future, clock, groups_alarm.wake_at),
+            settings=_group_settings(config, group_configs),
+            topics=topics,
+            partition_count=config.integer("offsets.topic.num.partitions"),
+        )
+        self.transactions = TransactionCoordinator(
+            World(self._state_topic.log, loop.create_future, clock, transactions_alarm.wake_at),
+            self._log_of,
+            self.groups,
+            settings=TransactionSettings(
+                timeout_ms_max=config.integer("transaction.max.timeout.ms"),
+                expiration_ms=config.integer("transactional.id.expiration.ms"),
+            ),
+            partition_count=config.integer("transaction.state.log.num.partitions"),
+        )
+        topics.when_deleted(self.groups.topic_deleted)
+
+    def expect(self) -> None:
+        """Topics are known, and their logs are still being recovered."""
+        for name, coordinator in (
+            (OFFSETS_TOPIC, self.groups),
+            (TRANSACTIONS_TOPIC, self.transactions),
+        ):
+            topic = self._topics.get(name)
+            if topic is not None:
+                coordinator.expect(range(len(topic.logs)))
+
+    def log_is_ready(self, log: PartitionLog) -> None:
+        """A log has recovered."""
+        is_empty = log.log_end_offset == 0
+        if log.topic == OFFSETS_TOPIC:
+            self.groups.recovered(log.partition, is_empty=is_empty)
+        elif log.topic == TRANSACTIONS_TOPIC:
+            self.transactions.recovered(log.partition, is_empty=is_empty)
+        if log.open_transactions:
+            self.transactions.suspect((log.topic, log.partition))
+
+    def tick(self) -> None:
+        """Look at everything now: a log has gone offline, and who waits is told."""
+        for alarm in self._alarms:
+            alarm.ring()
+
+    def close(self) -> None:
+        """Stop serving."""
+        for alarm in self._alarms:
+            alarm.stop()
+        self.transactions.close()
+        self.groups.close()
+
+    def _tick_groups(self) -> int:
+        return self.groups.tick()
+
+    def _tick_transactions(self) -> int:
+        return self.transactions.tick()
+
+    def _log_of(self, place: Place) -> PartitionLog | None:
+        name, partition = place
+        topic = self._topics.get(name)
+        log = topic.log(partition) if topic else None
+        return log if isinstance(log, PartitionLog) else None
+
+
+class _Alarm:
+    """Calls a coordinator's tick at the earliest time that somebody has asked for."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, tick: Callable[[], int]
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._tick = tick
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_ms = 0
+
+    def wake_at(self, monotonic_ms: int) -> None:
+        if self._timer is not None:
+            if self._due_ms <= monotonic_ms:
+                return
+            self._timer.cancel()
+        self._due_ms = monotonic_ms
+        delay_ms = max(0, monotonic_ms - self._clock.monotonic_ms())
+        self._timer = self._loop.call_later(delay_ms / 1000, self.ring)
+
+    def ring(self) -> None:
+        self.stop()
+        self.wake_at(self._tick())
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _InternalTopic:
+    """The logs of an internal topic, which the first need of one makes."""
+
+    def __init__(self, name: str, topics: Topics, make: Callable[[], Awaitable[Topic]]) -> None:
+        self._name = name
+        self._topics = topics
+        self._make = make
+        self._making: asyncio.Future[Topic] | None = None
+
+    def log(self, partition: int) -> PartitionLog:
+        topic = self._topics.get(self._name)
+        if topic is None and self._making is None:
+            self._making = asyncio.ensure_future(self._make())
+            self._making.add_done_callback(self._made)
+        log = topic.log(partition) if topic else None
+        if not isinstance(log, PartitionLog):
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no {self._name} yet")
+        return log
+
+    def _made(self, made: asyncio.Future[Topic]) -> None:
+        self._making = None
+        error = None if made.cancelled() else made.exception()
+        if error is not None:
+            _log.error("%s cannot be created: error=%s", self._name, error)
+
+
+def _group_settings(config: Config, group_configs: GroupConfigs) -> GroupSettings:
+    return GroupSettings(
+        initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        session_timeout_ms_min=config.integer("group.min.session.timeout.ms"),
+        session_timeout_ms_max=config.integer("group.max.session.timeout.ms"),
+        members_max=config.integer("group.max.size"),
+        offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
+        consumer=ConsumerSettings(
+            group_setting=group_configs.setting,
+            members_max=config.integer("group.consumer.max.size"),
+            assignors=config.words("group.consumer.assignors"),
+            migration=MigrationPolicy(config.text("group.consumer.migration.policy")),
+        ),
+    )

@@ -1,0 +1,263 @@
+"""Runs the conversations about transactions in `*.txt`: a command, `----`, what must come of it.
+
+    add x t-0
+    ----
+    record x Ongoing id=1 epoch=0 partitions=t-0
+    add: NONE
+
+Each file is one shard of transactional ids. What it needs done in other logs is said to `outside`
+(sync: the data of a transaction, mark: its markers); `synced` and `marked` say that it was done.
+Producer ids count up from 1; `id=` and `epoch=` name the producer, else it is the last that was
+given out. `advance`, `reload` and REWRITE_SCENARIOS are those of the groups' conversations.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from broker.core.machine import Moment
+from broker.core.transactions import records
+from broker.core.transactions.commands import (
+    AddRequest,
+    EndRequest,
+    EndResponse,
+    InitRequest,
+    InitResponse,
+    Producer,
+    Response,
+    SyncData,
+    TransactionDecision,
+    TransactionDescription,
+    TransactionSettings,
+    VerifyRequest,
+    VerifyResponse,
+    WriteMarkers,
+)
+from broker.core.transactions.records import Place
+from broker.core.transactions.shard import Room, TransactionShard
+from broker.model.errors import ErrorCode
+from tests.scenarios.test_scenarios import START_MS, Words, run_file
+
+FOLDER = Path(__file__).parent
+VERSION_2 = 2
+
+
+class Conversation:
+    """One shard, its log, a clock, and what has been said since last asked."""
+
+    def __init__(self) -> None:
+        self.settings = TransactionSettings()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.now_ms = START_MS
+        self.ids = 0
+        self.lines: list[str] = []
+        self.holder: dict[str, tuple[int, int]] = {}
+        self.syncing: dict[str, SyncData] = {}
+        self.marking: dict[str, WriteMarkers] = {}
+        self.shard = self.start()
+
+    def start(self) -> TransactionShard:
+        room = Room(self.settings)
+        room.count(lambda: iter((self.shard,)))
+        return TransactionShard(self.settings, room, "outside")
+
+    def run(self, line: str) -> list[str]:
+        words = Words(line)
+        verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
+        verb(words)
+        said, self.lines = [line.rstrip() for line in self.lines], []
+        return said
+
+    def now(self) -> Moment:
+        return Moment(self.now_ms, self.now_ms)
+
+    def apply(self, decision: TransactionDecision) -> None:
+        for record in decision.records:
+            key, value = records.encode(record)
+            self.log.append((key, value))
+            replayed = records.decode(key, value)
+            assert replayed == record
+            self.shard.replay(replayed)
+            self.lines.append(f"record {_record(record)}")
+        self.lines += [f"note {note}" for note in decision.notes]
+        for token, response in decision.replies:
+            self.remember(response)
+            self.lines.append(f"{token}: {_response(response)}")
+
+    def remember(self, response: Response) -> None:
+        if isinstance(response, SyncData):
+            self.syncing[response.producer.transactional_id] = response
+        elif isinstance(response, WriteMarkers):
+            self.marking[response.producer.transactional_id] = response
+
+    def producer(self, words: Words) -> Producer:
+        name = words.bare[0]
+        producer_id, epoch = self.holder.get(name, (0, 0))
+        return Producer(name, words.number("id", producer_id), words.number("epoch", epoch))
+
+    # ---- commands: as in commands.py -------------------------------------------------------------
+
+    def do_settings(self, words: Words) -> None:
+        self.settings = TransactionSettings(
+            timeout_ms_max=words.number("timeout_max", 900_000),
+            ids_max=words.number("ids_max", 10_000),
+            open_max=words.number("open_max", 1_000),
+        )
+        self.shard = self.start()
+
+    def fresh_id(self) -> int:
+        self.ids += 1
+        return self.ids
+
+    def do_init(self, words: Words) -> None:
+        name = words.bare[0]
+        needs_id = self.shard.needs_fresh_id(name, at_end=False)
+        request = InitRequest(
+            name,
+            words.number("timeout", 60_000),
+            self.fresh_id() if needs_id else -1,
+            words.number("id", -1),
+            words.number("epoch", -1),
+        )
+        decision = self.shard.init(request, words.token, self.now())
+        for _, response in decision.replies:
+            if isinstance(response, InitResponse) and response.error is ErrorCode.NONE:
+                self.holder[name] = response[1:]
+        self.apply(decision)
+
+    def do_add(self, words: Words) -> None:
+        version = VERSION_2 if "v2" in words.bare else 0
+        places = tuple(_place(each) for each in words.bare[1:] if each != "v2")
+        request = AddRequest(self.producer(words), places, version)
+        self.apply(self.shard.add(request, words.token, self.now()))
+
+    def do_verify(self, words: Words) -> None:
+        request = VerifyRequest(self.producer(words), tuple(map(_place, words.bare[1:])))
+        self.apply(self.shard.verify(request, words.token))
+
+    def do_commit(self, words: Words) -> None:
+        self.end(words, is_commit=True)
+
+    def do_abort(self, words: Words) -> None:
+        self.end(words, is_commit=False)
+
+    def end(self, words: Words, *, is_commit: bool) -> None:
+        name = words.bare[0]
+        bumps = "v2" in words.bare
+        needs_id = bumps and self.shard.needs_fresh_id(name, at_end=True)
+        fresh_id = self.fresh_id() if needs_id else -1
+        request = EndRequest(self.producer(words), is_commit, bumps, fresh_id)
+        self.apply(self.shard.end(request, words.token, self.now()))
+
+    def do_describe(self, words: Words) -> None:
+        self.apply(self.shard.describe(words.bare[0], "describe"))
+
+    # ---- what is done outside --------------------------------------------------------------------
+
+    def do_synced(self, words: Words) -> None:
+        data = self.syncing[words.bare[0]]
+        is_durable = "lost" not in words.bare
+        decision = self.shard.synced(data.producer, data.attempt, self.now(), is_durable=is_durable)
+        for _, response in decision.replies:
+            if isinstance(response, EndResponse) and response.error is ErrorCode.NONE:
+                self.holder[words.bare[0]] = response[1:]
+        self.apply(decision)
+
+    def do_marked(self, words: Words) -> None:
+        self.apply(self.shard.marked(self.marking[words.bare[0]].producer, self.now()))
+
+    # ---- time and the log ------------------------------------------------------------------------
+
+    def do_advance(self, words: Words) -> None:
+        """Let time pass, deadline by deadline, as the loop would."""
+        end_ms = self.now_ms + int(words.bare[0])
+        while True:
+            deadline_ms = self.shard.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            before = len(self.lines)
+            for decision in self.shard.tick(self.now()):
+                self.apply(decision)
+            if len(self.lines) > before:
+                self.lines.insert(before, f"+{self.now_ms - end_ms + int(words.bare[0])} ms")
+        self.now_ms = end_ms
+
+    def do_expire(self, _words: Words) -> None:
+        for decision in self.shard.expire(self.now()):
+            self.apply(decision)
+
+    def do_reload(self, _words: Words) -> None:
+        """Lose everything but the log."""
+        self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
+        self.shard = self.start()
+        for key, value in self.log:
+            self.shard.replay(records.decode(key, value))
+        for decision in self.shard.resume(self.now()):
+            self.apply(decision)
+
+    def do_epochs_used_up(self, words: Words) -> None:
+        """As after 32,766 transactions: the log says so."""
+        name = words.bare[0]
+        image = self.shard.transactions[name].image
+        assert image is not None
+        used_up = image._replace(producer_epoch=words.number("to", 32_766))
+        self.holder[name] = used_up[:2]
+        self.apply(TransactionDecision([records.TransactionRecord(name, used_up)]))
+
+
+# ---- how things are shown ------------------------------------------------------------------------
+
+
+def _place(text: str) -> Place:
+    topic, _, partition = text.rpartition("-")
+    return topic, int(partition)
+
+
+def _places(places: Iterable[Place]) -> str:
+    return ",".join(f"{topic}-{partition}" for topic, partition in sorted(places))
+
+
+def _record(record: records.TransactionRecord) -> str:
+    image = record.image
+    if image is None:
+        return f"{record.transactional_id} deleted"
+    line = f"{record.transactional_id} {image.state.value} id={image.producer_id}"
+    line += f" epoch={image.producer_epoch}"
+    if image.partitions:
+        line += f" partitions={_places(image.partitions)}"
+    if image.previous_producer_id >= 0:
+        line += f" previous={image.previous_producer_id}"
+    return line if image.next_producer_id < 0 else f"{line} next={image.next_producer_id}"
+
+
+def _response(response: Response) -> str:
+    if isinstance(response, ErrorCode):
+        return response.value
+    if isinstance(response, VerifyResponse):
+        return " ".join(each.value for each in response.errors)
+    if isinstance(response, SyncData):
+        return f"sync {response.producer.transactional_id} {_places(response.partitions)}"
+    if isinstance(response, WriteMarkers):
+        kind = "commit" if response.is_committed else "abort"
+        name, producer_id, epoch = response.producer
+        places = _places(response.partitions)
+        return f"mark {name} {kind} id={producer_id} epoch={epoch} {places}"
+    if response.error is not ErrorCode.NONE:
+        return response.error.value
+    if isinstance(response, TransactionDescription):
+        return f"{response.state.value} {_places(response.partitions)}"
+    return f"NONE id={response.producer_id} epoch={response.producer_epoch}"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+def test_conversation(path: Path) -> None:
+    expected = path.read_text()
+
+    actual = run_file(expected, Conversation())
+
+    if os.environ.get("REWRITE_SCENARIOS"):
+        path.write_text(actual)
+    assert actual == expected

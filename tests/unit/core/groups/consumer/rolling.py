@@ -1,0 +1,390 @@
+"""Clients of both protocols, a shard that serves them, and who believes to own which partition.
+
+The clients do what the Java client does: an eager one gives everything back before it joins, a
+cooperative one only what it is not assigned any more, one of the consumer protocol what the broker
+takes from it. Whoever leads a classic group assigns evenly, and withholds what has yet to move.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any, TypeAlias
+
+from broker.codec.coordinator_records import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from broker.core.groups import records
+from broker.core.groups.commands import (
+    GroupDecision,
+    GroupProtocol,
+    GroupSettings,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.core.groups.consumer.commands import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+    ConsumerSettings,
+)
+from broker.core.groups.consumer.records import in_order
+from broker.core.groups.shard import GroupShard
+from broker.core.machine import Moment
+from broker.model.errors import ErrorCode
+from tests.scenarios.consumer_words import FakeTopics
+
+Place: TypeAlias = tuple[str, int]
+
+GROUP = "g"
+TOPICS = {"t": 5, "u": 2}
+NO_ERROR = ErrorCode.NONE
+
+
+class World:
+    """One shard, its log, its topics, and its clients."""
+
+    def __init__(self, seed: int, settings: ConsumerSettings | None = None) -> None:
+        self.random = Random(seed)
+        self.topics = FakeTopics()
+        for name, count in TOPICS.items():
+            self.topics.put(name, count)
+        self.settings = GroupSettings(
+            initial_rebalance_delay_ms=0, consumer=settings or ConsumerSettings()
+        )
+        self.now_ms = 1_000
+        self.ids = 0
+        self.log: list[list[tuple[bytes, bytes | None]]] = []
+        self.shard = self._new_shard()
+        self.clients: list[Client] = []
+        self.refuses = False  # whether the group is no consumer group, and stays so
+
+    def _new_shard(self) -> GroupShard:
+        return GroupShard(self.settings, lambda: True, self.topics)
+
+    def now(self) -> Moment:
+        return Moment(self.now_ms, self.now_ms)
+
+    def apply(self, decision: GroupDecision) -> None:
+        batch = []
+        for record in decision.records:
+            key, value = records.encode(record)
+            batch.append((key, value))
+            replayed = records.decode(key, value)
+            assert replayed == record
+            self.shard.replay(replayed)
+        if batch:
+            self.log.append(batch)
+        for token, response in decision.replies:
+            assert isinstance(token, Token)
+            token.client.receive(token, response)
+        self.check()
+
+    def check(self) -> None:
+        owners: dict[Place, Client] = {}
+        for client in self.clients:
+            for place in client.owned:
+                assert place not in owners, f"{place} is owned by {client} and {owners[place]}"
+                owners[place] = client
+
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+        for decision in self.shard.tick(self.now()):
+            self.apply(decision)
+
+    def reload(self) -> None:
+        """Lose everything but the log; who waits is told so."""
+        waiting = self.shard.waiting()
+        self.shard = self._new_shard()
+        for batch in self.log:
+            for key, value in batch:
+                record = records.decode(key, value)
+                assert record is not None
+                self.shard.replay(record)
+        for _ in self.shard.resume(self.now()):
+            pass
+        for token in waiting:
+            assert isinstance(token, Token)
+            token.client.lost(token)
+
+    def run(self, steps: int) -> None:
+        """Let clients take steps in any order, and time pass between them."""
+        for _ in range(steps):
+            if self.clients:
+                self.random.choice(self.clients).step()
+                self.check()
+            self.advance(self.random.choice((1, 10, 500)))
+
+    def settle(self) -> None:
+        """Everybody in turn, until all has come to rest."""
+        for _ in range(40):
+            for client in self.clients:
+                client.step()
+                self.check()
+            self.advance(200)
+        owned = {place for client in self.clients for place in client.owned}
+        assert owned == {(name, each) for name, count in TOPICS.items() for each in range(count)}
+        counts = [len(client.owned) for client in self.clients]
+        assert max(counts) - min(counts) <= 1
+
+    def settle_after_sessions(self) -> None:
+        """Let sessions of those who died end, everybody else be heard of, and all come to rest."""
+        for _ in range(12):
+            for client in self.clients:
+                client.step()
+                self.check()
+            self.advance(5_000)
+        self.settle()
+
+    def places(self, partitions: Any) -> set[Place]:
+        found = {}
+        for topic_id, numbers in partitions.items():
+            topic = self.topics.by_id(topic_id)
+            assert topic is not None
+            found[topic.name] = numbers
+        return {(name, number) for name, numbers in found.items() for number in numbers}
+
+
+class Token:
+    """Who asked, and what."""
+
+    def __init__(self, client: "Client") -> None:
+        self.client = client
+
+
+class Client:
+    """A consumer."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.owned: set[Place] = set()
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        raise NotImplementedError
+
+    def receive(self, token: Token, response: Any) -> None:
+        raise NotImplementedError
+
+    def lost(self, token: Token) -> None:
+        raise NotImplementedError
+
+
+class ConsumerClient(Client):
+    """One of the consumer protocol."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.epoch = 0
+        self.assigned: set[Place] | None = None
+
+    def step(self) -> None:
+        """Now and then it is slow to do what it was told."""
+        if self.assigned is not None and self.world.random.random() < 0.7:
+            self.owned &= self.assigned
+            self.owned |= self.assigned
+            self.assigned = None
+        self._beat(self.epoch)
+
+    def leave(self) -> None:
+        self.owned = set()
+        self._beat(-1)
+
+    def _beat(self, epoch: int) -> None:
+        is_full = epoch == 0
+        request = ConsumerHeartbeat(
+            GROUP,
+            self.name,
+            epoch,
+            rebalance_timeout_ms=60_000 if is_full else -1,
+            topic_names=tuple(TOPICS) if is_full else None,
+            owned=in_order(self._owned_ids()),
+        )
+        world = self.world
+        world.apply(world.shard.consumer_heartbeat(request, Token(self), world.now()))
+
+    def _owned_ids(self) -> dict[bytes, list[int]]:
+        owned: dict[bytes, list[int]] = {}
+        for name, number in self.owned:
+            topic = self.world.topics.get(name)
+            assert topic is not None
+            owned.setdefault(topic.topic_id, []).append(number)
+        return owned
+
+    def receive(self, _token: Token, response: Any) -> None:
+        assert isinstance(response, ConsumerHeartbeatResponse)
+        if response.error is not NO_ERROR:
+            if self.world.refuses:
+                assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
+                return
+            assert response.error in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
+            self.owned, self.epoch, self.assigned = set(), 0, None
+            return
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            self.assigned = self.world.places(response.assignment)
+
+
+class ClassicClient(Client):
+    """One of the classic protocol."""
+
+    def __init__(self, world: World, name: str, *, is_cooperative: bool) -> None:
+        super().__init__(world, name)
+        self.is_cooperative = is_cooperative
+        self.member_id = ""
+        self.generation = -1
+        self.must_join = True
+        self.waiting: Token | None = None
+
+    @property
+    def protocol(self) -> str:
+        return "cooperative" if self.is_cooperative else "eager"
+
+    def step(self) -> None:
+        if self.waiting is not None:
+            return
+        if self.must_join:
+            self._join()
+        else:
+            request = HeartbeatRequest(GROUP, self.member_id, None, self.generation)
+            world = self.world
+            world.apply(world.shard.heartbeat(request, Token(self), world.now()))
+
+    def leave(self) -> None:
+        self.owned = set()
+        request = LeaveRequest(GROUP, (LeavingMember(self.member_id),))
+        self.waiting = None
+        self.world.apply(self.world.shard.leave(request, Token(self), self.world.now()))
+
+    def lost(self, _token: Token) -> None:
+        self.waiting, self.must_join = None, True
+
+    def _join(self) -> None:
+        if not self.is_cooperative:
+            self.owned = set()
+        owned: dict[str, list[int]] = {}
+        for name, number in sorted(self.owned):
+            owned.setdefault(name, []).append(number)
+        body = {
+            "topics": sorted(TOPICS),
+            "user_data": None,
+            "owned_partitions": [
+                {"topic": name, "partitions": numbers} for name, numbers in owned.items()
+            ],
+            "generation_id": self.generation,
+        }
+        self.world.ids += 1
+        request = JoinRequest(
+            GROUP,
+            self.member_id,
+            None,
+            self.name,
+            "host",
+            30_000,
+            60_000,
+            "consumer",
+            (GroupProtocol(self.protocol, encode_subscription(2, body)),),
+            requires_member_id=True,
+            fresh_id=str(self.world.ids),
+        )
+        self.waiting = Token(self)
+        world = self.world
+        world.apply(world.shard.join(request, self.waiting, world.now()))
+
+    def receive(self, token: Token, response: Any) -> None:
+        if token is self.waiting:
+            self.waiting = None
+        if isinstance(response, JoinResponse):
+            self._joined(response)
+        elif isinstance(response, SyncResponse):
+            self._synced(response)
+        elif isinstance(response, ErrorCode):
+            self._failed(response)
+
+    def _failed(self, error: ErrorCode) -> None:
+        self.must_join = self.must_join or error is not NO_ERROR
+        if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}:
+            self.owned, self.generation = set(), -1
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+
+    def _joined(self, response: JoinResponse) -> None:
+        if response.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+            return
+        self._failed(response.error)
+        if response.error is not NO_ERROR:
+            return
+        self.member_id, self.generation = response.member_id, response.generation
+        assignments = {}
+        if response.leader == self.member_id:
+            assignments = dict(self._assign(response))
+        request = SyncRequest(
+            GROUP,
+            self.member_id,
+            None,
+            self.generation,
+            assignments,
+            "consumer",
+            response.protocol,
+        )
+        self.waiting = Token(self)
+        world = self.world
+        world.apply(world.shard.sync(request, self.waiting, world.now()))
+
+    def _assign(self, response: JoinResponse) -> Iterator[tuple[str, bytes]]:
+        """Evenly, sticky, and nothing to anybody that another one says it owns."""
+        owned = {
+            each.member_id: {
+                (topic["topic"], number)
+                for topic in decode_subscription(each.metadata).body["owned_partitions"]
+                for number in topic["partitions"]
+            }
+            for each in response.members
+        }
+        places = [(name, each) for name, count in TOPICS.items() for each in range(count)]
+        quota, extra = divmod(len(places), len(owned))
+        shares: dict[str, list[Place]] = {}
+        for member_id in sorted(owned):
+            limit = quota + (extra > 0)
+            kept = sorted(owned[member_id] & set(places))[:limit]
+            extra -= len(kept) > quota
+            shares[member_id] = kept
+            places = [each for each in places if each not in kept]
+        taken = set().union(*owned.values())
+        for member_id in sorted(shares, key=lambda each: len(shares[each])):
+            room = quota - len(shares[member_id]) + (extra > 0 and len(shares[member_id]) <= quota)
+            extra -= room > 0 and len(shares[member_id]) + room > quota
+            given, places = places[: max(room, 0)], places[max(room, 0) :]
+            shares[member_id] += [each for each in given if each not in taken]
+        for member_id, share in shares.items():
+            by_topic: dict[str, list[int]] = {}
+            for name, number in share:
+                by_topic.setdefault(name, []).append(number)
+            assigned = [{"topic": name, "partitions": each} for name, each in by_topic.items()]
+            yield member_id, encode_assignment(2, {"assigned_partitions": assigned})
+
+    def _synced(self, response: SyncResponse) -> None:
+        self._failed(response.error)
+        if response.error is not NO_ERROR:
+            return
+        embedded = decode_assignment(response.assignment)
+        assigned = {
+            (topic["topic"], number)
+            for topic in (embedded.body["assigned_partitions"] if embedded else ())
+            for number in topic["partitions"]
+        }
+        # What was taken from a cooperative member is free once it has joined again without it.
+        self.must_join = bool(self.owned - assigned)
+        self.owned = assigned
