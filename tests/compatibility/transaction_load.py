@@ -22,6 +22,9 @@ CLIENT = {
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
     "socket.timeout.ms": 5_000,
+    # When it starts over from its bootstrap servers, requests for the coordinator of a group wait
+    # for ever for a connection that it has given up (librdkafka 2.16).
+    "metadata.recovery.strategy": "none",
     "log_level": 0,  # It would say each time that nobody answers.
 }
 MEMBER = {
