@@ -100,6 +100,7 @@ class Writer(Transactions):
             for place, value in enumerate(values):
                 producer.produce(self._topic, value, partition=place % PARTITIONS)
             if self._random.random() < ABORTED_SHARE:
+                producer.flush(CALL_TIMEOUT_S)  # What was never sent could never be read.
                 self.until_done(producer.abort_transaction)
                 continue
             self.attempted[self.number] = set(values)
