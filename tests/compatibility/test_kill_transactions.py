@@ -32,17 +32,23 @@ CYCLES_SHARE = 4  # A life of these clients is as long as four of those of test_
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("durability", ["os", "group-commit"])
+@pytest.mark.parametrize(
+    ("durability", "protocol"), [("os", "consumer"), ("group-commit", "classic")]
+)
 def test_kill_dash_nine_leaves_every_transaction_and_commit_as_it_was_told(
-    start_broker: Callable[..., BrokerProcess], durability: str, request: pytest.FixtureRequest
+    start_broker: Callable[..., BrokerProcess],
+    durability: str,
+    protocol: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     broker = start_broker(f"polylog.durability={durability}")
     with WireClient(broker.address) as client:
         for topic in (SOURCE, TARGET):
             wire_requests.create_topic(client, topic, PARTITIONS)
-    writers = [Writer(f"writer-{place}", broker.address, SOURCE) for place in range(3)]
-    copiers = [Copier(f"copier-{place}", broker.address, SOURCE, TARGET) for place in range(2)]
-    readers = [Reader(f"reader-{place}", broker.address, GROUP, SOURCE) for place in range(2)]
+    at = broker.address
+    writers = [Writer(f"writer-{place}", at, SOURCE) for place in range(3)]
+    copiers = [Copier(f"copier-{place}", at, protocol, SOURCE, TARGET) for place in range(2)]
+    readers = [Reader(f"reader-{place}", at, protocol, GROUP, SOURCE) for place in range(2)]
     for worker in (*writers, *copiers, *readers):
         worker.start()
 

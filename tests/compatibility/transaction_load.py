@@ -17,7 +17,7 @@ PARTITIONS = 3
 RECORDS_MAX = 9
 ABORTED_SHARE = 0.3
 CALL_TIMEOUT_S = 5.0
-CLIENT = {
+CLIENT: dict[str, str | int] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
@@ -27,13 +27,15 @@ CLIENT = {
     "metadata.recovery.strategy": "none",
     "log_level": 0,  # It would say each time that nobody answers.
 }
-MEMBER = {
+MEMBER: dict[str, str | int | bool] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
-    "session.timeout.ms": 6_000,
-    "heartbeat.interval.ms": 300,
     "fetch.wait.max.ms": 100,
+}
+PROTOCOLS: dict[str, dict[str, str | int]] = {
+    "classic": {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
+    "consumer": {"group.protocol": "consumer"},  # the broker says how often
 }
 
 
@@ -125,13 +127,15 @@ class Writer(Transactions):
 class Copier(Transactions):
     """Copies a topic to another, with the offsets of what it read, in transactions."""
 
-    def __init__(self, name: str, address: str, source: str, target: str) -> None:
+    def __init__(self, name: str, address: str, protocol: str, source: str, target: str) -> None:
         super().__init__(name, address)
+        self._protocol = protocol
         self._source = source
         self._target = target
 
     def work(self, producer: Producer) -> None:
-        with closing(member(self.address, f"{self._target}-copiers", self._source)) as consumer:
+        group = f"{self._target}-copiers"
+        with closing(member(self.address, self._protocol, group, self._source)) as consumer:
             while not self.is_stopping:
                 messages = polled(consumer)
                 if messages and not self._copy(producer, consumer, messages):
@@ -156,15 +160,16 @@ class Copier(Transactions):
 class Reader(Worker):
     """A member of a group that commits what it has read, and remembers what it was told."""
 
-    def __init__(self, name: str, address: str, group: str, topic: str) -> None:
+    def __init__(self, name: str, address: str, protocol: str, group: str, topic: str) -> None:
         super().__init__(name, address)
+        self._protocol = protocol
         self._group = group
         self._topic = topic
         self.commits = 0
         self.acknowledged: dict[int, int] = {}
 
     def live(self) -> None:
-        with closing(member(self.address, self._group, self._topic)) as consumer:
+        with closing(member(self.address, self._protocol, self._group, self._topic)) as consumer:
             while not self.is_stopping:
                 messages = polled(consumer)
                 if messages:
@@ -181,9 +186,10 @@ class Reader(Worker):
                 self.commits += 1
 
 
-def member(address: str, group: str, topic: str) -> Consumer:
-    """Join a group."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": group, **MEMBER, **CLIENT})
+def member(address: str, protocol: str, group: str, topic: str) -> Consumer:
+    """Join a group of one of the PROTOCOLS."""
+    place: dict[str, str | int] = {"bootstrap.servers": address, "group.id": group}
+    consumer = Consumer(place | MEMBER | PROTOCOLS[protocol] | CLIENT)
     consumer.subscribe([topic])
     return consumer
 
