@@ -121,3 +121,14 @@ def test_members_are_rolled_to_the_new_protocol_and_back_and_no_partition_has_tw
         "after down": "Classic",
         "read": "36",
     }
+
+
+def test_the_broker_resolves_a_pattern_and_refuses_one_that_is_none(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
+    seen = java.facts("Patterns.java", broker.address, topic)
+
+    assert seen == {
+        "topics": f"[{topic}-a, {topic}-b]",
+        "wrong": "InvalidRegularExpression",
+    }
