@@ -6,8 +6,7 @@ needs done in other logs comes as a reply to the partition's `_Desk`, and goes t
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
 
 from broker.codec.control_records import Marker
 from broker.core.coordinator import RecordFormat, Told, Waiter
@@ -47,13 +46,6 @@ RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
 )
 # The version of a producer whose epoch grows with each transaction (KIP-890).
 _IMPLICIT_VERSION = 2
-
-
-class Listing(NamedTuple):
-    """The transactional ids that are known; an error while they cannot all be."""
-
-    error: ErrorCode
-    transactions: tuple[TransactionDescription, ...] = ()
 
 
 class TransactionCoordinator:
@@ -120,8 +112,8 @@ class TransactionCoordinator:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
         now_ms = self._world.clock.monotonic_ms()
         self._patience.tick()
-        self._end_some(now_ms)
         self._abort_orphans()
+        self._end_some(now_ms)
         deadlines = [self._partitions.tick(), self._patience.next_deadline_ms(), self._retry_ms]
         if self._endings.wants_turn:
             deadlines.append(now_ms)
@@ -134,7 +126,9 @@ class TransactionCoordinator:
         """Write markers; those that could not be written, when it is time."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         self._endings.tick(is_retry=is_retry)
-        if not self._endings.wants_retry:
+        if is_retry:
+            self._orphans.retry()
+        if not (self._endings.wants_retry or self._orphans.wants_retry):
             self._retry_ms = None
         elif is_retry or self._retry_ms is None:
             self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
@@ -278,18 +272,15 @@ class TransactionCoordinator:
             lambda error: TransactionDescription(error, transactional_id),
         )
 
-    def listing(self) -> Listing:
-        """Every transactional id."""
-        if not self._partitions.is_complete:
-            return Listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return Listing(
-            ErrorCode.NONE,
-            tuple(
-                transaction.describe()
-                for shard in self._partitions.shards()
-                for transaction in shard.transactions.values()
-            ),
-        )
+    @property
+    def is_loading(self) -> bool:
+        """Whether there may be transactional ids that are not known yet."""
+        return not self._partitions.is_complete
+
+    def listing(self) -> Iterator[list[TransactionDescription]]:
+        """Every transactional id, shard by shard: others may have a turn between two."""
+        for shard in list(self._partitions.shards()):
+            yield [each.describe() for each in list(shard.transactions.values())]
 
     def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
         """Write a marker that somebody else has decided on, as for a hanging transaction."""
