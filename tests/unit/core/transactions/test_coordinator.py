@@ -258,6 +258,17 @@ def test_the_end_is_recorded_when_every_marker_is_on_the_disk(broker: Broker) ->
     assert broker.state_of() is TransactionState.COMPLETE_COMMIT
 
 
+def test_markers_are_of_one_epoch(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.logs[FIRST].syncs = False
+    broker.logs[FIRST].sync()
+    broker.end(producer)
+
+    assert broker.state_of() is TransactionState.PREPARE_COMMIT
+    assert broker.transactions.is_decided(producer)
+    assert not broker.transactions.is_decided(producer._replace(producer_epoch=1))
+
+
 def test_data_that_is_lost_is_not_committed(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     broker.logs[SECOND].fail()
