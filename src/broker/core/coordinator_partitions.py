@@ -129,6 +129,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         hash_code = _java_hash(key)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % self._partition_count
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition that exists cannot say yet what it holds."""
+        return bool(self._expected) or any(
+            each.driver.state is PartitionState.LOADING for each in self._partitions.values()
+        )
+
     def numbers(self) -> list[int]:
         """Every partition that may hold something, whether it can serve now or not."""
         return [*self._expected, *self._partitions]

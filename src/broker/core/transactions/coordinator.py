@@ -108,6 +108,11 @@ class TransactionCoordinator:
         self._orphans.suspect(place)
         self.wake()
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a part of what it keeps is not known yet."""
+        return self._partitions.is_loading
+
     def tick(self) -> int:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
         now_ms = self._world.clock.monotonic_ms()

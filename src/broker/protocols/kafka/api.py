@@ -1,12 +1,13 @@
 """What one Kafka API is: a key, a name, versions, and one function."""
 
-from asyncio import Future
-from collections.abc import Awaitable, Callable
+from asyncio import Future, gather
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.core.session import Session
 from broker.model.errors import RequestError
-from broker.model.limits import ERROR_TEXT_CHARS_MAX
+from broker.model.limits import ERROR_TEXT_CHARS_MAX, GROUPS_ASKED_PER_TURN
 from broker.protocols.base import Deferred
 from broker.protocols.kafka import errors
 
@@ -16,6 +17,7 @@ Fields: TypeAlias = dict[str, Any]
 
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Request(NamedTuple):
@@ -36,6 +38,15 @@ def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Awaitab
     if future.done():
         return fields(future.result())
     return Deferred(future, lambda done: fields(done.result()))
+
+
+async def ask_in_turns(ask: Callable[[_T], Awaitable[_R]], wanted: Iterable[_T]) -> list[_R]:
+    """Ask for each, a few in one turn of the loop: what those change goes to the disk together."""
+    answers: list[_R] = []
+    rest = iter(wanted)
+    while part := list(islice(rest, GROUPS_ASKED_PER_TURN)):
+        answers += await gather(*map(ask, part))
+    return answers
 
 
 def refuse(error: RequestError) -> Fields:
