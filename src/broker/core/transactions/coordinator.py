@@ -2,7 +2,7 @@
 
 A transactional id lives in the partition of `__transaction_state` that it hashes to; what all
 coordinators share is in `coordinator_partitions.py`. Every call returns a future. What a decision
-needs done in other logs comes as a reply to the partition's `_Desk`, and goes to `Endings`.
+needs done in other logs comes as a reply to the outside (`_take`), and goes to `Endings`.
 """
 
 from asyncio import Future
@@ -278,9 +278,9 @@ class TransactionCoordinator:
         )
 
     @property
-    def is_loading(self) -> bool:
-        """Whether there may be transactional ids that are not known yet."""
-        return not self._partitions.is_complete
+    def is_complete(self) -> bool:
+        """Whether every transactional id is known."""
+        return self._partitions.is_complete
 
     def listing(self) -> Iterator[list[TransactionDescription]]:
         """Every transactional id, shard by shard: others may have a turn between two."""

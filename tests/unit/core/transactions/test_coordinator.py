@@ -361,7 +361,7 @@ def test_until_it_has_loaded_the_coordinator_asks_for_patience(broker: Broker) -
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert broker.end(producer).result().error is loading
     assert broker.add(producer, FIRST).result() is loading
-    assert broker.transactions.is_loading
+    assert not broker.transactions.is_complete
 
 
 def test_what_was_decided_before_a_crash_is_finished_after_it(broker: Broker) -> None:

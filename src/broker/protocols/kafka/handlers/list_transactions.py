@@ -19,7 +19,7 @@ _RUNNING = (
 async def handle(request: Request, session: Session) -> Fields:
     """Every transactional id that passes all filters."""
     coordinator = session.broker.transactions
-    if coordinator.is_loading:
+    if not coordinator.is_complete:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     known = {state.value for state in STATES}
     passes = _filter(request.body, session.broker.clock.wall_ms())
