@@ -165,6 +165,8 @@ TRANSACTIONAL_IDS_MAX = 10_000
 OPEN_TRANSACTIONS_MAX = 1_000
 # Kafka's transaction.remove.expired.transaction.cleanup.interval.ms.
 TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
+# Transactional ids that are looked at, after a load or for their expiry, in one step of a turn.
+TRANSACTIONS_PER_STEP = 64
 # An end that could not be decided, or markers that could not be written, are tried again.
 TRANSACTION_RETRY_MS = 1_000
 # Kafka's add.partitions.to.txn.retry.backoff.max.ms.

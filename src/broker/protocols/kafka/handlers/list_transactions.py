@@ -1,12 +1,12 @@
 """ListTransactions, v0-1. v1 duration filter (KIP-994); v2, with patterns, is not served yet."""
 
+import asyncio
 from collections.abc import Callable
 
 from broker.core.session import Session
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
-from broker.model.errors import ErrorCode
-from broker.protocols.kafka import errors
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Fields, Request
 
 _RUNNING = (
@@ -16,24 +16,31 @@ _RUNNING = (
 )
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Every transactional id that passes all filters."""
+    coordinator = session.broker.transactions
+    if not coordinator.is_complete:
+        raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     known = {state.value for state in STATES}
-    wanted = request.body["state_filters"]
-    listing = session.broker.transactions.listing()
     passes = _filter(request.body, session.broker.clock.wall_ms())
+    found: list[Fields] = []
+    for part in coordinator.listing():
+        found += [_listed(each) for each in part if passes(each)]
+        await asyncio.sleep(0)  # others have their turn
     return {
-        "error_code": errors.number(listing.error),
-        "unknown_state_filters": [each for each in wanted if each not in known],
-        "transaction_states": [
-            {
-                "transactional_id": each.transactional_id,
-                "producer_id": each.producer_id,
-                "transaction_state": each.state.value,
-            }
-            for each in listing.transactions
-            if passes(each)
+        "error_code": 0,
+        "unknown_state_filters": [
+            each for each in request.body["state_filters"] if each not in known
         ],
+        "transaction_states": found,
+    }
+
+
+def _listed(each: TransactionDescription) -> Fields:
+    return {
+        "transactional_id": each.transactional_id,
+        "producer_id": each.producer_id,
+        "transaction_state": each.state.value,
     }
 
 
