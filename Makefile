@@ -19,7 +19,8 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-compaction bench-groups bench-growth bench-guard bench-programs \
+.PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth \
+	bench-guard bench-programs \
 	bench-storage sanitize fuzz clean
 .DELETE_ON_ERROR:
 
@@ -89,6 +90,10 @@ bench-growth: $(VENV)/.built
 # Joins, loads and expiry of groups, and the longest turn of the loop; no process, no sockets.
 bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
+
+# What groups and transactions cost; BENCH='--help'.
+bench-coordinators: bench-programs
+	$(BIN)/python -m benchmarks.end_to_end.coordinators $(BENCH)
 
 # The codec beside its peers, CPU time, a table per row; BENCH='-k arrow' runs some of it.
 bench-codec: $(VENV)/.bench $(VENV)/.built

@@ -234,7 +234,12 @@ class Conversation(ConsumerConversation):
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
     def do_fetch(self, words: Words) -> None:
-        request = FetchOffsetsRequest(words.group, words.partitions() or None)
+        request = FetchOffsetsRequest(
+            words.group,
+            words.partitions() or None,
+            member_id=words.named.get("member"),
+            member_epoch=words.number("epoch", -1),
+        )
         self.apply(self.shard.fetch_offsets(request, "fetch"))
 
     def do_describe(self, words: Words) -> None:

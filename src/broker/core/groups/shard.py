@@ -276,6 +276,11 @@ class GroupShard:
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            error = group.fetch_error(request.member_id, request.member_epoch)
+            if error is not ErrorCode.NONE:
+                return _answer(token, FetchOffsetsResponse(error))
         found = self.offsets.fetch(request)
         unstable = self.offsets.unstable(request.group_id, found) if request.requires_stable else ()
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX, GROUPS_ASKED_PER_TURN
+from broker.protocols.base import Deferred
 from broker.protocols.kafka import errors
 
 # A decoded message: Kafka's field names in snake_case, as the schema tables have them. What the
@@ -34,11 +35,9 @@ Handler: TypeAlias = Callable[[Request, Session], Response | Awaitable[Response]
 
 def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Awaitable[Fields]:
     """The response that a result becomes: at once where core has already answered."""
-    return fields(future.result()) if future.done() else _later(future, fields)
-
-
-async def _later(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields:
-    return fields(await future)
+    if future.done():
+        return fields(future.result())
+    return Deferred(future, lambda done: fields(done.result()))
 
 
 async def ask_in_turns(ask: Callable[[_T], Awaitable[_R]], wanted: Iterable[_T]) -> list[_R]:

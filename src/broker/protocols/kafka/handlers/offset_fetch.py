@@ -49,6 +49,9 @@ async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
             wanted["group_id"],
             None if asked is None else _partitions(asked),
             requires_stable=request.body["require_stable"],
+            # Absent where there are no several groups, -1 where the version does not say.
+            member_id=wanted.get("member_id"),
+            member_epoch=wanted.get("member_epoch", -1),
         )
     )
     if asked is None:
