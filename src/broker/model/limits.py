@@ -178,7 +178,7 @@ COORDINATOR_KEYS_REMEMBERED = 4_096
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB
-LOAD_RECORDS_PER_STEP = 256
+LOAD_RECORDS_PER_STEP = 128
 # Replies that one coordinator partition gives at once: a rebalance answers all members of a group,
 # and each answer is 30 us of the loop.
 REPLIES_PER_TURN = 64
