@@ -4,6 +4,8 @@
     records.py      what is remembered, in Kafka's own record formats
     classic.py      the state machine of one classic group; joining.py its waiting room
     offsets.py      the committed offsets
+    consumer/       the machine of one consumer group, whose partitions the broker assigns (KIP-848)
+    conversions.py  groups that become of the other kind; kinds.py: which there are
     shard.py        the groups and offsets of one partition of __consumer_offsets
     coordinator.py  the public face: finds the shard, answers when the log is durable
 
