@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.groups.consumer import group, targets
+from broker.core.groups.consumer import planning, targets
 from broker.core.groups.consumer.group import ConsumerGroup
 from tests.unit.core.groups.consumer.rolling import GROUP, SESSION_MS, ConsumerClient, World
 
@@ -117,8 +117,8 @@ class Story:
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let targets of these small groups take as many turns of the loop as those of large ones."""
     if request.param:
-        monkeypatch.setattr(group, "ASSIGNMENT_WORK_PER_SLICE", 2)
-        monkeypatch.setattr(group, "REGEX_MATCHES_PER_SLICE", 1)
+        monkeypatch.setattr(planning, "ASSIGNMENT_WORK_PER_SLICE", 2)
+        monkeypatch.setattr(planning, "REGEX_MATCHES_PER_SLICE", 1)
         monkeypatch.setattr(targets, "TARGETS_PER_BATCH", 1)
 
 
