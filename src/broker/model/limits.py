@@ -124,6 +124,8 @@ PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
 # --- groups ---------------------------------------------------------------------------------------
 
 GROUPS_MAX = 10_000
+# Kafka takes any that fits a request, 32 KiB; it stands in every record and log line of its group.
+GROUP_ID_BYTES_MAX = 1 * KIB
 MEMBERS_PER_GROUP_MAX = 1_000
 # Subscriptions and assignments of all members of a group together, held in memory and written to
 # __consumer_offsets as one record.
@@ -165,8 +167,12 @@ OPEN_TRANSACTIONS_MAX = 1_000
 TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 # An end that could not be decided, or markers that could not be written, are tried again.
 TRANSACTION_RETRY_MS = 1_000
+# Kafka's add.partitions.to.txn.retry.backoff.max.ms.
+CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended before the loop serves others: some 20 us each.
 MARKERS_PER_TURN = 128
+# Groups and transactional ids of which it is remembered in which partition they live.
+COORDINATOR_KEYS_REMEMBERED = 4_096
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB
@@ -178,6 +184,8 @@ REPLIES_PER_TURN = 64
 COORDINATOR_DECISIONS_PER_TURN = 32
 # So many records or replies of one decision weigh as much as another decision.
 COORDINATOR_DECISION_RECORDS = 8
+# Groups that one request fetches offsets of or deletes, before others have a turn of the loop.
+GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
@@ -268,6 +276,10 @@ UPKEEP_LOGS_PER_STEP = 32
 LOGS_CONFIGURED_PER_STEP = 256
 # Topics whose configuration is made anew at once when the broker's was altered: 0.1 ms each.
 TOPICS_CONFIGURED_PER_STEP = 16
+# Resources whose keys are all described before others have their turn: up to 0.5 ms each.
+CONFIGS_DESCRIBED_PER_STEP = 8
+# Partitions of one topic in a request of an administrator, before others: 3 us each.
+PARTITIONS_ANSWERED_PER_STEP = 1_000
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
@@ -315,6 +327,7 @@ assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
+assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
