@@ -1,4 +1,4 @@
-"""DescribeProducers, v0: what each partition knows of its producers (KIP-664).
+"""DescribeProducers, v0-0: what each partition knows of its producers (KIP-664).
 
 Who looks for a hanging transaction compares this with what the transaction coordinator knows.
 """
