@@ -10,7 +10,7 @@ from broker.core.groups.consumer.commands import (
 from broker.model.errors import ErrorCode
 from tests.simulation.audit import Violation
 from tests.simulation.broker import SESSION_MS
-from tests.simulation.members import Commits
+from tests.simulation.members import RETRIABLE, Commits
 from tests.simulation.simulation import Simulation
 
 TOPICS = ("synced", "cached")
@@ -18,11 +18,6 @@ PARTITIONS = 4
 REBALANCE_MS = 20_000
 HEARTBEAT_MS = 3_000
 Owned = set[tuple[bytes, int]]
-_RETRIABLE = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 class Claims:
@@ -54,7 +49,6 @@ class ConsumerMember:
     ) -> None:
         self.name = name
         self.owned: Owned = set()
-        self.is_settled = False
         self._sim = sim
         self._group_id = group_id
         self._claims = claims
@@ -93,7 +87,7 @@ class ConsumerMember:
         is_full = True
         while True:
             answer, sent_ms = await self._heartbeat(is_full=is_full)
-            is_full = answer is None or answer.error in _RETRIABLE
+            is_full = answer is None or answer.error in RETRIABLE
             if answer is not None and answer.error is ErrorCode.NONE:
                 self._heard_ms = sent_ms
                 is_full = await self._follow(answer, sent_ms)
@@ -129,7 +123,9 @@ class ConsumerMember:
         )
         sent_ms = self._sim.time.now_ms
         answer: ConsumerHeartbeatResponse | None = await self._sim.network.ask(
-            lambda broker: broker.groups.consumer_heartbeat(request)
+            lambda broker: broker.groups.consumer_heartbeat(request),
+            # Whoever has not missed an answer is not told again what it has got (as in Kafka).
+            comes_late=False,
         )
         told = answer and (answer.error.name, answer.member_epoch, _shown(answer.assignment))
         self._sim.note(

@@ -24,6 +24,11 @@ TOPIC = "synced"
 PARTITIONS = 6  # of the groups' imagination: nobody reads them
 REBALANCE_MS = 15_000
 HEARTBEAT_MS = 3_000
+RETRIABLE = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
@@ -91,6 +96,8 @@ class ClassicMember:
         self._name = name
         self._instance_id = name if is_static else None
         self._member_id = ""
+        self._members: list[str] = []  # whom to assign to, if it leads
+        self._is_over = False  # the process has ended
         self._commits = Commits(sim, group_id)
 
     @property
@@ -101,12 +108,15 @@ class ClassicMember:
         """Process after process."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
-            self._member_id, self.generation, self.assigned = "", -1, set()
-            while await self._join() and await self._sync():
-                await self._poll()
+            self._member_id, self.generation, self._is_over = "", -1, False
+            while await self._join():
+                if await self._sync():
+                    await self._poll()
+                if self._is_over:
+                    break
             self._sim.note(f"{self._name} ended")
 
-    async def _ask_join(self, assigned: str) -> JoinResponse | None:
+    async def _ask_join(self) -> JoinResponse | None:
         request = JoinRequest(
             self._group_id,
             self._member_id,
@@ -116,7 +126,7 @@ class ClassicMember:
             SESSION_MS,
             REBALANCE_MS,
             "consumer",
-            (GroupProtocol("range", assigned.encode()),),
+            (GroupProtocol("range", b""),),
             requires_member_id=True,
         )
         answer: JoinResponse | None = await self._sim.network.ask(
@@ -127,10 +137,9 @@ class ClassicMember:
     async def _join(self) -> bool:
         """Join until there is a generation; False when the process ends."""
         sim = self._sim
-        while True:
-            if sim.happens(0.02):
-                return False
-            answer = await self._ask_join("")
+        self.assigned, self._commits.positions = set(), {}
+        while not sim.happens(0.02):
+            answer = await self._ask_join()
             sim.note(f"join {self._name} {self._member_id}: {answer and answer[:3]}")
             if answer is None:
                 await sim.time.sleep(100)
@@ -146,14 +155,34 @@ class ClassicMember:
                 if answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
                     self._member_id = ""
                 await sim.time.sleep(100)
+        return False
 
     async def _sync(self) -> bool:
-        """Get the assignment, or learn that there is none; False when the process ends."""
+        """Get the assignment; False if there is none of this generation, or the process ends."""
         sim = self._sim
         if sim.happens(0.02):
+            self._is_over = True
             return False
         if sim.happens(0.05):  # A leader that is late: its group has gone on.
             await sim.time.sleep(sim.rng.randrange(20_000))
+        answer = await self._ask_sync()
+        while answer is None or answer.error in RETRIABLE:
+            await sim.time.sleep(100)
+            answer = await self._ask_sync()
+        self._is_over = answer.error is ErrorCode.FENCED_INSTANCE_ID
+        if answer.error in _FORGOTTEN:
+            self._member_id = ""
+        if answer.error is not ErrorCode.NONE:
+            return False
+        made_for, _, partitions = answer.assignment.decode().partition(":")
+        self.assigned = {int(each) for each in partitions.split(",") if each}
+        made_for = made_for or str(self.generation)
+        sim.audit.is_assigned(
+            self._group_id, self.generation, self._owner, self.assigned, int(made_for)
+        )
+        return True
+
+    async def _ask_sync(self) -> SyncResponse | None:
         request = SyncRequest(
             self._group_id,
             self._member_id,
@@ -163,28 +192,11 @@ class ClassicMember:
             "consumer",
             "range",
         )
-        answer: SyncResponse | None = await sim.network.ask(
+        answer: SyncResponse | None = await self._sim.network.ask(
             lambda broker: broker.groups.sync(request), timeout_ms=REBALANCE_MS + 5_000
         )
-        sim.note(f"sync {self._name} {self.generation}: {answer and answer[:2]}")
-        self.assigned = set()
-        if answer is not None and answer.error is ErrorCode.FENCED_INSTANCE_ID:
-            return False
-        if answer is not None and answer.error is ErrorCode.NONE:
-            made_for, _, partitions = answer.assignment.decode().partition(":")
-            self.assigned = {int(each) for each in partitions.split(",") if each}
-            sim.audit.is_assigned(
-                self._group_id,
-                self.generation,
-                self._owner,
-                self.assigned,
-                int(made_for or self.generation),
-            )
-            if not await self._commits.resume(self.assigned):
-                self._commits.positions = {}
-        elif answer is not None and answer.error in _FORGOTTEN:
-            self._member_id = ""
-        return True
+        self._sim.note(f"sync {self._name} {self.generation}: {answer and answer[:2]}")
+        return answer
 
     def _assignments(self) -> dict[str, bytes]:
         count = len(self._members)
@@ -199,7 +211,9 @@ class ClassicMember:
         sim = self._sim
         error: ErrorCode | None = ErrorCode.NONE
         while error is ErrorCode.NONE or error is None:
-            if self._commits.positions and sim.rng.random() < 0.5:
+            if set(self._commits.positions) != self.assigned:
+                await self._commits.resume(self.assigned)
+            elif sim.rng.random() < 0.5:
                 await self._commits.commit(self._member_id, self.generation, self._instance_id)
             if sim.happens(0.05):
                 await self._commits.commit(self._member_id, self.generation - 1, self._instance_id)
@@ -207,17 +221,16 @@ class ClassicMember:
                 await sim.time.sleep(sim.rng.randrange(2 * SESSION_MS))
             if sim.happens(0.03):
                 await self._leave()
-                return
-            if sim.happens(0.03):
-                self._member_id = ""  # It crashes: its successor knows nothing.
+            self._is_over = self._is_over or sim.happens(0.03)
+            if self._is_over:
                 return
             await sim.time.sleep(HEARTBEAT_MS)
             error = await self._heartbeat()
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
             await self._commits.commit(self._member_id, self.generation, self._instance_id)
-        elif error in _FORGOTTEN or error is ErrorCode.FENCED_INSTANCE_ID:
+        elif error in _FORGOTTEN:
             self._member_id = ""
-        self.assigned = set()
+        self._is_over = error is ErrorCode.FENCED_INSTANCE_ID
 
     async def _heartbeat(self) -> ErrorCode | None:
         request = HeartbeatRequest(
@@ -228,16 +241,14 @@ class ClassicMember:
         )
         if error not in (None, ErrorCode.NONE):
             self._sim.note(f"heartbeat {self._name} {self.generation}: {error.name}")
-        retriable = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                     ErrorCode.NOT_COORDINATOR)
-        return None if error in retriable else error
+        return None if error in RETRIABLE else error
 
     async def _leave(self) -> None:
         leaving = LeavingMember(self._member_id, self._instance_id)
         request = LeaveRequest(self._group_id, (leaving,))
+        self.assigned, self._commits.positions = set(), {}
         await self._sim.network.ask(lambda broker: broker.groups.leave(request))
-        self._member_id = ""
-        self.assigned = set()
+        self._is_over = True
 
 
 def check_shares(members: "list[ClassicMember]") -> None:

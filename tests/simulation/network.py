@@ -22,13 +22,22 @@ class Network:
         self._broker = broker
 
     async def ask(
-        self, request: Request, *, timeout_ms: int = 4_000, may_repeat: bool = True
+        self,
+        request: Request,
+        *,
+        timeout_ms: int = 4_000,
+        may_repeat: bool = True,
+        comes_late: bool = True,
     ) -> Any:
-        """The response; None if none came in time, whatever became of the request."""
+        """The response; None if none came in time, whatever became of the request.
+
+        `comes_late`: a repeated request may come long after the first was answered.
+        """
         answer = self._time.answer()
-        self._time.after(self._delay_ms(), lambda: self._deliver(request, answer))
+        delay_ms = self._delay_ms()
+        self._time.after(delay_ms, lambda: self._deliver(request, answer))
         if may_repeat and self._rng.random() < self.repeat_rate:
-            late_ms = self._rng.choice((5, 300, 3_000, 15_000))
+            late_ms = self._rng.choice((5, 300, 3_000, 15_000)) if comes_late else delay_ms
             unheard = self._time.answer()
             self._time.after(late_ms, lambda: self._deliver(request, unheard))
         self._time.after(timeout_ms, lambda: answer.give(None))

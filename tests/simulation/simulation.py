@@ -10,7 +10,7 @@ from tests.simulation.logs import Disk
 from tests.simulation.network import Network
 from tests.simulation.virtual_time import VirtualTime
 
-EVENTS_KEPT = 80
+EVENTS_KEPT = 4000
 
 
 class Simulation:
