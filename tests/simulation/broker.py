@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from broker.core.coordinator_partitions import World
 from broker.core.groups.commands import CommitRequest, CommitResponse, GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.log import Log
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -55,8 +56,8 @@ class SimulatedBroker:
 
     def start(self) -> None:
         """Make the coordinators, and have logs recovered one by one."""
-        groups_alarm = _Alarm(self._time, lambda: self.groups.tick())
-        transactions_alarm = _Alarm(self._time, lambda: self.transactions.tick())
+        groups_alarm = _Alarm(self._time, lambda: self.groups.tick())  # noqa: PLW0108 (there is none yet)
+        transactions_alarm = _Alarm(self._time, lambda: self.transactions.tick())  # noqa: PLW0108 (likewise)
         self._alarms = [groups_alarm, transactions_alarm]
         self.groups = GroupCoordinator(
             self._world(OFFSETS_TOPIC, groups_alarm),
@@ -70,7 +71,7 @@ class SimulatedBroker:
         )
         self.transactions = TransactionCoordinator(
             self._world(TRANSACTIONS_TOPIC, transactions_alarm),
-            lambda place: self.logs.get(place),  # type: ignore[arg-type,return-value]
+            self._log,
             self.groups,
             partition_count=COORDINATOR_PARTITIONS,
         )
@@ -94,9 +95,7 @@ class SimulatedBroker:
         for task in self._tasks:
             task.kill()
         self._tasks = []
-        return {
-            place: log.crash(is_power_cut=is_power_cut) for place, log in self.logs.items()
-        }
+        return {place: log.crash(is_power_cut=is_power_cut) for place, log in self.logs.items()}
 
     @property
     def has_failed(self) -> bool:
@@ -110,8 +109,14 @@ class SimulatedBroker:
 
     def _world(self, topic: str, alarm: "_Alarm") -> World:
         return World(
-            lambda number: self.logs[topic, number], self._time.answer, self._time, alarm.wake_at
+            lambda number: self.logs[topic, number],
+            self._time.create_future,
+            self._time,
+            alarm.wake_at,
         )
+
+    def _log(self, place: Place) -> Log | None:
+        return cast("Log | None", self.logs.get(place))
 
     def _recovered(self, log: SimulatedLog) -> None:
         log.is_loading = False

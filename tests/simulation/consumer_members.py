@@ -1,4 +1,4 @@
-"""Members of the consumer protocol (KIP-848): they hold what they were given until they revoke it."""
+"""Members of the consumer protocol (KIP-848): each holds what it was given until it revokes it."""
 
 from broker.core.groups.consumer.commands import (
     JOIN_EPOCH,
@@ -62,8 +62,8 @@ class ConsumerMember:
     def lease_ms(self) -> int:
         """Until when the group surely thinks that this member lives and gives back in time."""
         session_ms = self._heard_ms + SESSION_MS
-        return session_ms if self._told_ms is None else min(
-            session_ms, self._told_ms + REBALANCE_MS
+        return (
+            session_ms if self._told_ms is None else min(session_ms, self._told_ms + REBALANCE_MS)
         )
 
     async def live(self) -> None:
@@ -181,9 +181,7 @@ class ConsumerMember:
 def _shown(partitions: object) -> object:
     if not hasattr(partitions, "items"):
         return partitions
-    return " ".join(
-        f"{topic[:6].decode()}{list(numbers)}" for topic, numbers in partitions.items()
-    )
+    return " ".join(f"{topic[:6].decode()}{list(numbers)}" for topic, numbers in partitions.items())
 
 
 def check_shares(members: list[ConsumerMember]) -> None:

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     """A batch as it stands in the log."""
 
     base_offset: int
-    count: int
+    record_count: int
     data: bytes = b""  # of a coordinator
     producer_id: int = NO_ID
     epoch: int = -1
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        return self.base_offset + self.count
+        return self.base_offset + self.record_count
 
 
 class Producer(NamedTuple):
@@ -212,7 +212,7 @@ class SimulatedLog:
             return
         known = self.producers.get(entry.producer_id, Producer(-1, -1))
         if entry.commits is not None:
-            self.dismiss_transaction(entry.producer_id)
+            self._admitted.pop(entry.producer_id, None)
             # A newer epoch begins at sequence 0.
             sequence = known.sequence if known.epoch >= entry.epoch else -1
             self.producers[entry.producer_id] = Producer(max(known.epoch, entry.epoch), sequence)

@@ -1,6 +1,8 @@
 """Producers of both protocols (KIP-98, KIP-890): they write, commit offsets, end, and fail."""
 
+from asyncio import Future
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
@@ -16,6 +18,7 @@ from broker.core.transactions.commands import (
 from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode
 from tests.simulation.audit import Intent, Violation, visible_values
+from tests.simulation.broker import SimulatedBroker
 from tests.simulation.simulation import Simulation
 
 PLACES: tuple[Place, ...] = (("synced", 0), ("synced", 1), ("cached", 0), ("cached", 1))
@@ -99,7 +102,7 @@ class _Process:
         self._producer = Producer(name, -1, -1)
         self._sequences: dict[Place, int] = {}
         self._is_doubtful = False  # a batch may or may not be there: only a new epoch helps
-        self._is_wanted = True
+        self._is_careless = False  # it has sent what it did not wait for
 
     async def run(self) -> None:
         """Transaction after transaction."""
@@ -119,9 +122,7 @@ class _Process:
         if sim.happens(0.05):
             await sim.time.sleep(sim.rng.randrange(15_000))
         if sim.happens(0.04):  # It goes on as a zombie while its successor begins.
-            rival = _Process(
-                sim, self._name, self._owner, self._timeout_ms, is_v2=self._is_v2
-            )
+            rival = _Process(sim, self._name, self._owner, self._timeout_ms, is_v2=self._is_v2)
             try:
                 await rival.run_once()
             except Ended as end:
@@ -142,16 +143,12 @@ class _Process:
         """Take the id, or the next epoch of it (KIP-360)."""
         sim = self._sim
         for _ in range(RETRIES_MAX):
-            _, producer_id, epoch = self._producer
-            answer: InitResponse | None = await sim.network.ask(
-                lambda broker, known=(producer_id, epoch): broker.transactions.init(
-                    InitRequest(self._name, self._timeout_ms, broker.producer_id(), *known)
-                )
-            )
+            request = InitRequest(self._name, self._timeout_ms, -1, *self._producer[1:])
+            answer: InitResponse | None = await sim.network.ask(partial(_take_id, request))
             sim.note(f"init {self._producer}: {answer}")
             if answer is None:
-                self._producer = Producer(self._name, -1, -1) if sim.happens(0.5) else (
-                    self._producer
+                self._producer = (
+                    Producer(self._name, -1, -1) if sim.happens(0.5) else (self._producer)
                 )
             elif answer.error is ErrorCode.NONE:
                 self._hold(answer.producer_id, answer.producer_epoch)
@@ -179,6 +176,8 @@ class _Process:
             for _ in range(sim.rng.randint(1, 2)):
                 if not self._is_doubtful:
                     await self._produce(transaction, place)
+            if sim.happens(0.03):
+                await sim.time.sleep(sim.rng.randrange(15_000))
         if not self._is_doubtful and sim.rng.random() < 0.4:
             await self._commit_offset(transaction)
         if not self._is_doubtful and sim.happens(0.1):
@@ -229,17 +228,13 @@ class _Process:
         # Until it was taken or refused nobody can write another with its number.
         self._sequences[place] = sequence + 1
         self._is_careless = True
-        for delay_ms in (sim.rng.randrange(10), sim.rng.randrange(60)):
-            sim.time.after(
-                delay_ms,
-                lambda: sim.broker.is_up
-                and sim.broker.spawn(
-                    sim.broker.produce(producer, place, sequence, value, is_v2=is_v2)
-                )
-                and None,
-            )
 
-    _is_careless = False
+        def deliver() -> None:
+            if sim.broker.is_up:
+                sim.broker.spawn(sim.broker.produce(producer, place, sequence, value, is_v2=is_v2))
+
+        for delay_ms in (sim.rng.randrange(10), sim.rng.randrange(60)):
+            sim.time.after(delay_ms, deliver)
 
     async def _commit_offset(self, transaction: Transaction) -> None:
         sim = self._sim
@@ -285,15 +280,11 @@ class _Process:
             return
         if is_commit:
             transaction.outcome = Outcome.UNKNOWN
+        request = EndRequest(self._producer, is_commit, self._is_v2)
         for _ in range(RETRIES_MAX):
             answer: EndResponse | None = await sim.network.ask(
                 lambda broker: broker.transactions.end(
-                    EndRequest(
-                        self._producer,
-                        is_commit,
-                        self._is_v2,
-                        broker.producer_id() if self._is_v2 else -1,
-                    )
+                    request._replace(fresh_producer_id=broker.producer_id() if self._is_v2 else -1)
                 ),
                 may_repeat=self._is_v2,
             )
@@ -321,13 +312,20 @@ class _Process:
             raise Ended(f"fenced at {what}")
 
 
+def _take_id(request: InitRequest, broker: SimulatedBroker) -> Future[InitResponse]:
+    return broker.transactions.init(request._replace(fresh_producer_id=broker.producer_id()))
+
+
 def check_outcomes(sim: Simulation, producer: TransactionalProducer) -> None:
     """Each transaction is whole: all that was acknowledged is read once, or nothing of it."""
     visible = {place: visible_values(sim.broker.logs[place]) for place in PLACES}
     committed = 0
     for transaction in producer.transactions:
-        seen = [visible[each.place].count(each.value) for each in transaction.acknowledged
-                if each.value not in sim.audit.dropped]
+        seen = [
+            visible[each.place].count(each.value)
+            for each in transaction.acknowledged
+            if each.value not in sim.audit.dropped
+        ]
         ghosts = [each for each in transaction.sent if each.value in visible[each.place]]
         outcome = transaction.outcome
         if outcome is Outcome.NOT_COMMITTED and ghosts:
@@ -357,8 +355,11 @@ def _check_not_committed(
 
 def _committed(sim: Simulation, producer: TransactionalProducer) -> int:
     shard = next(
-        (each for each in sim.broker.groups._partitions.shards()  # noqa: SLF001
-         if producer.group_id in each.groups),
+        (
+            each
+            for each in sim.broker.groups._partitions.shards()
+            if producer.group_id in each.groups
+        ),
         None,
     )
     topics = {} if shard is None else shard.offsets.of_group(producer.group_id)

@@ -3,14 +3,13 @@
 from collections import deque
 from random import Random
 
-from broker.core.topic import OFFSETS_TOPIC
 from tests.simulation.audit import Audit
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.logs import Disk
 from tests.simulation.network import Network
 from tests.simulation.virtual_time import VirtualTime
 
-EVENTS_KEPT = 4000
+EVENTS_KEPT = 100
 
 
 class Simulation:
@@ -94,8 +93,3 @@ class Simulation:
                 self.audit.last_disturbance_ms, self.disk.last_fault_ms
             )
             self.audit.check_time()
-
-    def has_offsets(self) -> bool:
-        """Whether any group has written something."""
-        return any(log.entries for (topic, _), log in self.broker.logs.items()
-                   if topic == OFFSETS_TOPIC)

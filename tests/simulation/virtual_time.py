@@ -5,10 +5,11 @@ asking; so a seed is one history. Clients and slow paths of the broker are corou
 for `Answer`s.
 """
 
+from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 AnswerT = TypeVar("AnswerT")
 START_WALL_MS = 1_700_000_000_000
@@ -41,8 +42,12 @@ class VirtualTime:
         self.now_ms = end_ms
 
     def answer(self) -> "Answer[Any]":
-        """What a loop's create_future is."""
+        """Something to wait for."""
         return Answer(self)
+
+    def create_future(self) -> Future[Any]:
+        """The same, as who asks a loop for it sees it."""
+        return cast("Future[Any]", Answer(self))
 
     async def sleep(self, delay_ms: int) -> None:
         """Wait."""
