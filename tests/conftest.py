@@ -26,13 +26,17 @@ TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeou
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let long runs of the kill -9 loop and of changed inputs be asked for."""
+    """Let long runs of the kill -9 loop, changed inputs and simulations be asked for."""
     parser.addoption(
         "--kill-cycles", type=int, default=20, help="kill -9 cycles per durability word"
     )
     parser.addoption(
         "--fuzz-inputs", type=int, default=200, help="changed inputs per target of tests/fuzz"
     )
+    parser.addoption(
+        "--simulation-seeds", type=int, default=2_000, help="histories of tests/simulation"
+    )
+    parser.addoption("--simulation-seed", type=int, help="one of them, again")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,286 @@
+"""What must hold whatever happens: read from the logs as they grow, and from what clients hear.
+
+Nothing here asks the machines what they think. A record is judged when it is appended, by the
+records before it; an answer by what is still in the logs after a crash.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from broker.codec import records
+from broker.core.groups.consumer.records import CurrentRecord
+from broker.core.groups.coordinator import RECORD_FORMAT as GROUPS
+from broker.core.groups.records import CommittedOffset, GroupImage, GroupRecord, OffsetRecord
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.transactions.coordinator import RECORD_FORMAT as TRANSACTIONS
+from broker.core.transactions.records import (
+    Place,
+    TransactionImage,
+    TransactionRecord,
+    TransactionState,
+)
+from tests.simulation.logs import Entry, SimulatedLog
+from tests.simulation.virtual_time import VirtualTime
+
+_PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+_COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+# Within it an end that nothing disturbs is through: late syncs, retries, loads.
+PATIENCE_MS = 10_000
+CommitKey = tuple[str, str, int]
+
+
+class Violation(AssertionError):  # noqa: N818 (it is what the word says)
+    """Something that must never be."""
+
+
+class Intent(NamedTuple):
+    """Who sent a commit, by the id that it carries as metadata."""
+
+    group_id: str
+    member_id: str
+    generation: int
+
+
+class Audit:
+    """The rules of groups, offsets and transactions, over all logs."""
+
+    def __init__(self, time: VirtualTime, logs: dict[Place, SimulatedLog]) -> None:
+        self.last_disturbance_ms = 0
+        self.intents: dict[str, Intent] = {}
+        self.groups: dict[str, GroupImage] = {}
+        self.epochs: dict[tuple[str, str], int] = {}  # group and member of the consumer protocol
+        self.committed: dict[CommitKey, CommittedOffset] = {}
+        self.transactions: dict[str, TransactionImage] = {}
+        self.dropped: set[str] = set()  # values that a power cut took
+        self._time = time
+        self._logs = logs
+        self._added: dict[tuple[int, Place], int] = {}  # to whose open transaction, by which offset
+        self._owners: dict[tuple[str, int, int], str] = {}  # group, generation, partition
+        self._acked_commits: set[str] = set()
+        self._acked_values: set[str] = set()
+        self._acked_generations: dict[str, int] = {}
+        self._acked_holders: dict[str, tuple[int, int]] = {}
+        self._fenced: dict[int, int] = {}  # producer id → the lowest epoch that may write
+        for log in logs.values():
+            log.on_append = self.appended
+
+    # ---- what clients hear -----------------------------------------------------------------------
+
+    def is_assigned(
+        self, group_id: str, generation: int, owner: str, partitions: set[int], made_for: int
+    ) -> None:
+        """A classic member has its assignment, which its leader made for a generation."""
+        self._acked_generations[group_id] = max(
+            generation, self._acked_generations.get(group_id, 0)
+        )
+        if partitions and made_for != generation:
+            raise Violation(f"{owner} got in generation {generation} what was for {made_for}")
+        for each in partitions:
+            other = self._owners.setdefault((group_id, generation, each), owner)
+            if other != owner:
+                raise Violation(
+                    f"{group_id}-{each} belongs to {other} and {owner} in generation {generation}"
+                )
+
+    def is_committed(self, commit_id: str) -> None:
+        """A commit was acknowledged."""
+        self._acked_commits.add(commit_id)
+
+    def is_produced(self, value: str) -> None:
+        """A record was acknowledged."""
+        self._acked_values.add(value)
+
+    def holds(self, transactional_id: str, producer_id: int, epoch: int) -> None:
+        """A producer was told the id and epoch of its next transaction: older ones are fenced."""
+        self._acked_holders[transactional_id] = (producer_id, epoch)
+        self._fenced[producer_id] = max(epoch, self._fenced.get(producer_id, 0))
+
+    # ---- the logs --------------------------------------------------------------------------------
+
+    def appended(self, log: SimulatedLog, entry: Entry) -> None:
+        """Judge what was just appended, then believe it."""
+        topic, _ = log.place
+        if topic == TRANSACTIONS_TOPIC:
+            for record in _decoded(entry, TRANSACTIONS.decode):
+                self._check_transaction(record)
+                self._learn_transaction(record, entry.end_offset)
+            return
+        if entry.is_transactional and entry.commits is None:
+            self._check_admitted(log, entry)
+        elif topic == OFFSETS_TOPIC and entry.commits is None:
+            for record in _decoded(entry, GROUPS.decode):
+                if isinstance(record, OffsetRecord) and record.committed is not None:
+                    self._check_commit(record, record.committed)
+                self._learn_group(record)
+
+    def _check_commit(self, record: OffsetRecord, committed: CommittedOffset) -> None:
+        intent = self.intents[committed.metadata]
+        group_id = record.group_id
+        image = self.groups.get(group_id)
+        current = self.epochs.get((group_id, intent.member_id))
+        if current is None and image is not None and intent.member_id in image.members:
+            current = image.generation
+        if current != intent.generation:
+            raise Violation(f"commit of {intent} was taken at {current}")
+        key = (group_id, record.topic, record.partition)
+        before = self.committed.get(key)
+        if (
+            before is not None
+            and self.intents[before.metadata] != intent
+            and committed.offset < before.offset
+        ):
+            raise Violation(f"committed offset of {key} went back from {before} to {committed}")
+
+    def _check_admitted(self, log: SimulatedLog, entry: Entry) -> None:
+        if entry.epoch < self._fenced.get(entry.producer_id, 0):
+            raise Violation(f"{entry} of a fenced producer was appended to {log.place}")
+        added = self._added.get((entry.producer_id, log.place))
+        if added is None:
+            raise Violation(f"{entry} in {log.place} belongs to no open transaction")
+
+    def _check_transaction(self, record: TransactionRecord) -> None:
+        transactional_id, image = record
+        before = self.transactions.get(transactional_id)
+        if image is None or before is None:
+            return
+        if image.state is TransactionState.PREPARE_COMMIT:
+            self._check_synced(transactional_id, before)
+        elif image.state in _COMPLETED and before.state in _PREPARED:
+            self._check_marked(transactional_id, before)
+
+    def _check_synced(self, transactional_id: str, before: TransactionImage) -> None:
+        for place in before.partitions:
+            log = self._logs[place]
+            open_since = log.open_transactions.get(before.producer_id, log.synced_end)
+            for entry in log.entries:
+                if entry.producer_id == before.producer_id and entry.end_offset > max(
+                    open_since, log.synced_end
+                ):
+                    raise Violation(f"{transactional_id} was decided before {place} was synced")
+
+    def _check_marked(self, transactional_id: str, before: TransactionImage) -> None:
+        is_commit = before.state is TransactionState.PREPARE_COMMIT
+        for place in before.partitions:
+            log = self._logs[place]
+            if not any(
+                entry.commits is is_commit
+                and (entry.producer_id, entry.epoch) == before[:2]
+                and entry.end_offset <= log.synced_end
+                for entry in log.entries
+            ):
+                raise Violation(f"{transactional_id} is complete without a marker in {place}")
+
+    def _learn_transaction(self, record: TransactionRecord, end_offset: int) -> None:
+        transactional_id, image = record
+        if image is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        self.transactions[transactional_id] = image
+        if image.state is TransactionState.ONGOING:
+            for place in image.partitions:
+                self._added.setdefault((image.producer_id, place), end_offset)
+        else:
+            for key in [each for each in self._added if each[0] == image.producer_id]:
+                del self._added[key]
+
+    def _learn_group(self, record: Any) -> None:
+        if isinstance(record, GroupRecord):
+            if record.image is None:
+                self.groups.pop(record.group_id, None)
+            else:
+                self.groups[record.group_id] = record.image
+        elif isinstance(record, CurrentRecord):
+            key = (record.group_id, record.member_id)
+            if record.current is None:
+                self.epochs.pop(key, None)
+            else:
+                self.epochs[key] = record.current.epoch
+        elif isinstance(record, OffsetRecord) and record.committed is not None:
+            self.committed[record.group_id, record.topic, record.partition] = record.committed
+
+    # ---- crashes ---------------------------------------------------------------------------------
+
+    def crashed(self, lost: dict[Place, list[Entry]]) -> None:
+        """What is gone was promised to nobody."""
+        for place, entries in lost.items():
+            for entry in entries:
+                self._check_lost(self._logs[place], entry)
+        self.groups, self.epochs, self.committed = {}, {}, {}
+        self.transactions, self._added = {}, {}
+        kept: set[str] = set()  # the ids of commits
+        for (topic, _), log in self._logs.items():
+            for entry in log.entries:
+                if topic == TRANSACTIONS_TOPIC:
+                    for record in _decoded(entry, TRANSACTIONS.decode):
+                        self._learn_transaction(record, entry.end_offset)
+                elif topic == OFFSETS_TOPIC and entry.commits is None:
+                    kept.update(self._learn_again(entry))
+        if not self._acked_commits <= kept:
+            raise Violation(f"commits {self._acked_commits - kept} were acknowledged and are lost")
+        self._check_promises()
+
+    def _learn_again(self, entry: Entry) -> Iterator[str]:
+        """What a batch of groups says; the ids of the commits in it."""
+        for record in _decoded(entry, GROUPS.decode):
+            if isinstance(record, OffsetRecord) and record.committed is not None:
+                yield record.committed.metadata
+            if not entry.is_transactional:
+                self._learn_group(record)
+
+    def _check_lost(self, log: SimulatedLog, entry: Entry) -> None:
+        if entry.value:
+            self.dropped.add(entry.value)
+            if entry.value in self._acked_values and not log.is_os:
+                raise Violation(f"{entry} was acknowledged and is lost")
+
+    def _check_promises(self) -> None:
+        for group_id, generation in self._acked_generations.items():
+            image = self.groups.get(group_id)
+            if image is None or image.generation < generation:
+                raise Violation(f"generation {generation} of {group_id} was told, and is {image}")
+        for transactional_id, holder in self._acked_holders.items():
+            known = self.transactions.get(transactional_id)
+            if known is None or max(known[:2], (known.next_producer_id, 0)) < holder:
+                raise Violation(f"{transactional_id} was told {holder}, and is {known}")
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def check_time(self) -> None:
+        """No transaction is open, or undone, for longer than it may be."""
+        calm_ms = self._time.now_ms - self.last_disturbance_ms
+        if calm_ms < PATIENCE_MS:
+            return
+        for transactional_id, image in self.transactions.items():
+            since_ms, may_take_ms = image.updated_ms, PATIENCE_MS
+            if image.state is TransactionState.ONGOING:
+                since_ms, may_take_ms = image.started_ms, image.timeout_ms + PATIENCE_MS
+            elif image.state not in _PREPARED:
+                continue
+            if self._time.wall_ms() - since_ms > may_take_ms:
+                raise Violation(f"{transactional_id} is {image.state.value} for too long: {image}")
+
+    def check_idle(self) -> None:
+        """Nothing is open: readers of committed records see to the end."""
+        for log in self._logs.values():
+            if log.last_stable_offset != log.high_watermark:
+                raise Violation(f"{log.place} has open transactions {log.open_transactions}")
+
+
+def _decoded(entry: Entry, decode: Callable[[bytes, bytes | None], Any]) -> Iterator[Any]:
+    for stored in records(entry.data):
+        record = None if stored.key is None else decode(stored.key, stored.value)
+        if record is not None:
+            yield record
+
+
+def visible_values(log: SimulatedLog) -> list[str]:
+    """What a reader of committed records sees, in the order of the log."""
+    pending: dict[int, list[Entry]] = {}
+    found: list[Entry] = []
+    for entry in log.entries:
+        if entry.commits is not None:
+            ended = pending.pop(entry.producer_id, [])
+            found += ended if entry.commits else []
+        elif entry.is_transactional:
+            pending.setdefault(entry.producer_id, []).append(entry)
+    return [each.value for each in sorted(found) if each.value]

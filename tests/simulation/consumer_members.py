@@ -1,0 +1,193 @@
+"""Members of the consumer protocol (KIP-848): each holds what it was given until it revokes it."""
+
+from broker.core.groups.consumer.commands import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+)
+from broker.model.errors import ErrorCode
+from tests.simulation.audit import Violation
+from tests.simulation.broker import SESSION_MS
+from tests.simulation.members import RETRIABLE, Commits
+from tests.simulation.simulation import Simulation
+
+TOPICS = ("synced", "cached")
+PARTITIONS = 4
+REBALANCE_MS = 20_000
+HEARTBEAT_MS = 3_000
+Owned = set[tuple[bytes, int]]
+
+
+class Claims:
+    """Who has which partition of a group, by what members were told and have not given back."""
+
+    def __init__(self) -> None:
+        self._holders: dict[tuple[bytes, int], ConsumerMember] = {}
+
+    def take(self, member: "ConsumerMember", partitions: Owned, now_ms: int) -> None:
+        """A member was told that it has these."""
+        for each in partitions:
+            holder = self._holders.get(each)
+            if holder is not None and holder is not member and now_ms < holder.lease_ms():
+                raise Violation(f"{member.name} got {each}, which {holder.name} still has")
+            self._holders[each] = member
+
+    def give_back(self, member: "ConsumerMember", partitions: Owned) -> None:
+        """A member has stopped reading these."""
+        for each in partitions:
+            if self._holders.get(each) is member:
+                del self._holders[each]
+
+
+class ConsumerMember:
+    """One place in a consumer group: a process, and its successor when it has ended."""
+
+    def __init__(
+        self, sim: Simulation, group_id: str, name: str, claims: Claims, *, is_static: bool
+    ) -> None:
+        self.name = name
+        self.owned: Owned = set()
+        self._sim = sim
+        self._group_id = group_id
+        self._claims = claims
+        self._instance_id = name if is_static else None
+        self._member_id = ""
+        self._epoch = 0
+        self._heard_ms = 0  # when the last heartbeat was sent that was answered
+        self._told_ms: int | None = None  # likewise, of what it has to give back
+        self._commits = Commits(sim, group_id)
+
+    def lease_ms(self) -> int:
+        """Until when the group surely thinks that this member lives and gives back in time."""
+        session_ms = self._heard_ms + SESSION_MS
+        return (
+            session_ms if self._told_ms is None else min(session_ms, self._told_ms + REBALANCE_MS)
+        )
+
+    async def live(self) -> None:
+        """Process after process."""
+        while True:
+            await self._sim.time.sleep(self._sim.rng.randrange(3_000))
+            self._member_id = f"{self.name}-{self._sim.fresh_number()}"
+            self._epoch = 0
+            await self._consume()
+            self._give_back(set(self.owned))
+            self._sim.note(f"{self.name} ended")
+
+    def _give_back(self, partitions: Owned) -> None:
+        self._claims.give_back(self, partitions)
+        self.owned -= partitions
+        self._commits.positions = {}
+
+    async def _consume(self) -> None:
+        """Heartbeat until the process ends."""
+        sim = self._sim
+        is_full = True
+        while True:
+            answer, sent_ms = await self._heartbeat(is_full=is_full)
+            is_full = answer is None or answer.error in RETRIABLE
+            if answer is not None and answer.error is ErrorCode.NONE:
+                self._heard_ms = sent_ms
+                is_full = await self._follow(answer, sent_ms)
+                if not is_full:
+                    await self._work()
+            elif answer is not None and not is_full:
+                if answer.error is ErrorCode.FENCED_INSTANCE_ID:
+                    return
+                self._give_back(set(self.owned))
+                self._epoch, is_full = JOIN_EPOCH, True
+            if sim.happens(0.03):
+                return
+            if sim.happens(0.03):
+                await self._leave()
+                return
+            if sim.happens(0.03):
+                await sim.time.sleep(sim.rng.randrange(2 * SESSION_MS))
+            await sim.time.sleep(100 if is_full else HEARTBEAT_MS)
+
+    async def _heartbeat(self, *, is_full: bool) -> tuple[ConsumerHeartbeatResponse | None, int]:
+        owned: dict[bytes, tuple[int, ...]] = {}
+        for topic, partition in sorted(self.owned):
+            owned[topic] = (*owned.get(topic, ()), partition)
+        request = ConsumerHeartbeat(
+            self._group_id,
+            self._member_id,
+            self._epoch,
+            self._instance_id,
+            rebalance_timeout_ms=REBALANCE_MS if is_full else -1,
+            topic_names=TOPICS if is_full else None,
+            owned=owned if is_full else None,
+            requires_member_id=True,
+        )
+        sent_ms = self._sim.time.now_ms
+        answer: ConsumerHeartbeatResponse | None = await self._sim.network.ask(
+            lambda broker: broker.groups.consumer_heartbeat(request),
+            # Whoever has not missed an answer is not told again what it has got (as in Kafka).
+            comes_late=False,
+        )
+        told = answer and (answer.error.name, answer.member_epoch, _shown(answer.assignment))
+        self._sim.note(
+            f"beat {self._member_id} {self._epoch} full={is_full} {_shown(owned)}: {told}"
+        )
+        return answer, sent_ms
+
+    async def _follow(self, answer: ConsumerHeartbeatResponse, sent_ms: int) -> bool:
+        """Give back and take; whether it is to be told at once."""
+        self._epoch = answer.member_epoch
+        if answer.assignment is None:
+            return False
+        assigned = {(topic, each) for topic, some in answer.assignment.items() for each in some}
+        revoked = self.owned - assigned
+        added = assigned - self.owned
+        if revoked:
+            self._told_ms = self._told_ms or sent_ms
+            await self._sim.time.sleep(self._sim.rng.randrange(1_000))
+            await self._commits.commit(self._member_id, self._epoch)
+            self._give_back(revoked)
+        self._told_ms = None
+        self._claims.take(self, added, self._sim.time.now_ms)
+        self.owned |= added
+        return bool(revoked or added)
+
+    async def _work(self) -> None:
+        """Read what it has, and say so."""
+        sim = self._sim
+        numbers = {self._number(each) for each in self.owned}
+        if set(self._commits.positions) != numbers and numbers:
+            await self._commits.resume(numbers)
+        elif sim.rng.random() < 0.5:
+            await self._commits.commit(self._member_id, self._epoch)
+        elif sim.happens(0.1):
+            await self._commits.commit(self._member_id, self._epoch - 1)
+
+    def _number(self, place: tuple[bytes, int]) -> int:
+        """One number for a partition of either topic."""
+        return place[1] + (100 if place[0].startswith(b"cached") else 0)
+
+    async def _leave(self) -> None:
+        is_for_a_while = self._instance_id is not None and self._sim.rng.random() < 0.5
+        self._give_back(set(self.owned))
+        request = ConsumerHeartbeat(
+            self._group_id,
+            self._member_id,
+            LEAVE_STATIC_EPOCH if is_for_a_while else LEAVE_EPOCH,
+            self._instance_id,
+        )
+        await self._sim.network.ask(lambda broker: broker.groups.consumer_heartbeat(request))
+
+
+def _shown(partitions: object) -> object:
+    if not hasattr(partitions, "items"):
+        return partitions
+    return " ".join(f"{topic[:6].decode()}{list(numbers)}" for topic, numbers in partitions.items())
+
+
+def check_shares(members: list[ConsumerMember]) -> None:
+    """Every partition has one owner, and each member its fair share."""
+    shares = [each.owned for each in members]
+    sizes = [len(share) for share in shares]
+    is_whole = sum(sizes) == len(set().union(*shares)) == PARTITIONS
+    if not is_whole or max(sizes) - min(sizes) > len(TOPICS):
+        raise Violation(f"the group did not settle: {sizes} {shares}")

@@ -1,0 +1,260 @@
+"""Members of classic groups: they join, sync, commit, and fail in every way that a process can."""
+
+from broker.core.groups.commands import (
+    CommitRequest,
+    CommitResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
+    GroupProtocol,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
+    OffsetToCommit,
+    SyncRequest,
+    SyncResponse,
+)
+from broker.model.errors import ErrorCode
+from tests.simulation.audit import Intent, Violation
+from tests.simulation.broker import SESSION_MS
+from tests.simulation.simulation import Simulation
+
+TOPIC = "synced"
+PARTITIONS = 6  # of the groups' imagination: nobody reads them
+REBALANCE_MS = 15_000
+HEARTBEAT_MS = 3_000
+RETRIABLE = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+_FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+
+
+class Commits:
+    """How far a member has read, and how it says so."""
+
+    def __init__(self, sim: Simulation, group_id: str) -> None:
+        self.positions: dict[int, int] = {}
+        self._sim = sim
+        self._group_id = group_id
+
+    async def resume(self, partitions: set[int]) -> bool:
+        """Go on where the group was; whether it is known where."""
+        self.positions = {}
+        request = FetchOffsetsRequest(self._group_id, {TOPIC: tuple(sorted(partitions))})
+        answer: FetchOffsetsResponse | None = await self._sim.network.ask(
+            lambda broker: broker.groups.fetch_offsets(request)
+        )
+        if answer is None or answer.error is not ErrorCode.NONE:
+            return False
+        for partition, committed in answer.topics.get(TOPIC, {}).items():
+            self.positions[partition] = 0 if committed is None else committed.offset
+        return True
+
+    async def commit(
+        self, member_id: str, generation: int, instance_id: str | None = None
+    ) -> ErrorCode | None:
+        """Read on, and say so."""
+        sim = self._sim
+        if not self.positions:
+            return ErrorCode.NONE
+        for partition in self.positions:
+            self.positions[partition] += sim.rng.randrange(5)
+        commit_id = f"c{sim.fresh_number()}"
+        sim.audit.intents[commit_id] = Intent(self._group_id, member_id, generation)
+        request = CommitRequest(
+            self._group_id,
+            member_id,
+            instance_id,
+            generation,
+            tuple(
+                OffsetToCommit(TOPIC, partition, offset, -1, commit_id)
+                for partition, offset in self.positions.items()
+            ),
+        )
+        answer: CommitResponse | None = await sim.network.ask(
+            lambda broker: broker.groups.commit_offsets(request)
+        )
+        if answer is None:
+            return None
+        sim.note(f"commit {commit_id} of {member_id} at {generation}: {answer.errors[0].name}")
+        if answer.errors[0] is ErrorCode.NONE:
+            sim.audit.is_committed(commit_id)
+        return answer.errors[0]
+
+
+class ClassicMember:
+    """One place in a classic group: a process, and its successor when it has ended."""
+
+    def __init__(self, sim: Simulation, group_id: str, name: str, *, is_static: bool) -> None:
+        self.assigned: set[int] = set()
+        self.generation = -1
+        self._sim = sim
+        self._group_id = group_id
+        self._name = name
+        self._instance_id = name if is_static else None
+        self._member_id = ""
+        self._members: list[str] = []  # whom to assign to, if it leads
+        self._is_over = False  # the process has ended
+        self._commits = Commits(sim, group_id)
+
+    @property
+    def _owner(self) -> str:
+        return self._instance_id or self._member_id
+
+    async def live(self) -> None:
+        """Process after process."""
+        while True:
+            await self._sim.time.sleep(self._sim.rng.randrange(3_000))
+            self._member_id, self.generation, self._is_over = "", -1, False
+            while await self._join():
+                if await self._sync():
+                    await self._poll()
+                if self._is_over:
+                    break
+            self._sim.note(f"{self._name} ended")
+
+    async def _ask_join(self) -> JoinResponse | None:
+        request = JoinRequest(
+            self._group_id,
+            self._member_id,
+            self._instance_id,
+            self._name,
+            "127.0.0.1",
+            SESSION_MS,
+            REBALANCE_MS,
+            "consumer",
+            (GroupProtocol("range", b""),),
+            requires_member_id=True,
+        )
+        answer: JoinResponse | None = await self._sim.network.ask(
+            lambda broker: broker.groups.join(request), timeout_ms=REBALANCE_MS + 5_000
+        )
+        return answer
+
+    async def _join(self) -> bool:
+        """Join until there is a generation; False when the process ends."""
+        sim = self._sim
+        self.assigned, self._commits.positions = set(), {}
+        while not sim.happens(0.02):
+            answer = await self._ask_join()
+            sim.note(f"join {self._name} {self._member_id}: {answer and answer[:3]}")
+            if answer is None:
+                await sim.time.sleep(100)
+            elif answer.error is ErrorCode.NONE:
+                self._member_id, self.generation = answer.member_id, answer.generation
+                self._members = [each.member_id for each in answer.members]
+                return True
+            elif answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+                self._member_id = answer.member_id
+            elif answer.error is ErrorCode.FENCED_INSTANCE_ID:
+                return False
+            else:
+                if answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
+                    self._member_id = ""
+                await sim.time.sleep(100)
+        return False
+
+    async def _sync(self) -> bool:
+        """Get the assignment; False if there is none of this generation, or the process ends."""
+        sim = self._sim
+        if sim.happens(0.02):
+            self._is_over = True
+            return False
+        if sim.happens(0.05):  # A leader that is late: its group has gone on.
+            await sim.time.sleep(sim.rng.randrange(20_000))
+        answer = await self._ask_sync()
+        while answer is None or answer.error in RETRIABLE:
+            await sim.time.sleep(100)
+            answer = await self._ask_sync()
+        self._is_over = answer.error is ErrorCode.FENCED_INSTANCE_ID
+        if answer.error in _FORGOTTEN:
+            self._member_id = ""
+        if answer.error is not ErrorCode.NONE:
+            return False
+        made_for, _, partitions = answer.assignment.decode().partition(":")
+        self.assigned = {int(each) for each in partitions.split(",") if each}
+        made_for = made_for or str(self.generation)
+        sim.audit.is_assigned(
+            self._group_id, self.generation, self._owner, self.assigned, int(made_for)
+        )
+        return True
+
+    async def _ask_sync(self) -> SyncResponse | None:
+        request = SyncRequest(
+            self._group_id,
+            self._member_id,
+            self._instance_id,
+            self.generation,
+            self._assignments(),
+            "consumer",
+            "range",
+        )
+        answer: SyncResponse | None = await self._sim.network.ask(
+            lambda broker: broker.groups.sync(request), timeout_ms=REBALANCE_MS + 5_000
+        )
+        self._sim.note(f"sync {self._name} {self.generation}: {answer and answer[:2]}")
+        return answer
+
+    def _assignments(self) -> dict[str, bytes]:
+        count = len(self._members)
+        return {
+            member_id: f"{self.generation}:".encode()
+            + ",".join(str(each) for each in range(place, PARTITIONS, count)).encode()
+            for place, member_id in enumerate(self._members)
+        }
+
+    async def _poll(self) -> None:
+        """Read and heartbeat until the group has something else to do."""
+        sim = self._sim
+        error: ErrorCode | None = ErrorCode.NONE
+        while error is ErrorCode.NONE or error is None:
+            if set(self._commits.positions) != self.assigned:
+                await self._commits.resume(self.assigned)
+            elif sim.rng.random() < 0.5:
+                await self._commits.commit(self._member_id, self.generation, self._instance_id)
+            if sim.happens(0.05):
+                await self._commits.commit(self._member_id, self.generation - 1, self._instance_id)
+            if sim.happens(0.03):
+                await sim.time.sleep(sim.rng.randrange(2 * SESSION_MS))
+            if sim.happens(0.03):
+                await self._leave()
+            self._is_over = self._is_over or sim.happens(0.03)
+            if self._is_over:
+                return
+            await sim.time.sleep(HEARTBEAT_MS)
+            error = await self._heartbeat()
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            await self._commits.commit(self._member_id, self.generation, self._instance_id)
+        elif error in _FORGOTTEN:
+            self._member_id = ""
+        self._is_over = error is ErrorCode.FENCED_INSTANCE_ID
+
+    async def _heartbeat(self) -> ErrorCode | None:
+        request = HeartbeatRequest(
+            self._group_id, self._member_id, self._instance_id, self.generation
+        )
+        error: ErrorCode | None = await self._sim.network.ask(
+            lambda broker: broker.groups.heartbeat(request)
+        )
+        if error not in (None, ErrorCode.NONE):
+            self._sim.note(f"heartbeat {self._name} {self.generation}: {error.name}")
+        return None if error in RETRIABLE else error
+
+    async def _leave(self) -> None:
+        leaving = LeavingMember(self._member_id, self._instance_id)
+        request = LeaveRequest(self._group_id, (leaving,))
+        self.assigned, self._commits.positions = set(), {}
+        await self._sim.network.ask(lambda broker: broker.groups.leave(request))
+        self._is_over = True
+
+
+def check_shares(members: "list[ClassicMember]") -> None:
+    """Every partition has one owner, all of one generation."""
+    generations = {each.generation for each in members}
+    shares = [each.assigned for each in members]
+    total = sum(map(len, shares))
+    if len(generations) != 1 or total != PARTITIONS or len(set().union(*shares)) != PARTITIONS:
+        raise Violation(f"the group did not settle: {generations} {shares}")

@@ -1,0 +1,154 @@
+"""Coordinators that are wrong on purpose: each in one way that the simulation has to see."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from broker.core import coordinator
+from broker.core.groups.classic import ClassicGroup
+from broker.core.groups.consumer.draft import Draft
+from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.pending_offsets import PendingOffsets
+from broker.core.groups.shard import GroupShard
+from broker.core.transactions import ends, markers, transaction
+from broker.core.transactions.commands import InitResponse, TransactionDecision
+from broker.core.transactions.ending import Endings
+from broker.model.errors import ErrorCode
+from tests.simulation.logs import SimulatedLog
+
+Patch = pytest.MonkeyPatch
+
+
+class Mutation(NamedTuple):
+    """A way to be wrong, and whose rules it breaks."""
+
+    apply: Callable[[Patch], None]
+    parts: str
+
+
+def _skip_generations(patch: Patch) -> None:
+    def member_error(self: Any, member_id: str, instance_id: str | None, _: int) -> ErrorCode:
+        return self._identity_error(member_id, instance_id)
+
+    patch.setattr(ClassicGroup, "_member_error", member_error)
+
+
+def _keep_generation(patch: Patch) -> None:
+    next_image = ClassicGroup._next_image
+
+    def same(self: Any, *args: Any) -> Any:
+        image = next_image(self, *args)
+        return image._replace(generation=max(1, self.image.generation))
+
+    patch.setattr(ClassicGroup, "_next_image", same)
+
+
+def _skip_epochs_of_commits(patch: Patch) -> None:
+    patch.setattr(ConsumerGroup, "commit_error", lambda *_: ErrorCode.NONE)
+
+
+def _give_before_it_is_free(patch: Patch) -> None:
+    patch.setattr(Draft, "_is_taken", lambda *_: False)
+
+
+def _never_miss_consumers(patch: Patch) -> None:
+    patch.setattr(ConsumerGroup, "heard_of", lambda *_: None)
+
+
+def _fence_nobody(patch: Patch) -> None:
+    prepared = ends.prepared
+
+    def same_epoch(*args: Any, is_fence: bool, **names: Any) -> Any:
+        return prepared(*args, is_fence=False, **names)
+
+    patch.setattr(ends, "prepared", same_epoch)
+    take = transaction.Transaction._take
+
+    def again(self: Any, request: Any, token: Any, *rest: Any) -> None:
+        image = self.image
+        if image is None:
+            take(self, request, token, *rest)
+        else:
+            response = InitResponse(ErrorCode.NONE, *image[:2])
+            rest[-1].reply(token, response)
+
+    patch.setattr(transaction.Transaction, "_take", again)
+
+
+def _decide_before_data_is_synced(patch: Patch) -> None:
+    def at_once(self: Any, request: Any) -> None:
+        self._coordinator.synced(request.producer, request.attempt, is_durable=True)
+
+    patch.setattr(Endings, "sync", at_once)
+
+
+def _forget_dismissal(patch: Patch) -> None:
+    patch.setattr(SimulatedLog, "dismiss_transaction", lambda *_: None)
+
+
+def _complete_before_markers_are_synced(patch: Patch) -> None:
+    def at_once(log: Any, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:
+        log.append_internal(batch)
+        answer(ErrorCode.NONE)
+
+    patch.setattr(markers, "_append", at_once)
+
+
+def _reply_before_it_is_durable(patch: Patch) -> None:
+    driver = coordinator.CoordinatorPartition
+    patch.setattr(driver, "has_replies", property(lambda self: bool(self._held)))
+    patch.setattr(driver, "_release_or_wait", lambda self: self._release(is_durable=True))
+
+
+def _let_transactions_be_open(patch: Patch) -> None:
+    def never(self: Any, _: Any) -> TransactionDecision:
+        self.deadline_ms = None
+        return TransactionDecision()
+
+    patch.setattr(transaction.Transaction, "tick", never)
+
+
+def _forget_markers_at_a_load(patch: Patch) -> None:
+    patch.setattr(transaction.Transaction, "resume", lambda *_: TransactionDecision())
+
+
+def _commit_offsets_of_aborted(patch: Patch) -> None:
+    end = PendingOffsets.end_transaction
+
+    def always(self: Any, producer_id: int, *, is_committed: bool) -> set[str]:
+        return end(self, producer_id, is_committed=True)
+
+    patch.setattr(PendingOffsets, "end_transaction", always)
+
+
+def _forget_pending_offsets(patch: Patch) -> None:
+    patch.setattr(GroupShard, "replay_pending", lambda *_: None)
+
+
+def _admit_who_has_added_nothing(patch: Patch) -> None:
+    patch.setattr(SimulatedLog, "admits_transaction", lambda *_: True)
+
+
+MUTATIONS = {
+    "generations are not checked": Mutation(_skip_generations, "groups"),
+    "a rebalance keeps the generation": Mutation(_keep_generation, "groups"),
+    "a commit's member epoch is not checked": Mutation(_skip_epochs_of_commits, "consumers"),
+    "a partition has a new owner too early": Mutation(_give_before_it_is_free, "consumers"),
+    "sessions of consumers never end": Mutation(_never_miss_consumers, "consumers"),
+    "fencing leaves the epoch as it is": Mutation(_fence_nobody, "producers"),
+    "the decision does not wait for the data": Mutation(_decide_before_data_is_synced, "producers"),
+    "no producer is dismissed": Mutation(_forget_dismissal, "producers"),
+    "completion does not wait for markers": Mutation(
+        _complete_before_markers_are_synced, "producers"
+    ),
+    "answers do not wait for the disk": Mutation(_reply_before_it_is_durable, "groups"),
+    "answers to producers do not wait for the disk": Mutation(
+        _reply_before_it_is_durable, "producers"
+    ),
+    "transactions never time out": Mutation(_let_transactions_be_open, "producers"),
+    "a load forgets what is decided": Mutation(_forget_markers_at_a_load, "producers"),
+    "offsets of aborted transactions count": Mutation(_commit_offsets_of_aborted, "producers"),
+    "offsets of transactions are forgotten": Mutation(_forget_pending_offsets, "producers"),
+    "logs admit everybody": Mutation(_admit_who_has_added_nothing, "producers"),
+}

@@ -1,0 +1,95 @@
+"""One simulation: a broker, its clients, their network and disks, all drawn from one seed."""
+
+from collections import deque
+from random import Random
+
+from tests.simulation.audit import Audit
+from tests.simulation.broker import SimulatedBroker
+from tests.simulation.logs import Disk
+from tests.simulation.network import Network
+from tests.simulation.virtual_time import VirtualTime
+
+EVENTS_KEPT = 100
+
+
+class Simulation:
+    """What clients share."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        self.time = VirtualTime()
+        self.disk = Disk(self.rng, self.time)
+        self.broker = SimulatedBroker(self.rng, self.time, self.disk)
+        self.network = Network(self.rng, self.time, self.broker)
+        self.is_faulty = True  # clients may crash, pause, leave
+        self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
+        self.broker.create_topic("synced", 2)
+        self.broker.create_topic("cached", 2, is_os=True)
+        self.audit = Audit(self.time, self.broker.logs)
+        self._ids = 0
+
+    def happens(self, rate: float) -> bool:
+        """Whether a fault of a client comes now."""
+        return self.is_faulty and self.rng.random() < rate
+
+    def fresh_number(self) -> int:
+        """A number that nobody has had."""
+        self._ids += 1
+        return self._ids
+
+    def note(self, event: str) -> None:
+        """Remember what happened, for who has to find out why."""
+        self.events.append(f"{self.time.now_ms:>7} {event}")
+
+    # ---- the broker's life -----------------------------------------------------------------------
+
+    async def trouble(self) -> None:
+        """Kill and restart the broker, cut its power, break its disks, as long as it lasts."""
+        rng = self.rng
+        while self.is_faulty:
+            await self.time.sleep(rng.randrange(2_000, 15_000))
+            if not self.is_faulty:
+                break
+            kind = rng.choice(("kill", "power cut", "failing appends", "breaking disk", "flood"))
+            self.note(f"--- {kind}")
+            if kind in ("kill", "power cut"):
+                await self.restart(is_power_cut=kind == "power cut")
+            elif kind == "failing appends":
+                self.disk.fail_rate = rng.choice((0.05, 0.3, 1.0))
+                await self.time.sleep(rng.randrange(100, 3_000))
+                self.disk.fail_rate = 0.0
+            elif kind == "breaking disk":
+                self.disk.break_rate = 0.1
+                await self.time.sleep(rng.randrange(100, 2_000))
+                self.disk.break_rate = 0.0
+            else:
+                self.network.repeat_rate = 0.5
+                await self.time.sleep(rng.randrange(1_000, 6_000))
+                self.network.repeat_rate = 0.1
+            if self.broker.has_failed:
+                await self.time.sleep(rng.randrange(3_000))
+                await self.restart(is_power_cut=rng.random() < 0.5)
+
+    async def restart(self, *, is_power_cut: bool) -> None:
+        """Let the broker die, and come back."""
+        lost = self.broker.crash(is_power_cut=is_power_cut)
+        dropped = {place: len(entries) for place, entries in lost.items() if entries}
+        self.note(f"broker died, lost {dropped}")
+        self.audit.crashed(lost)
+        await self.time.sleep(self.rng.randrange(50, 2_000))
+        self.broker.start()
+        self.note("broker started")
+        self.audit.last_disturbance_ms = self.time.now_ms
+
+    async def watch(self) -> None:
+        """Look at what must not take too long; a log that is offline is seen at once."""
+        while True:
+            await self.time.sleep(500)
+            if self.broker.has_failed or not self.broker.is_up:
+                self.audit.last_disturbance_ms = self.time.now_ms
+                self.broker.look()
+            self.audit.last_disturbance_ms = max(
+                self.audit.last_disturbance_ms, self.disk.last_fault_ms
+            )
+            self.audit.check_time()

@@ -1,0 +1,122 @@
+"""An event loop without an event loop: a queue of callbacks in virtual time.
+
+Everything that happens in a simulation is a callback here, in the order of its time, then of its
+asking; so a seed is one history. Clients and slow paths of the broker are coroutines, which wait
+for `Answer`s.
+"""
+
+from asyncio import Future
+from collections.abc import Callable, Coroutine, Generator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Generic, TypeVar, cast
+
+AnswerT = TypeVar("AnswerT")
+START_WALL_MS = 1_700_000_000_000
+
+
+class VirtualTime:
+    """The clock, and what is to be done when."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return START_WALL_MS + self.now_ms
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Call something back in a while; it sees to it itself if it is no longer wanted."""
+        heappush(self._queue, (self.now_ms + delay_ms, next(self._order), callback))
+
+    def run_until(self, end_ms: int) -> None:
+        """Let everything happen that is due up to a time."""
+        while self._queue and self._queue[0][0] <= end_ms:
+            due_ms, _, callback = heappop(self._queue)
+            self.now_ms = max(self.now_ms, due_ms)
+            callback()
+        self.now_ms = end_ms
+
+    def answer(self) -> "Answer[Any]":
+        """Something to wait for."""
+        return Answer(self)
+
+    def create_future(self) -> Future[Any]:
+        """The same, as who asks a loop for it sees it."""
+        return cast("Future[Any]", Answer(self))
+
+    async def sleep(self, delay_ms: int) -> None:
+        """Wait."""
+        woken: Answer[None] = Answer(self)
+        self.after(delay_ms, lambda: woken.give(None))
+        await woken
+
+
+class Answer(Generic[AnswerT]):
+    """What the broker takes for an asyncio.Future: who waits goes on in a turn of its own."""
+
+    __slots__ = ("_callbacks", "_is_done", "_result", "_time")
+
+    def __init__(self, time: VirtualTime) -> None:
+        self._time = time
+        self._is_done = False
+        self._result: AnswerT | None = None
+        self._callbacks: list[Callable[[AnswerT], None]] = []
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: AnswerT) -> None:
+        assert not self._is_done, f"answered twice: {self._result}, then {result}"
+        self._is_done, self._result = True, result
+        for callback in self._callbacks:
+            self._call_soon(callback, result)
+
+    def give(self, result: AnswerT) -> None:
+        """Answer, unless somebody was quicker."""
+        if not self._is_done:
+            self.set_result(result)
+
+    def then(self, callback: Callable[[AnswerT], None]) -> None:
+        """Call back with the result, now or later, in a turn of its own."""
+        if self._is_done:
+            self._call_soon(callback, self._result)  # type: ignore[arg-type]
+        else:
+            self._callbacks.append(callback)
+
+    def _call_soon(self, callback: Callable[[AnswerT], None], result: AnswerT) -> None:
+        self._time.after(0, lambda: callback(result))
+
+    def __await__(self) -> "Generator[Answer[AnswerT], None, AnswerT]":
+        if not self._is_done:
+            yield self
+        return self._result  # type: ignore[return-value]
+
+
+class Task:
+    """A coroutine on its way; it can die at any moment."""
+
+    def __init__(self, work: Coroutine[Answer[Any], None, Any], result: Answer[Any]) -> None:
+        self._work = work
+        self._result = result
+        self.is_alive = True
+        self._go_on(None)
+
+    def kill(self) -> None:
+        """Let it go no further, as a process that is gone."""
+        self.is_alive = False
+
+    def _go_on(self, _: Any) -> None:
+        if not self.is_alive:
+            return
+        try:
+            awaited = self._work.send(None)
+        except StopIteration as stop:
+            self.is_alive = False
+            self._result.give(stop.value)
+        else:
+            awaited.then(self._go_on)
