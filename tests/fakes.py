@@ -79,6 +79,7 @@ class FakeLog:
         self.is_held = False
         self.timestamps: list[int] = []  # of every offset
         self.aborted: list[tuple[int, int, int]] = []
+        self.producers: list[tuple[int, int, int, int, int, int]] = []
         self.admitted: dict[int, int] = {}
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
@@ -172,7 +173,7 @@ class FakeLog:
 
     @property
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
-        return []
+        return self.producers
 
     @property
     def open_transactions(self) -> dict[int, int]:

@@ -1,9 +1,11 @@
 """A partition's log in memory, for tests of what is built on one: durable when a test says so."""
 
 from collections.abc import Callable
+from typing import Any
 
+from broker.codec.control_records import Marker, decode_marker
 from broker.model.errors import StorageError
-from tests.batches import header
+from tests.batches import batch_of, header
 
 
 class MemoryLog:
@@ -78,3 +80,60 @@ class MemoryLog:
                 self._callbacks.append((offset, callback))
             else:
                 callback(is_durable)
+
+
+class ClientLog(MemoryLog):
+    """A log that clients write in transactions: what is admitted, what is open, which markers."""
+
+    def __init__(self, *, syncs: bool = True) -> None:
+        """Begin empty, in service, with nobody admitted."""
+        super().__init__(syncs=syncs)
+        self.is_loading = False
+        self.admitted: dict[int, int] = {}
+        self.open_transactions: dict[int, int] = {}
+        self.markers: list[Marker] = []
+        self.epochs: dict[int, int] = {}  # of the producers
+
+    def admit_transaction(self, producer_id: int, epoch: int) -> None:
+        """Take its batches."""
+        self.admitted[producer_id] = epoch
+
+    def dismiss_transaction(self, producer_id: int) -> None:
+        """Take no more of them."""
+        self.admitted.pop(producer_id, None)
+
+    def admits_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether they are taken."""
+        return self.admitted.get(producer_id) == epoch
+
+    @property
+    def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
+        """As of any log, as far as tests need it."""
+        return [
+            (producer, epoch, -1, -1, -1, self.open_transactions.get(producer, -1))
+            for producer, epoch in self.epochs.items()
+        ]
+
+    def send(self, producer_id: int, epoch: int) -> bool:
+        """Append a producer's transactional batch; False if it is not admitted."""
+        if not self.admits_transaction(producer_id, epoch):
+            return False
+        options: dict[str, Any] = {"is_transactional": True, "base_sequence": 0}
+        offset = super().append_internal(
+            batch_of(
+                [(b"k", b"v", [])], 0, producer_id=producer_id, producer_epoch=epoch, **options
+            )
+        )
+        self.open_transactions.setdefault(producer_id, offset)
+        self.epochs[producer_id] = epoch
+        return True
+
+    def append_internal(self, batch: bytes) -> int:
+        """A marker: it ends what its producer has open."""
+        offset = super().append_internal(batch)
+        marker = decode_marker(batch)
+        assert marker is not None
+        self.markers.append(marker)
+        self.open_transactions.pop(marker.producer_id, None)
+        self.admitted.pop(marker.producer_id, None)
+        return offset

@@ -20,7 +20,18 @@ sys.exit(main(["start", "--data-dir", sys.argv[1], "--listen", "127.0.0.1:0"]))
 """
 OUR_OWN = ("broker", "cython_runtime", "_cython_")
 # Easily pulled in, and several ms or many; a Python that itself needs one says so here.
-NEVER = {"click", "cramjam", "numpy", "platform", "pyarrow", "rich", "shutil", "typer", "uuid"}
+NEVER = {
+    "click",
+    "cramjam",
+    "numpy",
+    "platform",
+    "pyarrow",
+    "re2",
+    "rich",
+    "shutil",
+    "typer",
+    "uuid",
+}
 
 
 def modules(program: str, *arguments: str) -> set[str]:

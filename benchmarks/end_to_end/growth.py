@@ -9,28 +9,17 @@ starts and stops in seconds, since they wait for the disk.
 import argparse
 import math
 import shutil
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from benchmarks.end_to_end import machine
-from benchmarks.end_to_end.targets import (
-    ADDRESS,
-    HOST,
-    BenchmarkError,
-    Target,
-    free_port,
-    launch,
-    wait_for_line,
-)
+from benchmarks.end_to_end.blocking_client import Client, check, start, stop
+from benchmarks.end_to_end.targets import Target
 from broker import codec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +31,6 @@ METADATA_OF_ALL_REQUESTS = 10
 FITTED_SIZES = 3
 TOLERANCE = 0.2  # of an exponent: a shared machine is not twice the same
 NOT_LEADER = 6
-TIMEOUT_SECONDS = 300.0
 BACKOFF_SECONDS = 0.02  # before a partition that is not ready is asked again
 VALUE = b"x" * 100
 
@@ -81,57 +69,6 @@ COSTS = (
 Measured = dict[Cost, float]
 
 
-class Client:
-    """One blocking connection."""
-
-    def __init__(self, port: int) -> None:
-        """Connect as soon as somebody listens."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while True:
-            try:
-                self._socket = socket.create_connection((HOST, port), TIMEOUT_SECONDS)
-                break
-            except ConnectionRefusedError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connection."""
-        self._socket.close()
-
-    def ask(self, api: str, version: int, body: codec.Fields) -> codec.Fields:
-        """Send a request and return the body of its response."""
-        self._socket.sendall(codec.request_frame(api, version, body, correlation_id=1))
-        size = int.from_bytes(self._receive(4))
-        return codec.read_response(api, version, self._receive(size)).body
-
-    def _receive(self, size: int) -> bytes:
-        data = bytearray(size)
-        view = memoryview(data)
-        while view:
-            count = self._socket.recv_into(view)
-            if count == 0:
-                raise BenchmarkError("the broker closed the connection")
-            view = view[count:]
-        return bytes(data)
-
-
-def start(folder: Path) -> tuple[Target, float]:
-    """Start a broker as a user does; when it was exec'd."""
-    port, log = free_port(), folder.with_suffix(".log")
-    since = time.monotonic()
-    command = [sys.executable, "-m", "broker", "start", "--data-dir", str(folder)]
-    process = launch([*command, "--listen", f"{HOST}:{port}"], log)
-    wait_for_line(process, log, ADDRESS)
-    return Target("polylog", process, port, log), since
-
-
 def topic_names(count: int) -> list[str]:
     """Return as many topics as have these partitions."""
     return [f"topic-{number:05}" for number in range(count // PARTITIONS_PER_TOPIC)]
@@ -146,13 +83,7 @@ def create_all(client: Client, count: int) -> None:
             for name in names[first : first + TOPICS_PER_REQUEST]
         ]
         answer = client.ask("CreateTopics", 5, {"topics": topics, "timeout_ms": 60_000})
-        _check(each["error_code"] for each in answer["topics"])
-
-
-def _check(codes: Iterable[int]) -> None:
-    wrong = [code for code in codes if code]
-    if wrong:
-        raise BenchmarkError(f"the broker answered error {wrong[0]}")
+        check(each["error_code"] for each in answer["topics"])
 
 
 def produce(client: Client, topic: str, partitions: Iterable[int]) -> list[int]:
@@ -166,7 +97,7 @@ def produce(client: Client, topic: str, partitions: Iterable[int]) -> list[int]:
     }
     [answer] = client.ask("Produce", 9, body)["responses"]
     found = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
-    _check(code for code in found.values() if code != NOT_LEADER)
+    check(code for code in found.values() if code != NOT_LEADER)
     return [number for number, code in found.items() if code == NOT_LEADER]
 
 
@@ -188,19 +119,6 @@ def wait_until_loaded(client: Client) -> None:
         for partition in topic["partitions"]
     ):
         time.sleep(0.01)
-
-
-def stop(broker: Target) -> float:
-    """Return the seconds that a clean stop takes."""
-    since = time.monotonic()
-    broker.process.send_signal(signal.SIGTERM)
-    try:
-        if broker.process.wait(TIMEOUT_SECONDS) != 0:
-            broker.check()
-    except subprocess.TimeoutExpired:
-        broker.kill()
-        raise BenchmarkError("the broker does not stop") from None
-    return time.monotonic() - since
 
 
 def cpu_of(broker: Target, client: Client, requests: int, *, all_topics: bool) -> float:

@@ -70,20 +70,24 @@ class JavaTools:
 
     def run(self, program: str, *arguments: str, stdin: str = "", heap: str = "256m") -> str:
         """Run a program and return what it printed; fail unless it exits with 0."""
+        done = self._done(self.command(program, *arguments, heap=heap), stdin)
+        return done.stdout + done.stderr
+
+    def facts(self, program: str, *arguments: str) -> dict[str, str]:
+        """Run a program of java/ and return the `name=value` lines that it printed."""
+        return facts_of(self._done(self.command(program, *arguments)).stdout)
+
+    def _done(self, command: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self.command(program, *arguments, heap=heap),
+            command,
             input=stdin,
             capture_output=True,
             text=True,
             timeout=TOOL_TIMEOUT_S,
             check=False,
         )
-        assert done.returncode == 0, f"{program}: {done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
-
-    def facts(self, program: str, *arguments: str) -> dict[str, str]:
-        """Run a program of java/ and return the `name=value` lines that it printed."""
-        return facts_of(self.run(program, *arguments))
+        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+        return done
 
 
 def find(release: Release = NEWEST) -> JavaTools:

@@ -99,19 +99,15 @@ class Worker(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Work; a broken connection is a reason to make another one, nothing else is."""
+        """Live, and keep what ends it."""
         try:
             while not self._stopping.is_set():
-                try:
-                    with WireClient(self.address) as client:
-                        self.work(client)
-                except BROKEN:
-                    time.sleep(POLL_INTERVAL_S)  # The broker is down: ask again soon.
+                self.live()
         except BaseException as error:  # noqa: BLE001 - given to the test's own thread by `stop`
             self.failure = error
 
-    def work(self, client: WireClient) -> None:
-        """Use one connection until it breaks or `is_stopping`."""
+    def live(self) -> None:
+        """Work until `is_stopping`, or until one must begin anew."""
         raise NotImplementedError
 
     @property
@@ -128,6 +124,21 @@ class Worker(threading.Thread):
             raise self.failure
 
 
+class WireWorker(Worker):
+    """Works on a connection of the test's own; when it breaks, on another one."""
+
+    def live(self) -> None:
+        try:
+            with WireClient(self.address) as client:
+                self.work(client)
+        except BROKEN:
+            time.sleep(POLL_INTERVAL_S)  # The broker is down: ask again soon.
+
+    def work(self, client: WireClient) -> None:
+        """Use one connection until it breaks or `is_stopping`."""
+        raise NotImplementedError
+
+
 @dataclass
 class Place:
     """Where a producer writes."""
@@ -136,7 +147,7 @@ class Place:
     partition: int
 
 
-class ProducerWorker(Worker):
+class ProducerWorker(WireWorker):
     """Writes numbered records to one partition."""
 
     def __init__(
@@ -209,7 +220,7 @@ class Commits:
     lives: list[int] = field(default_factory=list)
 
 
-class CommitWorker(Worker):
+class CommitWorker(WireWorker):
     """Commits ever higher offsets of one group, and looks at each new start whether one fell."""
 
     def __init__(self, address: str, group: str, topic: str) -> None:

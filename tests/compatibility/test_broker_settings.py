@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.codec import encode
 from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
 from tests.wire_client import WireClient
@@ -92,6 +93,22 @@ def test_a_request_that_a_start_has_no_room_for_cannot_be_allowed_later(
     with WireClient(broker.address) as client:
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(64 << 20)) == 42
         assert alter(client, OF_BROKER, "1", message_max_bytes=str(14 << 20)) == 0
+
+
+def test_compaction_goes_by_what_was_altered_at_once(start_broker: StartBroker) -> None:
+    broker = start_broker("log.cleaner.backoff.ms=3600000", "log.segment.bytes=1024")
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(
+            client, TOPIC, cleanup_policy="compact", min_cleanable_dirty_ratio="0"
+        )
+        for number in range(9):
+            [batch] = encode([(b"key", b"%d" % number * 900)], timestamp_ms=0)
+            assert wire_requests.produce(client, TOPIC, batch) == (0, number)
+        assert "log compacted" not in broker.stderr()
+
+        assert alter(client, OF_BROKER, "1", log_cleaner_backoff_ms="50") == 0
+
+        wait_until(lambda: "log compacted" in broker.stderr(), "the log is compacted")
 
 
 def test_a_consumer_group_goes_by_its_own_configuration(start_broker: StartBroker) -> None:

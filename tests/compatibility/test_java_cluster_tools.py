@@ -43,13 +43,17 @@ def test_topic_command_lists_describes_and_deletes(
     java.run(command, *at(broker), "--create", "--if-not-exists", "--topic", made)
     listed = java.run(command, *at(broker), "--list", "--exclude-internal")
     unavailable = java.run(command, *at(broker), "--describe", "--unavailable-partitions")
+    lagging = java.run(command, *at(broker), "--describe", "--under-replicated-partitions")
     described = java.run(command, *at(broker), "--describe", "--topic", made)
+    topic_id = described.split("TopicId: ")[1].split()[0]
+    by_id = java.run(command, *at(broker), "--describe", "--topic-id", topic_id)
     java.run(command, *at(broker), "--delete", "--topic", made)
     java.run(command, *at(broker), "--describe", "--if-exists", "--topic", made)
     left = java.run(command, *at(broker), "--list")
 
     assert made in listed.split()
-    assert made not in unavailable
+    assert made not in unavailable + lagging
+    assert re.search(rf"Topic: {made}\s+TopicId: {topic_id}\s+PartitionCount: 2", by_id)
     assert re.search(rf"Topic: {made}\s.*PartitionCount: 2\s+ReplicationFactor: 1", described)
     assert re.search(r"Partition: 1\s+Leader: 1\s+Replicas: 1\s+Isr: 1", described)
     assert made not in left.split()

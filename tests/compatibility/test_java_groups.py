@@ -1,16 +1,22 @@
 """Groups of Java consumers, of the newest release and of one from before Kafka 4."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from tests.broker_process import Broker
+from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release
 
 # The first run may fetch the jars.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROGRAM = "Groups.java"
+QUICK = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.consumer.min.heartbeat.interval.ms=200",
+    "group.consumer.heartbeat.interval.ms=200",
+)
 ASSIGNOR = "partition.assignment.strategy=org.apache.kafka.clients.consumer."
 
 
@@ -47,6 +53,19 @@ ALL = [
     server_side(OLDER),
     SERVER_SIDE,
 ]
+
+
+@pytest.fixture(scope="module")
+def broker(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose groups hear of changes soon."""
+    if not isinstance(shared_broker, BrokerProcess):
+        yield shared_broker
+        return
+    broker = BrokerProcess(tmp_path_factory.mktemp("quick"), settings=QUICK)
+    broker.start()
+    yield broker
+    assert broker.stop() == 0
+    broker.check()
 
 
 @pytest.fixture
@@ -101,4 +120,15 @@ def test_members_are_rolled_to_the_new_protocol_and_back_and_no_partition_has_tw
         "after up": "Consumer",
         "after down": "Classic",
         "read": "36",
+    }
+
+
+def test_the_broker_resolves_a_pattern_and_refuses_one_that_is_none(
+    java: JavaTools, broker: Broker, topic: str
+) -> None:
+    seen = java.facts("Patterns.java", broker.address, topic)
+
+    assert seen == {
+        "topics": f"[{topic}-a, {topic}-b]",
+        "wrong": "InvalidRegularExpression",
     }

@@ -16,6 +16,9 @@ PROGRAM = "Transactions.java"
 # Which exception says that the coordinator has aborted a transaction of this release's producer.
 LATE = {"java": "InvalidTxnStateException", "older_java": "ProducerFencedException"}
 
+# Which protocol its consumer speaks, whose offsets go into the transaction.
+PROTOCOL = {"java": "consumer", "older_java": "classic"}
+
 
 def numbers(*ranges: range) -> str:
     """Return numbers as the program prints a set of them."""
@@ -50,9 +53,11 @@ def test_committed_records_are_read_and_aborted_and_open_ones_are_not(
 
 
 def test_offsets_sent_to_a_transaction_are_committed_with_it_and_aborted_with_it(
-    java_of: JavaTools, broker: Broker, topic: str
+    java_of: JavaTools, broker: Broker, topic: str, release: str
 ) -> None:
-    seen = java_of.facts(PROGRAM, broker.address, topic, "offsets")
+    protocol = f"group.protocol={PROTOCOL[release]}"
+
+    seen = java_of.facts(PROGRAM, broker.address, topic, "offsets", protocol)
 
     assert seen == {
         "before": "{}",

@@ -30,6 +30,10 @@ class FakeTopic(NamedTuple):
     topic_id: bytes
     partition_count: int
 
+    @property
+    def is_internal(self) -> bool:
+        return self.name.startswith("__")
+
 
 class FakeTopics:
     """Topics that a test makes, changes and deletes."""

@@ -12,6 +12,7 @@ them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scen
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
@@ -51,6 +52,7 @@ from broker.core.groups.consumer.commands import (
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
+from broker.model.limits import GROUP_ID_BYTES_MAX
 from tests.scenarios import consumer_words
 from tests.scenarios.consumer_words import ConsumerConversation, FakeTopics
 
@@ -97,7 +99,10 @@ class Words:
 
     @property
     def group(self) -> str:
-        return self.bare[0] if self.bare else ""
+        """The first word; `huge` is a name of a byte more than may be, `large` of as many."""
+        name = self.bare[0] if self.bare else ""
+        sizes = {"huge": GROUP_ID_BYTES_MAX + 1, "large": GROUP_ID_BYTES_MAX}
+        return name.ljust(sizes.get(name, 0), ".")
 
     @property
     def token(self) -> str:
@@ -120,7 +125,8 @@ class Conversation(ConsumerConversation):
         words = Words(line)
         verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
         verb(words)
-        said, self.lines = [line.rstrip() for line in self.lines], []
+        said = [re.sub(r"\.{9,}", "...", line.rstrip()) for line in self.lines]
+        self.lines = []
         return said
 
     def now(self) -> Moment:
@@ -226,7 +232,12 @@ class Conversation(ConsumerConversation):
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 
     def do_fetch(self, words: Words) -> None:
-        request = FetchOffsetsRequest(words.group, words.partitions() or None)
+        request = FetchOffsetsRequest(
+            words.group,
+            words.partitions() or None,
+            member_id=words.named.get("member"),
+            member_epoch=words.number("epoch", -1),
+        )
         self.apply(self.shard.fetch_offsets(request, "fetch"))
 
     def do_describe(self, words: Words) -> None:

@@ -1,11 +1,13 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
 from broker._native.log.transaction_index cimport AbortedList
 from broker._native.log.turn cimport Turn, Watch, WatchOwner
 from broker._native.wire.envelope cimport RequestHead
+from broker._native.wire.fetch_request cimport FetchRequest
 from broker._native.wire.output_queue cimport OutputQueue
 
 # One partition that a fetch, or a fetch session, asks for.
@@ -23,16 +25,6 @@ cdef struct FetchNode:
     int64_t sent_high_watermark
     int64_t sent_log_start
     bint is_sent              # at least once in this session
-
-cdef struct FetchRequest:
-    int32_t session_id
-    int32_t epoch
-    int32_t wait_ms
-    int32_t bytes_min
-    int32_t bytes_max
-    int8_t isolation
-    int32_t wanted             # partitions named, in `named` of fetch.pyx
-    int32_t forgotten          # stand behind the wanted ones
 
 cdef enum FetchStatus:
     FETCH_READY               # call fetch_reply now
@@ -65,7 +57,7 @@ cdef class FetchSession:
     cdef int32_t bytes_max
     cdef public int32_t wait_ms
 
-    cdef FetchNode* find(self, void* log) noexcept
+    cdef FetchNode* node_of(self, void* log) noexcept
     cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept
     cdef void drop(self, FetchNode* node) noexcept
     cdef void clear(self) noexcept
@@ -84,9 +76,10 @@ cdef class FetchSession:
     cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
     cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
                             bint* is_first) noexcept
-    cdef void put_head(self, OutputQueue* queue, uint8_t* start, FetchNode* node, int16_t error,
-                       AbortedList* aborted, int64_t records) noexcept
-    cdef uint8_t* put_aborted(self, uint8_t* at, AbortedList* aborted) noexcept
+    cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
+                      PyObject** file, AbortedList* aborted) noexcept
+    cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
+                              AbortedList* aborted, int64_t records) noexcept
 
 
 cdef class FetchSessions:

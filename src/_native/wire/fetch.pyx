@@ -20,18 +20,9 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
-from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
-from broker._native.kernel.cursor cimport (
-    READ_DONE,
-    Cursor,
-    cursor_int8,
-    cursor_int32,
-    cursor_int64,
-    cursor_take,
-)
-from broker._native.kernel.file_ops cimport file_pread
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.segment cimport uses_codec
@@ -46,11 +37,21 @@ from broker._native.log.turn cimport (
     Turn,
     Watch,
 )
-from broker._native.wire.envelope cimport RequestHead, read_count, read_string, read_tags
+from broker._native.wire.envelope cimport RequestHead
+from broker._native.wire.fetch_reply cimport (
+    ABORTED_SIZE,
+    COPIED_MAX,
+    PART_HEAD_SIZE_MAX,
+    PartitionHead,
+    put_compact,
+    put_head,
+    put_padded,
+    put_records,
+)
+from broker._native.wire.fetch_request cimport FetchRequest, read_request
 from broker._native.wire.output_queue cimport (
     OutputQueue,
     queue_commit,
-    queue_file,
     queue_reserve,
 )
 
@@ -65,11 +66,7 @@ cdef enum:
     VERSION_TOPIC_ID = 13
     TOPIC_ID_SIZE = 16
     CODEC_ZSTD = 4
-    NODES_MAX = 10_000
-    COPIED_MAX = 16 << 10      # shorter runs are copied behind the head: one send, no sendfile
     HEAD_SIZE_MAX = 4 + 4 + 1 + 4 + 2 + 4 + 5
-    PART_SIZE_MAX = 4 + 2 + 8 + 8 + 8 + 5 + 4 + 5 + 1
-    ABORTED_SIZE = 8 + 8 + 1
 
     ERROR_OFFSET_OUT_OF_RANGE = 1
     ERROR_UNKNOWN_TOPIC = 3
@@ -82,142 +79,6 @@ cdef enum:
     ERROR_COMPRESSION = 76
     ERROR_UNKNOWN_TOPIC_ID = 100
     ERROR_SESSION_TOPIC_ID = 106
-
-assert NODES_MAX == limits.NATIVE_FETCH_PARTITIONS_MAX
-
-# One partition as the request names it. Static: they live within one call.
-cdef struct Wanted:
-    PyObject* topic            # borrowed from the topic table
-    PyObject* log
-    int32_t partition
-    int32_t leader_epoch
-    int64_t offset
-    int32_t bytes_max
-
-cdef Wanted named[NODES_MAX]
-
-
-# ---- reading the request -------------------------------------------------------------------------
-
-
-cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, PyObject** entry):
-    # Read a topic's name or id and look it up; False when it is malformed or not known.
-    cdef const uint8_t* name
-    cdef int32_t size = TOPIC_ID_SIZE
-    cdef TopicEntry found
-    if head.api_version >= VERSION_TOPIC_ID:
-        name = cursor_take(cursor, TOPIC_ID_SIZE)
-        if name == NULL:
-            return False
-        found = topics.find_id(name)
-    else:
-        if not read_string(cursor, head.is_flexible, &name, &size) or name == NULL:
-            return False
-        found = topics.find_name(name, <size_t>size)
-    entry[0] = <PyObject*>found
-    return found is not None
-
-
-cdef bint name_partition(Wanted* wanted, PyObject* topic, int32_t partition):
-    cdef PartitionLog log = (<TopicEntry>topic).log_of(partition)
-    wanted.topic = topic
-    wanted.log = <PyObject*>log
-    wanted.partition = partition
-    return log is not None
-
-
-cdef bint read_partition(Cursor* cursor, RequestHead* head, PyObject* topic, Wanted* wanted):
-    cdef int32_t partition = 0, last_fetched_epoch = -1
-    cdef int64_t log_start = 0
-    wanted.leader_epoch = -1
-    if cursor_int32(cursor, &partition) != READ_DONE:
-        return False
-    if head.api_version >= 9 and cursor_int32(cursor, &wanted.leader_epoch) != READ_DONE:
-        return False
-    if cursor_int64(cursor, &wanted.offset) != READ_DONE:
-        return False
-    if head.api_version >= 12 and (
-            cursor_int32(cursor, &last_fetched_epoch) != READ_DONE or last_fetched_epoch != -1):
-        return False
-    if head.api_version >= 5 and cursor_int64(cursor, &log_start) != READ_DONE:
-        return False
-    if cursor_int32(cursor, &wanted.bytes_max) != READ_DONE:
-        return False
-    if head.is_flexible and not read_tags(cursor):
-        return False
-    return name_partition(wanted, topic, partition)
-
-
-cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
-                      FetchRequest* request):
-    cdef int32_t topic_count = 0, count = 0, _i, _j
-    cdef PyObject* topic
-    if not read_count(cursor, head.is_flexible, &topic_count):
-        return False
-    for _i in range(topic_count):
-        if not read_topic(cursor, head, topics, &topic) or not read_count(
-                cursor, head.is_flexible, &count):
-            return False
-        if count < 1 or count > NODES_MAX - request.wanted:
-            return False
-        if request.wanted > 0 and topic == named[request.wanted - 1].topic:
-            return False  # twice in a row: the reply would make one of them
-        for _j in range(count):
-            if not read_partition(cursor, head, topic, &named[request.wanted]):
-                return False
-            request.wanted += 1
-        if head.is_flexible and not read_tags(cursor):
-            return False
-    return True
-
-
-cdef bint read_forgotten(Cursor* cursor, RequestHead* head, TopicTable topics,
-                         FetchRequest* request):
-    cdef int32_t topic_count = 0, count = 0, partition = 0, _i, _j
-    cdef PyObject* topic
-    if not read_count(cursor, head.is_flexible, &topic_count):
-        return False
-    for _i in range(topic_count):
-        if not read_topic(cursor, head, topics, &topic) or not read_count(
-                cursor, head.is_flexible, &count):
-            return False
-        if count > NODES_MAX - request.wanted - request.forgotten:
-            return False
-        for _j in range(count):
-            if cursor_int32(cursor, &partition) != READ_DONE or not name_partition(
-                    &named[request.wanted + request.forgotten], topic, partition):
-                return False
-            request.forgotten += 1
-        if head.is_flexible and not read_tags(cursor):
-            return False
-    return True
-
-
-cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* request):
-    cdef Cursor cursor = head.body
-    cdef int32_t replica = 0, size = 0
-    cdef const uint8_t* rack
-    memset(request, 0, sizeof(FetchRequest))
-    request.epoch = -1
-    if head.api_version <= 14 and (
-            cursor_int32(&cursor, &replica) != READ_DONE or replica >= 0):
-        return False
-    if (cursor_int32(&cursor, &request.wait_ms) != READ_DONE
-            or cursor_int32(&cursor, &request.bytes_min) != READ_DONE
-            or cursor_int32(&cursor, &request.bytes_max) != READ_DONE
-            or cursor_int8(&cursor, &request.isolation) != READ_DONE):
-        return False
-    if head.api_version >= VERSION_SESSION and (
-            cursor_int32(&cursor, &request.session_id) != READ_DONE
-            or cursor_int32(&cursor, &request.epoch) != READ_DONE):
-        return False
-    if not read_wanted(&cursor, head, topics, request):
-        return False
-    if head.api_version >= VERSION_SESSION and not read_forgotten(&cursor, head, topics, request):
-        return False
-    if head.api_version >= 11 and not read_string(&cursor, head.is_flexible, &rack, &size):
-        return False
-    return not head.is_flexible or read_tags(&cursor)
 
 
 # ---- sessions ------------------------------------------------------------------------------------
@@ -250,7 +111,7 @@ cdef class FetchSession:
     cdef uint32_t slot_of(self, void* log) noexcept:
         return <uint32_t>((<uint64_t>log * <uint64_t>0x9E3779B97F4A7C15) >> 32) % self.slot_count
 
-    cdef FetchNode* find(self, void* log) noexcept:
+    cdef FetchNode* node_of(self, void* log) noexcept:
         cdef FetchNode* node
         if self.slots == NULL:
             return NULL
@@ -341,20 +202,20 @@ cdef class FetchSession:
         cdef FetchNode* node
         cdef int32_t i
         for i in range(request.wanted):
-            node = self.find(named[i].log)
+            node = self.node_of(request.named[i].log)
             if node == NULL:
-                node = self.add(named[i].topic, named[i].log)
+                node = self.add(request.named[i].topic, request.named[i].log)
                 if node == NULL:
                     return
-                node.partition = named[i].partition
+                node.partition = request.named[i].partition
                 if self.session_id != 0:
                     (<PartitionLog>node.log).watch(&node.watch)
-            node.offset = named[i].offset
-            node.leader_epoch = named[i].leader_epoch
-            node.bytes_max = named[i].bytes_max
+            node.offset = request.named[i].offset
+            node.leader_epoch = request.named[i].leader_epoch
+            node.bytes_max = request.named[i].bytes_max
             self.mark(node)
         for i in range(request.wanted, request.wanted + request.forgotten):
-            node = self.find(named[i].log)
+            node = self.node_of(request.named[i].log)
             if node != NULL:
                 self.drop(node)
 
@@ -518,39 +379,44 @@ cdef class FetchSession:
             at[0] = 0
             queue_commit(queue, 1)
 
+    cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
+                      PyObject** file, AbortedList* aborted) noexcept:
+        # What a reader of a partition gets now; the error instead of it, or 0.
+        cdef PartitionLog log = <PartitionLog>node.log
+        cdef int16_t error = node_error(self, node)
+        found.size = 0
+        if error == 0 and (size_max > 0 or at_least_one):
+            error = error_of(self, log.slice(
+                node.offset, self.end_for(log), size_max if size_max > 0 else 0, at_least_one,
+                found, file))
+        if found.size == 0:
+            return error
+        if self.version < VERSION_ZSTD and uses_codec(
+                (<OpenFile>file[0]).fd, found.position, found.position + found.size, CODEC_ZSTD):
+            error = ERROR_COMPRESSION
+        elif self.is_committed and log.find_aborted(node.offset, found.next_offset, aborted) < 0:
+            error = ERROR_KAFKA_STORAGE   # without the list, aborted records would pass for good
+        if error != 0:
+            Py_DECREF(<object>file[0])
+            file[0] = NULL
+            found.size = 0
+        return error
+
     cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
                             bint* is_first) noexcept:
-        cdef PartitionLog log = <PartitionLog>node.log
         cdef LogSlice found
         cdef PyObject* file = NULL
-        cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
-        cdef int16_t error = node_error(self, node)
         cdef AbortedList aborted = [NULL, 0, 0]
-        cdef uint8_t* at
-        found.size = 0
-        if error == 0 and (size_max > 0 or is_first[0]):
-            error = error_of(self, log.slice(
-                node.offset, self.end_for(log), size_max if size_max > 0 else 0, is_first[0],
-                &found, &file))
-        if found.size > 0 and self.version < VERSION_ZSTD and uses_codec(
-                (<OpenFile>file).fd, found.position, found.position + found.size, CODEC_ZSTD):
-            error = ERROR_COMPRESSION
-        if found.size > 0 and error == 0 and self.is_committed and log.find_aborted(
-                node.offset, found.next_offset, &aborted) < 0:
-            error = ERROR_KAFKA_STORAGE   # without the list, aborted records would pass for good
-        if found.size > 0 and error != 0:
-            Py_DECREF(<object>file)
-            file = NULL
-            found.size = 0
-        at = queue_reserve(queue, PART_SIZE_MAX + aborted.count * ABORTED_SIZE + (
-            <size_t>found.size if found.size <= COPIED_MAX else 0))
+        cdef int64_t size_max = node.bytes_max if node.bytes_max < left[0] else left[0]
+        cdef int16_t error = self.find(node, size_max, is_first[0], &found, &file, &aborted)
+        cdef size_t copied = <size_t>found.size if found.size <= COPIED_MAX else 0
+        cdef uint8_t* at = queue_reserve(
+            queue, PART_HEAD_SIZE_MAX + aborted.count * ABORTED_SIZE + copied)
         if at == NULL:
             aborted_list_free(&aborted)
             Py_XDECREF(file)
             return
-        node.sent_high_watermark = log.high_watermark
-        node.sent_log_start = log.log_start_offset
-        self.put_head(queue, at, node, error, &aborted, found.size)
+        queue_commit(queue, self.put_head_of(node, at, error, &aborted, found.size) - at)
         aborted_list_free(&aborted)
         if found.size > 0:
             is_first[0] = False
@@ -562,49 +428,25 @@ cdef class FetchSession:
                 at[0] = 0
                 queue_commit(queue, 1)
 
-    cdef void put_head(self, OutputQueue* queue, uint8_t* start, FetchNode* node, int16_t error,
-                       AbortedList* aborted, int64_t records) noexcept:
-        # Everything of a partition before its records.
+    cdef uint8_t* put_head_of(self, FetchNode* node, uint8_t* at, int16_t error,
+                              AbortedList* aborted, int64_t records) noexcept:
         cdef PartitionLog log = <PartitionLog>node.log
-        cdef uint8_t* at = start
-        store_uint32(at, node.partition)
-        store_uint16(at + 4, error)
-        store_uint64(at + 6, log.high_watermark if error == 0 else -1)
-        store_uint64(at + 14, min(log.high_watermark, log.transactions.first_undecided)
-                     if error == 0 else -1)
-        at += 22
-        if self.version >= 5:
-            store_uint64(at, log.log_start_offset if error == 0 else -1)
-            at += 8
-        at = self.put_aborted(at, aborted if self.is_committed and error == 0 else NULL)
-        if self.version >= 11:
-            store_uint32(at, -1)                                          # preferred replica
-            at += 4
-        if self.is_flexible:
-            at = put_compact(at, <uint32_t>records + 1)
-        else:
-            store_uint32(at, <uint32_t>records)
-            at += 4
-        queue_commit(queue, at - start)
-
-    cdef uint8_t* put_aborted(self, uint8_t* at, AbortedList* aborted) noexcept:
-        # Null for who reads uncommitted: some clients would leave out what is in a list.
-        cdef size_t i
-        if self.is_flexible:
-            at = put_compact(at, 0 if aborted == NULL else <uint32_t>aborted.count + 1)
-        else:
-            store_uint32(at, <uint32_t>-1 if aborted == NULL else <uint32_t>aborted.count)
-            at += 4
-        if aborted == NULL:
-            return at
-        for i in range(aborted.count):
-            store_uint64(at, aborted.entries[i].producer_id)
-            store_uint64(at + 8, aborted.entries[i].first_offset)
-            at += 16
-            if self.is_flexible:
-                at[0] = 0                                                 # tags
-                at += 1
-        return at
+        cdef PartitionHead head
+        node.sent_high_watermark = log.high_watermark
+        node.sent_log_start = log.log_start_offset
+        head.version = self.version
+        head.partition = node.partition
+        head.error = error
+        head.records = records
+        head.aborted = NULL
+        head.high_watermark = head.last_stable_offset = head.log_start_offset = -1
+        if error == 0:
+            head.high_watermark = log.high_watermark
+            head.last_stable_offset = min(log.high_watermark, log.transactions.first_undecided)
+            head.log_start_offset = log.log_start_offset
+            if self.is_committed:
+                head.aborted = aborted
+        return put_head(at, &head, self.is_flexible)
 
 
 cdef int16_t node_error(FetchSession session, FetchNode* node) noexcept:
@@ -631,43 +473,6 @@ cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
     if status == LOG_LOADING:
         return ERROR_NOT_LEADER
     return 0 if status == LOG_OK else ERROR_KAFKA_STORAGE
-
-
-cdef inline uint8_t* put_compact(uint8_t* at, uint32_t value) noexcept:
-    while value >= 0x80:
-        at[0] = <uint8_t>(value | 0x80)
-        value >>= 7
-        at += 1
-    at[0] = <uint8_t>value
-    return at + 1
-
-
-cdef inline void put_padded(uint8_t* at, uint32_t value) noexcept:
-    # A varint of exactly five bytes: its place was reserved before the value was known.
-    cdef int i
-    for i in range(4):
-        at[i] = <uint8_t>(value | 0x80)
-        value >>= 7
-    at[4] = <uint8_t>value
-
-
-cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexcept:
-    # Takes over the reference. Short runs are read behind the head, long ones go from the page
-    # cache to the socket.
-    cdef uint8_t* at
-    cdef ssize_t size
-    if found.size > COPIED_MAX:
-        queue_file(queue, file, (<OpenFile>file).fd, found.position, found.size)
-        return
-    at = queue_reserve(queue, <size_t>found.size)
-    if at != NULL:
-        size = file_pread((<OpenFile>file).fd, at, <size_t>found.size, found.position)
-        if size < found.size:
-            # The disk failed under a read: nothing true can stand here, and a client that checks
-            # CRCs refuses zeros.
-            memset(at + (size if size > 0 else 0), 0, found.size - (size if size > 0 else 0))
-        queue_commit(queue, <size_t>found.size)
-    Py_DECREF(<object>file)
 
 
 @cython.final

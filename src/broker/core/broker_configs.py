@@ -18,6 +18,7 @@ from broker.model.config import Config, value_to_text
 from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
 from broker.model.own_config import ConfigChange, OwnConfig
 from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
+from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
 
 _log = logging.getLogger(__name__)
@@ -110,7 +111,9 @@ class BrokerConfigs:
             raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
     def _config(self, own: Mapping[str, Mapping[str, str]]) -> Config:
-        return self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
+        config = self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
+        TopicConfig({}, config)  # what is altered and what is given at a start may contradict
+        return config
 
     async def _put(self, name: str, own: Mapping[str, str]) -> None:
         operation = config_records.operation(metadata.broker_config_key(name), own)

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -118,6 +119,7 @@ class Cleaning:
     __slots__ = (
         "_clock",
         "_first_dirty",
+        "_has_altered",
         "_logs",
         "_not_before",
         "_on_disk",
@@ -143,22 +145,26 @@ class Cleaning:
         self._on_disk = on_disk
         self._save_recovery_points = save_recovery_points
         self._path = path
-        self.obey(settings)
+        self._settings = settings
+        self._has_altered = asyncio.Event()
         self._first_dirty = checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS)
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
         self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
 
     def obey(self, settings: Settings) -> None:
-        """Go by other settings, from the next pass on."""
+        """Go by other settings, from the next pass on, and look at once whether one is due."""
         self._settings = settings
+        self._has_altered.set()
 
     async def run(self) -> None:
         """Do what is due, then wait."""
         known = {(log.topic, log.partition) for log, _ in self._logs()}
         self._forget(key for key in list(self._first_dirty) if key not in known)
         while True:
-            await asyncio.sleep(self._settings.backoff_ms / 1000)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_altered.wait(), self._settings.backoff_ms / 1000)
+            self._has_altered.clear()
             while await self.clean_next():
                 pass
 

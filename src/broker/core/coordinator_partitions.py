@@ -12,6 +12,7 @@ import logging
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
@@ -127,6 +128,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         """The partition that keeps a key, as Kafka finds it."""
         hash_code = _java_hash(key)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % self._partition_count
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition that exists cannot say yet what it holds."""
+        return bool(self._expected) or any(
+            each.driver.state is PartitionState.LOADING for each in self._partitions.values()
+        )
 
     def numbers(self) -> list[int]:
         """Every partition that may hold something, whether it can serve now or not."""
@@ -261,9 +269,12 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         is_expiry = now.monotonic_ms >= self._expiry_ms
         room = limits.COORDINATOR_DECISIONS_PER_TURN
         is_loading = False
-        for partition in list(self._partitions.values()):
+        for number, partition in list(self._partitions.items()):
             partition.driver.check()
             partition.driver.give_replies()
+            if partition.driver.state is PartitionState.UNLOADED:
+                self._partition(number)  # Nobody may ask, and what it keeps goes on without it.
+                continue
             if partition.driver.wants_load_step and not is_loading:
                 is_loading = True  # One after the other: the first is ready as soon as can be.
                 self._load_step(partition)
@@ -280,7 +291,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     def _next_deadline_ms(self, now: Moment) -> int:
         deadlines = [self._expiry_ms]
-        for partition in self._partitions.values():
+        for number, partition in self._partitions.items():
             if partition.driver.wants_load_step or partition.driver.has_replies:
                 return now.monotonic_ms
             if partition.driver.state is PartitionState.ACTIVE:
@@ -289,6 +300,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 deadline_ms = partition.shard.next_deadline_ms()
                 if deadline_ms is not None:
                     deadlines.append(deadline_ms)
+            elif partition.driver.state is PartitionState.UNLOADED:
+                deadlines.append(self._retry_ms[number])
         return min(deadlines)
 
     def _work_off(self, partition: _Partition[RecordT, ResponseT, ShardT], room: int) -> int:
@@ -368,7 +381,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return Moment(self._world.clock.monotonic_ms(), self._world.clock.wall_ms())
 
     def _wake_for(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
-        if partition.driver.wants_load_step or partition.work:
+        is_unloaded = partition.driver.state is PartitionState.UNLOADED
+        if is_unloaded or partition.driver.wants_load_step or partition.work:
             self._wake(self._world.clock.monotonic_ms())
         deadline_ms = partition.shard.next_deadline_ms()
         if deadline_ms is not None:
@@ -381,8 +395,12 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             self._world.wake_at(deadline_ms)
 
 
+@lru_cache(maxsize=limits.COORDINATOR_KEYS_REMEMBERED)
 def _java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
+    """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number.
+
+    Remembered, because every command of a key asks for it, and a key may be long.
+    """
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     value = 0
     for unit in units:

@@ -81,6 +81,7 @@ class GroupConfigs:
                 self._own[group_id] = config
             else:
                 self._own.pop(group_id, None)
+            _log.info("group configuration altered: group=%r own=%s", group_id, config.overrides)
 
     async def _put(self, group_id: str, own: Mapping[str, str]) -> None:
         operation = config_records.operation(metadata.group_config_key(group_id), own)

@@ -52,33 +52,12 @@ class InternalLog(SyncedLog, Protocol):
         """Append a batch of our own; its base offset. StorageError when that fails."""
 
 
-class Log(SyncedLog, Protocol):
-    """A log that clients write."""
+class TransactionalLog(SyncedLog, Protocol):
+    """A log as transactions see it, which a coordinator opens to a producer and ends."""
 
     @property
     def is_loading(self) -> bool:
         """Whether its files are still being recovered: nothing else can be asked of it."""
-
-    @property
-    def partition(self) -> int:
-        """The partition's number in its topic."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of records."""
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The end of what a reader of committed records may read, exclusive."""
-
-    def move_log_start(self, offset: int) -> None:
-        """Let the log begin later, at most at the high watermark; nobody reads what is below."""
-
-    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
-        """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
-
-    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """Producer id, first offset and marker's offset of those with records in a range."""
 
     @property
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
@@ -102,6 +81,31 @@ class Log(SyncedLog, Protocol):
 
     def append_internal(self, batch: bytes) -> int:
         """Append a transaction's marker; its offset. StorageError when that fails."""
+
+
+class Log(TransactionalLog, Protocol):
+    """A log that clients write."""
+
+    @property
+    def partition(self) -> int:
+        """The partition's number in its topic."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what a reader of committed records may read, exclusive."""
+
+    def move_log_start(self, offset: int) -> None:
+        """Let the log begin later, at most at the high watermark; nobody reads what is below."""
+
+    def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
+        """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
+
+    def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Producer id, first offset and marker's offset of those with records in a range."""
 
     def read(
         self, offset: int, size_max: int, at_least_one: bool = True, end_offset: int = ...

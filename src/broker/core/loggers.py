@@ -45,17 +45,18 @@ def plan(change: ConfigChange) -> dict[str, int]:
     settings = {name: Setting(name, Kind.STRING, None, doc="") for name in _names()}
     try:
         wanted = change(OwnConfig({}, own, settings))
-        return {name: _level(name, text, settings) for name, text in wanted.items()}
+        levels = {name: _level(name, text, settings) for name, text in wanted.items()}
     except ConfigError as error:
         raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    if ROOT not in levels:
+        text = "the level of the root logger can be changed, not removed"
+        raise RequestError(ErrorCode.INVALID_REQUEST, text)
+    return levels
 
 
 def alter(change: ConfigChange) -> None:
     """Set and reset levels; a logger without one of its own goes by the one above it."""
     wanted = plan(change)
-    if ROOT not in wanted:
-        text = "the level of the root logger can be changed, not removed"
-        raise RequestError(ErrorCode.INVALID_REQUEST, text)
     for name in _names():
         logging.getLogger(_python_name(name)).setLevel(wanted.get(name, logging.NOTSET))
 

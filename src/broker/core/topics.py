@@ -16,6 +16,7 @@ from broker.core.broker_configs import Commit
 from broker.core.deletion import Deletions
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
+from broker.core.steps import in_steps
 from broker.core.tasks import Tasks
 from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import (
@@ -226,27 +227,22 @@ class Topics:
 
         Without a way to make it so, only check that all topics can; RequestError says which cannot.
         """
-        for place, topic in enumerate(list(self._by_name.values()), 1):
+        async for topic in in_steps(list(self._by_name.values()), TOPICS_CONFIGURED_PER_STEP):
             await self._until_loaded(topic.logs)  # a log that loads is its thread's
-            if place % TOPICS_CONFIGURED_PER_STEP == 0:
-                await asyncio.sleep(0)  # others have their turn
         async with self._changes:
             topics = list(self._by_name.values())
             plain = self._planned(None, {}, config)
             planned = []
-            for place, topic in enumerate(topics, 1):
+            async for topic in in_steps(topics, TOPICS_CONFIGURED_PER_STEP):
                 own = topic.config.overrides
                 planned.append(self._planned(topic, own, config) if own else plain)
-                if place % TOPICS_CONFIGURED_PER_STEP == 0:
-                    await asyncio.sleep(0)  # others have their turn
             if commit is None:
                 return
             await commit()
             self._config, self._plain_config = config, plain
-            for place, (topic, its_config) in enumerate(zip(topics, planned, strict=True), 1):
+            pairs = zip(topics, planned, strict=True)
+            async for topic, its_config in in_steps(pairs, TOPICS_CONFIGURED_PER_STEP):
                 await self._obey(topic, its_config)
-                if place % TOPICS_CONFIGURED_PER_STEP == 0:
-                    await asyncio.sleep(0)  # others have their turn
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""
@@ -305,10 +301,8 @@ class Topics:
         topic.config = config
         if is_same:
             return
-        for place, log in enumerate(topic.logs, 1):
+        async for log in in_steps(topic.logs, LOGS_CONFIGURED_PER_STEP):
             self._configure_log(log, config)
-            if place % LOGS_CONFIGURED_PER_STEP == 0:
-                await asyncio.sleep(0)  # others have their turn
 
     def _planned(self, topic: Topic | None, own: Mapping[str, str], config: Config) -> TopicConfig:
         try:

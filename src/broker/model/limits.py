@@ -124,6 +124,8 @@ PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
 # --- groups ---------------------------------------------------------------------------------------
 
 GROUPS_MAX = 10_000
+# Kafka takes any that fits a request, 32 KiB; it stands in every record and log line of its group.
+GROUP_ID_BYTES_MAX = 1 * KIB
 MEMBERS_PER_GROUP_MAX = 1_000
 # Subscriptions and assignments of all members of a group together, held in memory and written to
 # __consumer_offsets as one record.
@@ -136,8 +138,17 @@ PENDING_MEMBERS_PER_GROUP_MAX = MEMBERS_PER_GROUP_MAX
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 # Members, topics and partitions that one turn looks at to assign a consumer group, about
 # 2 ms. A larger group is assigned in several turns, so long apart.
-ASSIGNMENT_WORK_PER_SLICE = 4_000
+ASSIGNMENT_WORK_PER_SLICE = 2_000
 ASSIGNMENT_SLICE_INTERVAL_MS = 1
+# Members whose target one batch of records changes.
+TARGETS_PER_BATCH = 200
+# Names that one turn matches with patterns: 5 us each. After topics have changed, patterns are
+# looked at again, at most so often.
+REGEX_MATCHES_PER_SLICE = 400
+REGEX_COMPILE_WORK = 20  # what it counts for to make a pattern ready
+REGEX_REFRESH_INTERVAL_MS = 1_000
+REGEX_BYTES_MAX = 4_096
+REGEX_MEMORY_BYTES_MAX = 1 * MIB
 # Where subscriptions differ, how often an assignor goes over all topics to even out: each time
 # there is less to move, and what is left then differs by a few partitions.
 ASSIGNMENT_BALANCE_PASSES_MAX = 8
@@ -156,8 +167,12 @@ OPEN_TRANSACTIONS_MAX = 1_000
 TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
 # An end that could not be decided, or markers that could not be written, are tried again.
 TRANSACTION_RETRY_MS = 1_000
+# Kafka's add.partitions.to.txn.retry.backoff.max.ms.
+CONCURRENT_TRANSACTION_WAIT_MS = 100
 # Markers that are appended before the loop serves others: some 20 us each.
 MARKERS_PER_TURN = 128
+# Groups and transactional ids of which it is remembered in which partition they live.
+COORDINATOR_KEYS_REMEMBERED = 4_096
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB
@@ -169,6 +184,8 @@ REPLIES_PER_TURN = 64
 COORDINATOR_DECISIONS_PER_TURN = 32
 # So many records or replies of one decision weigh as much as another decision.
 COORDINATOR_DECISION_RECORDS = 8
+# Groups that one request fetches offsets of or deletes, before others have a turn of the loop.
+GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
@@ -259,6 +276,10 @@ UPKEEP_LOGS_PER_STEP = 32
 LOGS_CONFIGURED_PER_STEP = 256
 # Topics whose configuration is made anew at once when the broker's was altered: 0.1 ms each.
 TOPICS_CONFIGURED_PER_STEP = 16
+# Resources whose keys are all described before others have their turn: up to 0.5 ms each.
+CONFIGS_DESCRIBED_PER_STEP = 8
+# Partitions of one topic in a request of an administrator, before others: 3 us each.
+PARTITIONS_ANSWERED_PER_STEP = 1_000
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64
@@ -306,6 +327,7 @@ assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
+assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX

@@ -23,6 +23,7 @@ from broker.core.transactions.records import Place
 from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
+from broker.server.quiet_load import QuietLoad
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Coordinators:
             ),
             partition_count=config.integer("transaction.state.log.num.partitions"),
         )
+        self._quiet_load = QuietLoad()
         topics.when_deleted(self.groups.topic_deleted)
 
     def expect(self) -> None:
@@ -83,6 +85,8 @@ class Coordinators:
             self.groups.recovered(log.partition, is_empty=is_empty)
         elif log.topic == TRANSACTIONS_TOPIC:
             self.transactions.recovered(log.partition, is_empty=is_empty)
+        if not is_empty and log.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            self._quiet_load.begin()
         if log.open_transactions:
             self.transactions.suspect((log.topic, log.partition))
 
@@ -99,10 +103,14 @@ class Coordinators:
         self.groups.close()
 
     def _tick_groups(self) -> int:
-        return self.groups.tick()
+        return self._then_look(self.groups.tick())
 
     def _tick_transactions(self) -> int:
-        return self.transactions.tick()
+        return self._then_look(self.transactions.tick())
+
+    def _then_look(self, next_ms: int) -> int:
+        self._quiet_load.look(is_loading=self.groups.is_loading or self.transactions.is_loading)
+        return next_ms
 
     def _log_of(self, place: Place) -> PartitionLog | None:
         name, partition = place

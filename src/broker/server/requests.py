@@ -1,14 +1,14 @@
 """Requests that Python answers: from the native connection to a protocol's handler and back."""
 
 import logging
-from asyncio import AbstractEventLoop, Task, ensure_future
+from asyncio import AbstractEventLoop, Future, Task, ensure_future
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from broker._native.wire.connection import Connection, PendingReply
 from broker.model.errors import CodecError, PeerError
-from broker.protocols.base import Answer, WireProtocol
+from broker.protocols.base import Answer, Deferred, WireProtocol
 
 if TYPE_CHECKING:
     from broker.core.session import Session
@@ -26,7 +26,7 @@ class Requests:
         self._loop = loop
         self._protocol = protocol
         # Owned here until they are done; by connection, so that its end ends them.
-        self._running: dict[Connection, Task[None]] = {}
+        self._running: dict[Connection, Future[Any]] = {}
 
     def dispatch(self, pending: list[PendingReply]) -> None:
         """Start each request; at most one per connection is ever under way."""
@@ -42,7 +42,10 @@ class Requests:
             except (CodecError, PeerError) as error:
                 _refuse(request, error)
                 continue
-            if isinstance(reply, Awaitable):
+            if isinstance(reply, Deferred):
+                self._running[request.connection] = reply.future
+                reply.future.add_done_callback(partial(self._finish, request, reply))
+            elif isinstance(reply, Awaitable):
                 task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
                 self._running[request.connection] = task
                 task.add_done_callback(partial(self._forget, request.connection))
@@ -62,6 +65,17 @@ class Requests:
 
     def _forget(self, connection: Connection, _ended: Task[None]) -> None:
         self._running.pop(connection, None)
+
+    def _finish(
+        self, request: PendingReply, reply: Deferred[Any, Answer], done: Future[Any]
+    ) -> None:
+        if done.cancelled():
+            return  # the connection has ended
+        self._running.pop(request.connection, None)
+        try:
+            request.send(reply.answer())
+        except (CodecError, PeerError) as error:
+            _refuse(request, error)
 
 
 async def _answer(request: PendingReply, reply: Awaitable[Answer]) -> None:

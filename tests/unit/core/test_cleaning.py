@@ -462,3 +462,31 @@ def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_p
 
     assert aborted_in(bench.log) == []
     assert bench.latest[b"key"] == (0, b"committed")
+
+
+class Looking(Cleaning):
+    """Compaction that says when it looks what is due, and never finds anything."""
+
+    async def clean_next(self) -> bool:
+        self.has_looked.set()
+        return False
+
+    has_looked: asyncio.Event
+
+
+def test_altered_settings_are_obeyed_at_once(bench: Bench) -> None:
+    disk, an_hour = bench.disk, Settings(3_600_000, 1 << 20)
+    save = disk.save_recovery_points
+    cleaning = Looking(bench.all, bench.clock, disk.run, save, bench.path, an_hour)
+
+    async def alter() -> None:
+        cleaning.has_looked = asyncio.Event()
+        running = asyncio.ensure_future(cleaning.run())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not cleaning.has_looked.is_set()
+        cleaning.obey(an_hour._replace(map_bytes=1 << 21))
+        await asyncio.wait_for(cleaning.has_looked.wait(), 10)
+        running.cancel()
+
+    asyncio.run(alter())

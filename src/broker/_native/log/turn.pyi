@@ -8,6 +8,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.open_files import OpenFiles
 from broker._native.log.partition_log import PartitionLog
 
+__pyx_capi__: dict[str, object]  # what turn.pxd declares
 ROLLED: Final[int]
 OFFLINE: Final[int]
 logger: Logger

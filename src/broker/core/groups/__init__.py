@@ -2,8 +2,10 @@
 
     commands.py     what is asked and answered, in no protocol's words
     records.py      what is remembered, in Kafka's own record formats
-    classic.py      the state machine of one classic group; joining.py its waiting room
-    offsets.py      the committed offsets
+    classic.py      the state machine of one classic group; joining.py its waiting room,
+                    presence.py who is alive in it, subscription.py what its members read
+    offsets.py      the committed offsets; pending_offsets.py those of open transactions
+    administration.py  lists, deletions and expiry: what concerns many groups or many offsets
     shard.py        the groups and offsets of one partition of __consumer_offsets
     coordinator.py  the public face: finds the shard, answers when the log is durable
 

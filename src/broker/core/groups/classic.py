@@ -47,7 +47,6 @@ from broker.core.groups.joining import (
     WaitingRoom,
     choose_protocol,
     joined,
-    metadata_of,
     new_member,
     replaced,
     synced,
@@ -357,9 +356,11 @@ class ClassicGroup:
         A client that cannot be told to skip assigning (KIP-814) is told the old leader's id, so
         that it does not take itself for the leader and compute what nobody waits for.
         """
-        member = new_member(request)._replace(
-            subscription=metadata_of(request.protocols, self.image.protocol or ""),
-            assignment=self.image.members[old_id].assignment,
+        deadline_ms = now.monotonic_ms + request.session_timeout_ms
+        presence = Presence(request.instance_id, request.protocols, deadline_ms)
+        member = new_member(request).with_share(
+            presence.metadata.get(self.image.protocol or "", b""),
+            self.image.members[old_id].assignment,
         )
         is_leader = self.image.leader == old_id
         image = self.image._replace(
@@ -367,8 +368,6 @@ class ClassicGroup:
             members=replaced(self.image.members, old_id, member),
         )
         self._attendance.remove(old_id)
-        deadline_ms = now.monotonic_ms + request.session_timeout_ms
-        presence = Presence(request.instance_id, request.protocols, deadline_ms)
         self._attendance.add(member.member_id, presence)
         self._unsynced.discard(old_id)
         decision.records.append(GroupRecord(self.group_id, image))
@@ -453,9 +452,9 @@ class ClassicGroup:
         decision.records.append(GroupRecord(self.group_id, image))
         for member_id, token in room.joined.items():
             decision.reply(token, joined(image, member_id))
-        for member_id in room.members:
+        for member_id, member in room.members.items():
             self._attendance[member_id].is_new = False
-            self._touch(member_id, now)
+            self._attendance.live_until(member_id, now.monotonic_ms + member.session_timeout_ms)
         if room.members:
             self._await_syncs(room.members, now)
 
@@ -465,10 +464,7 @@ class ClassicGroup:
             return GroupImage(generation, room.protocol_type, state_timestamp_ms=now.wall_ms)
         protocol = choose_protocol(self._attendance[each].protocols for each in room.members)
         members = {
-            member_id: member._replace(
-                subscription=metadata_of(self._attendance[member_id].protocols, protocol),
-                assignment=b"",
-            )
+            member_id: member.with_share(self._attendance[member_id].metadata[protocol], b"")
             for member_id, member in room.members.items()
         }
         return GroupImage(generation, room.protocol_type, protocol, room.leader, None, members)
@@ -515,7 +511,7 @@ class ClassicGroup:
     ) -> None:
         """The leader has spoken: a member it left out gets an empty assignment."""
         members = {
-            member_id: member._replace(assignment=assignments.get(member_id, b""))
+            member_id: member.with_share(member.subscription, assignments.get(member_id, b""))
             for member_id, member in self.image.members.items()
         }
         image = self.image._replace(state_timestamp_ms=now.wall_ms, members=members)

@@ -187,6 +187,8 @@ class FetchOffsetsRequest(NamedTuple):
     group_id: str
     topics: Mapping[str, tuple[int, ...]] | None
     requires_stable: bool = False  # KIP-447
+    member_id: str | None = None  # who asks, of a consumer group (KIP-848); None: anybody
+    member_epoch: int = -1
 
 
 class FetchOffsetsResponse(NamedTuple):

@@ -102,6 +102,11 @@ class GroupCoordinator:
         """Begin to load a partition that was expected."""
         self._partitions.recovered(number, is_empty=is_empty)
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a part of what it keeps is not known yet."""
+        return self._partitions.is_loading
+
     def tick(self) -> int:
         """Load on, let deadlines pass; the monotonic time in ms at which to be called again."""
         return self._partitions.tick()

@@ -6,7 +6,7 @@ which instance id, when to look again) is counted as members come and go, so tha
 same in a group of a thousand.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from broker.core.groups.commands import GroupProtocol
 
@@ -17,8 +17,8 @@ class Presence:
     __slots__ = (
         "instance_id",
         "is_new",
+        "metadata",
         "metadata_bytes",
-        "names",
         "protocols",
         "session_deadline_ms",
     )
@@ -36,7 +36,8 @@ class Presence:
         self.session_deadline_ms = session_deadline_ms
         self.is_new = is_new
         self.protocols = protocols
-        self.names = frozenset([protocol.name for protocol in protocols])
+        # Of a name that is given twice the first counts.
+        self.metadata: Mapping[str, bytes] = dict(reversed(protocols))
         self.metadata_bytes = sum([len(protocol.metadata) for protocol in protocols])
 
 
@@ -100,7 +101,7 @@ class Attendance:
     def supports(self, names: Iterable[str], *, apart_from: str | None) -> bool:
         """Whether all members but one support one of these protocols."""
         apart = None if apart_from is None else self._by_id.get(apart_from)
-        own_names = frozenset() if apart is None else apart.names
+        own_names: Mapping[str, bytes] = {} if apart is None else apart.metadata
         others = len(self._by_id) - (apart is not None)
         count = self._supporters.get
         return any(count(name, 0) - (name in own_names) == others for name in names)
@@ -115,12 +116,12 @@ class Attendance:
         return self.metadata_bytes - (0 if apart is None else apart.metadata_bytes)
 
     def _count(self, presence: Presence) -> None:
-        for name in presence.names:
+        for name in presence.metadata:
             self._supporters[name] = self._supporters.get(name, 0) + 1
         self.metadata_bytes += presence.metadata_bytes
 
     def _discount(self, presence: Presence) -> None:
-        for name in presence.names:  # Names come from clients: none is kept that nobody has.
+        for name in presence.metadata:  # Names come from clients: none is kept that nobody has.
             self._supporters[name] -= 1
             if not self._supporters[name]:
                 del self._supporters[name]

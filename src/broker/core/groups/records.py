@@ -50,6 +50,10 @@ class Member(NamedTuple):
     subscription: bytes = b""
     assignment: bytes = b""
 
+    def with_share(self, subscription: bytes, assignment: bytes) -> "Member":
+        """The same member in another generation; cheaper than `_replace`, for a thousand."""
+        return Member(*self[:6], subscription, assignment)
+
 
 class GroupImage(NamedTuple):
     """A group as its last record says; members in the order in which they joined."""

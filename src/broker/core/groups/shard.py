@@ -175,7 +175,7 @@ class GroupShard:
 
     def _join_error(self, request: JoinRequest, group: Group | None) -> ErrorCode:
         settings = self._settings
-        if not request.group_id:
+        if not request.group_id or _is_huge(request.group_id):
             return ErrorCode.INVALID_GROUP_ID
         if not (
             settings.session_timeout_ms_min
@@ -265,7 +265,7 @@ class GroupShard:
         return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
-        if not request.group_id and request.generation >= 0:
+        if (not request.group_id and request.generation >= 0) or _is_huge(request.group_id):
             return ErrorCode.INVALID_GROUP_ID
         group = self._find(request.group_id, now)
         if group is not None:
@@ -276,6 +276,11 @@ class GroupShard:
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            error = group.fetch_error(request.member_id, request.member_epoch)
+            if error is not ErrorCode.NONE:
+                return _answer(token, FetchOffsetsResponse(error))
         found = self.offsets.fetch(request)
         unstable = self.offsets.unstable(request.group_id, found) if request.requires_stable else ()
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))
@@ -377,6 +382,10 @@ def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCod
 
 def _answer(token: Token, response: Response) -> GroupDecision:
     return Decision((), [(token, response)])
+
+
+def _is_huge(group_id: str) -> bool:
+    return len(group_id.encode(errors="surrogatepass")) > limits.GROUP_ID_BYTES_MAX
 
 
 def _unknown(group_id: str) -> ErrorCode:

@@ -13,7 +13,7 @@ from broker.codec.control_records import Marker
 from broker.core.coordinator import RecordFormat, Told, Waiter
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.log import Log
+from broker.core.log import TransactionalLog
 from broker.core.machine import Moment, Token
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import records
@@ -36,6 +36,7 @@ from broker.core.transactions.commands import (
 from broker.core.transactions.ending import Endings
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.orphans import Orphans
+from broker.core.transactions.patience import Patience
 from broker.core.transactions.records import Place
 from broker.core.transactions.shard import Room, TransactionShard
 from broker.model import limits
@@ -61,7 +62,7 @@ class TransactionCoordinator:
     def __init__(
         self,
         world: World,
-        find_log: Callable[[Place], Log | None],
+        find_log: Callable[[Place], TransactionalLog | None],
         groups: GroupCoordinator,
         *,
         settings: TransactionSettings | None = None,
@@ -81,6 +82,7 @@ class TransactionCoordinator:
         self._markers = Markers(find_log, groups.end_transaction, world.clock)
         self._endings = Endings(self, self._markers)
         self._orphans = Orphans(self._markers)
+        self._patience = Patience(world)
         settings = settings or TransactionSettings()
         room = Room(settings)
         # Where messages to the outside go: a waiter who always waits.
@@ -107,34 +109,45 @@ class TransactionCoordinator:
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load a partition that was expected."""
         self._partitions.recovered(number, is_empty=is_empty)
-        self._wake_now()
+        self.wake()
 
     def suspect(self, place: Place) -> None:
         """A log has recovered, and holds open transactions that somebody has to know of."""
         self._orphans.suspect(place)
-        self._wake_now()
+        self.wake()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a part of what it keeps is not known yet."""
+        return self._partitions.is_loading
 
     def tick(self) -> int:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
         now_ms = self._world.clock.monotonic_ms()
+        self._patience.tick()
+        self._end_some(now_ms)
+        self._abort_orphans()
+        deadlines = [self._partitions.tick(), self._patience.next_deadline_ms(), self._retry_ms]
+        if self._endings.wants_turn:
+            deadlines.append(now_ms)
+        if self._orphans.has_suspects:
+            is_complete = self._partitions.is_complete
+            deadlines.append(now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS))
+        return min(each for each in deadlines if each is not None)
+
+    def _end_some(self, now_ms: int) -> None:
+        """Write markers; those that could not be written, when it is time."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         self._endings.tick(is_retry=is_retry)
+        if not self._endings.wants_retry:
+            self._retry_ms = None
+        elif is_retry or self._retry_ms is None:
+            self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
+
+    def _abort_orphans(self) -> None:
         if self._orphans.has_suspects and self._partitions.is_complete:
             undecided = {each for shard in self._partitions.shards() for each in shard.undecided()}
             self._orphans.abort_some(lambda *each: each in undecided, epoch=0)
-        deadline_ms = self._partitions.tick()
-        if is_retry or not self._endings.wants_retry:
-            self._retry_ms = None
-        if self._endings.wants_retry and self._retry_ms is None:
-            self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
-        if self._endings.wants_turn:
-            return now_ms
-        if self._orphans.has_suspects:
-            is_complete = self._partitions.is_complete
-            deadline_ms = min(
-                deadline_ms, now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS)
-            )
-        return deadline_ms if self._retry_ms is None else min(deadline_ms, self._retry_ms)
 
     def close(self) -> None:
         """Stop serving: who waits looks for its coordinator again, what was written stays."""
@@ -227,7 +240,11 @@ class TransactionCoordinator:
         producer = Producer(transactional_id, producer_id, producer_epoch)
         partitions = tuple(dict.fromkeys(places))
         if adds_implicitly:
-            error = await self.add(AddRequest(producer, partitions, _IMPLICIT_VERSION))
+            request = AddRequest(producer, partitions, _IMPLICIT_VERSION)
+            error = await self.add(request)
+            if error is ErrorCode.CONCURRENT_TRANSACTIONS:
+                await self._patience.wait(transactional_id)
+                error = await self.add(request)
             errors = [error] * len(partitions)
         else:
             errors = list((await self.verify(VerifyRequest(producer, partitions))).errors)
@@ -238,7 +255,7 @@ class TransactionCoordinator:
 
     def has(self, producer: Producer, place: Place) -> bool:
         """Whether a partition may be written in a producer's transaction now."""
-        shard = self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        shard = self._shard_of(producer)
         return shard is not None and shard.has(producer, place)
 
     def offsets_place(self, group_id: str) -> Place:
@@ -247,8 +264,9 @@ class TransactionCoordinator:
 
     def _admit(self, producer: Producer, places: Iterable[Place]) -> bool:
         """Open the logs to a producer, unless its transaction is over; whether it is not."""
+        shard = self._shard_of(producer)
         for place in places:
-            if not self.has(producer, place):
+            if shard is None or not shard.has(producer, place):
                 return False
             log = self._markers.find_log(place)
             if log is not None and not log.is_loading:
@@ -319,15 +337,20 @@ class TransactionCoordinator:
     def marked(self, producer: Producer) -> None:
         """A transaction's markers are on the disk."""
         self._command(producer, lambda shard, _, now: shard.marked(producer, now))
+        self._patience.ended(producer.transactional_id)
 
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of a producer's transaction are to be written."""
-        shard = self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
+        shard = self._shard_of(producer)
         return shard is not None and shard.is_decided(producer)
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """The epoch that the markers of a transactional id carry."""
         return self._partitions.leader_epoch(self._partitions.partition_for(transactional_id))
+
+    def _shard_of(self, producer: Producer) -> TransactionShard | None:
+        """The shard of a transactional id, if it serves now."""
+        return self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
 
     def _command(
         self,
@@ -344,10 +367,11 @@ class TransactionCoordinator:
             self._endings.sync(message)
         elif isinstance(message, WriteMarkers):
             self._endings.write(message)
-            if self._endings.wants_turn or self._endings.wants_retry:
-                self._wake_now()
+            if self._endings.wants_turn:
+                self.wake()
 
-    def _wake_now(self) -> None:
+    def wake(self) -> None:
+        """There is something to do in a later turn."""
         self._world.wake_at(self._world.clock.monotonic_ms())
 
 

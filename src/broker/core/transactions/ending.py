@@ -31,6 +31,9 @@ class Coordinator(Protocol):
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of this producer's transaction are to be written."""
 
+    def wake(self) -> None:
+        """There is something to do in a later turn."""
+
     def coordinator_epoch(self, transactional_id: str) -> int:
         """The epoch that its markers carry."""
 
@@ -155,6 +158,7 @@ class _Writing:
         # A topic that was deleted needs no marker.
         if error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             self.failed.append(place)
+            self._coordinator.wake()
         self._end_if_done()
 
     def _end_if_done(self) -> None:

@@ -1,7 +1,8 @@
 """What an end does to a transactional id, and which ends are right (kafka.md 2.9, KIP-98, KIP-890).
 
-With KIP-890 each end raises the epoch by one, so a producer that is one behind repeats an end whose
-answer was lost. A producer that is fenced is left two behind, so that it cannot be taken for one.
+With KIP-890 each end raises the epoch by one, a timeout's too, so a producer that is one behind
+repeats an end whose answer was lost. One whose transaction was aborted by its timeout is such a
+producer when it aborts, and goes on; its commit is refused (as seen on a running Kafka 4.3.1).
 """
 
 from typing import Final
@@ -61,10 +62,9 @@ def prepared(
     next_producer_id: int,
 ) -> TransactionImage:
     """The decision; its epoch says whether the producer goes on, or is fenced."""
-    bumps = bumps_epoch or (is_fence and image.client_version >= EPOCH_BUMP_VERSION)
     return image._replace(
         state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
-        producer_epoch=min(EPOCH_MAX, image.producer_epoch + is_fence + bumps),
+        producer_epoch=min(EPOCH_MAX, image.producer_epoch + (is_fence or bumps_epoch)),
         next_producer_id=next_producer_id if bumps_epoch else NO_ID,
         updated_ms=wall_ms,
         client_version=EPOCH_BUMP_VERSION if bumps_epoch else image.client_version,

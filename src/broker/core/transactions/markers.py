@@ -5,7 +5,7 @@ from typing import Protocol
 
 from broker.codec.control_records import Marker, encode_marker
 from broker.core.coordinator import Promise, Told
-from broker.core.log import Log
+from broker.core.log import TransactionalLog
 from broker.core.topic import OFFSETS_TOPIC
 from broker.core.transactions.records import Place
 from broker.model.clock import Clock
@@ -24,7 +24,7 @@ class Markers:
 
     def __init__(
         self,
-        find_log: Callable[[Place], Log | None],
+        find_log: Callable[[Place], TransactionalLog | None],
         end_in_groups: EndInGroups,
         clock: Clock,
     ) -> None:
@@ -53,7 +53,7 @@ class Markers:
             _append(log, batch, answer)
 
 
-def _append(log: Log, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:
+def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:
     def told(is_durable: bool) -> None:
         answer(ErrorCode.NONE if is_durable else ErrorCode.KAFKA_STORAGE_ERROR)
 

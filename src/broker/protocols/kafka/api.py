@@ -1,12 +1,14 @@
 """What one Kafka API is: a key, a name, versions, and one function."""
 
-from asyncio import Future
-from collections.abc import Awaitable, Callable
+from asyncio import Future, gather
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.core.session import Session
 from broker.model.errors import RequestError
-from broker.model.limits import ERROR_TEXT_CHARS_MAX
+from broker.model.limits import ERROR_TEXT_CHARS_MAX, GROUPS_ASKED_PER_TURN
+from broker.protocols.base import Deferred
 from broker.protocols.kafka import errors
 
 # A decoded message: Kafka's field names in snake_case, as the schema tables have them. What the
@@ -15,6 +17,7 @@ Fields: TypeAlias = dict[str, Any]
 
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Request(NamedTuple):
@@ -32,11 +35,18 @@ Handler: TypeAlias = Callable[[Request, Session], Response | Awaitable[Response]
 
 def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Awaitable[Fields]:
     """The response that a result becomes: at once where core has already answered."""
-    return fields(future.result()) if future.done() else _later(future, fields)
+    if future.done():
+        return fields(future.result())
+    return Deferred(future, lambda done: fields(done.result()))
 
 
-async def _later(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields:
-    return fields(await future)
+async def ask_in_turns(ask: Callable[[_T], Awaitable[_R]], wanted: Iterable[_T]) -> list[_R]:
+    """Ask for each, a few in one turn of the loop: what those change goes to the disk together."""
+    answers: list[_R] = []
+    rest = iter(wanted)
+    while part := list(islice(rest, GROUPS_ASKED_PER_TURN)):
+        answers += await gather(*map(ask, part))
+    return answers
 
 
 def refuse(error: RequestError) -> Fields:

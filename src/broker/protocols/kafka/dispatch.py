@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Awaitable
+from typing import Any
 
 from broker.codec import schema
 from broker.core.session import Session
 from broker.model.errors import CodecError, PeerError, RequestError
-from broker.protocols.base import Answer, Reply
+from broker.protocols.base import Answer, Deferred, Reply
 from broker.protocols.kafka import apis
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.authorization import authorize
@@ -35,9 +36,19 @@ class Kafka:
             response = api.handle(request, session)
         except Exception as error:  # noqa: BLE001 - sorted by _failure
             response = _failure(api, request, error)
+        if isinstance(response, Deferred):
+            return Deferred(response.future, lambda _: _answer(api, request, response))
         if isinstance(response, Awaitable):
             return _answer_later(api, request, response)
         return _encode(api, version, response)
+
+
+def _answer(api: Api, request: Request, response: Deferred[Any, Fields]) -> Answer:
+    try:
+        fields: Response = response.answer()
+    except Exception as error:  # noqa: BLE001 - sorted by _failure
+        fields = _failure(api, request, error)
+    return _encode(api, request.version, fields)
 
 
 async def _answer_later(api: Api, request: Request, response: Awaitable[Response]) -> Answer:

@@ -25,6 +25,8 @@ FEATURES: Final[dict[str, Feature]] = {
         # Kafka's release whose features the APIs are those of, as tools show it: 4.3-IV0.
         Feature("metadata.version", 30, 30, 30),
         Feature("group.version", 0, 1, 1),  # 1: groups of the consumer protocol (KIP-848)
+        # Producers add partitions by writing, and each end raises their epoch (KIP-890).
+        Feature("transaction.version", 0, 2, 2),
     )
 }
 EPOCH: Final = sum(feature.level for feature in FEATURES.values())

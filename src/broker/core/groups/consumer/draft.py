@@ -4,6 +4,7 @@ A member that joins changes the group's epoch, which asks for a new target, whic
 member has; all of that is one batch of records, so each step must see the effect of the one before.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from broker.core.groups.consumer.membership import Membership
@@ -16,6 +17,7 @@ from broker.core.groups.consumer.records import (
     ConsumerRecord,
     CurrentAssignment,
     CurrentRecord,
+    MemberState,
     Partitions,
     RegexRecord,
     ResolvedRegex,
@@ -23,7 +25,6 @@ from broker.core.groups.consumer.records import (
     TargetRecord,
 )
 from broker.core.groups.consumer.subscriptions import SeenTopics, metadata_hash, subscribed_topics
-from broker.core.groups.consumer.targets import TargetJob
 
 
 class Draft:
@@ -121,9 +122,28 @@ class Draft:
     # ---- the group -------------------------------------------------------------------------------
 
     def resolve(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Let a pattern match these topics."""
+        """Let a pattern match these topics; who has been subscribed by it has other topics then."""
+        before = self.regexes.get(regex)
+        if before is not None and before.topics == resolved.topics:
+            return
         self.regexes = {**self.regexes, regex: resolved}
         self.records.append(RegexRecord(self.state.group_id, regex, resolved))
+        if not self.reasons:
+            self.reasons.append(f"pattern {regex} matches other topics")
+
+    def patterns(self) -> set[str]:
+        """The patterns that somebody will be subscribed by."""
+        gone = Counter(each.topic_regex for each in self._before)
+        kept = {each for each, count in self.state.by_regex.items() if count > gone[each]}
+        if self.member is not None and self.member.topic_regex is not None:
+            kept.add(self.member.topic_regex)
+        return kept
+
+    def forget_patterns(self) -> None:
+        """Drop what patterns have matched that nobody is subscribed by any more."""
+        if self.state.regexes:
+            for regex in self.state.regexes.keys() - self.patterns():
+                self.records.append(RegexRecord(self.state.group_id, regex, None))
 
     def follow(self, topics: SeenTopics) -> None:
         """Look at what the group is subscribed to; a change of it changes the group."""
@@ -146,12 +166,20 @@ class Draft:
 
     # ---- the target ------------------------------------------------------------------------------
 
-    def aim(self, job: TargetJob) -> None:
-        """Let the result of a job be the target."""
-        self.records += job.records(self.state.group_id, self.targets())
-        self.target_epoch = job.epoch
-        target = job.target(self.member_id)
-        self.target = self.target if target is None else target
+    def aim(self, changes: Iterable[tuple[str, Partitions]], epoch: int | None) -> None:
+        """Let members have another target; with the last of them, the target has its epoch."""
+        group_id = self.state.group_id
+        gone = self.removed - {self.member_id}
+        for member_id, target in changes:
+            if member_id == self.member_id or (
+                member_id in self.state.members and member_id not in gone
+            ):
+                self.records.append(TargetRecord(group_id, member_id, target))
+            if member_id == self.member_id:
+                self.target = target
+        if epoch is not None:
+            self.target_epoch = epoch
+            self.records.append(TargetEpochRecord(group_id, epoch))
 
     def aim_at_nothing(self) -> None:
         """Give a group that has never had a target an empty one; its first is still computed.
@@ -165,6 +193,8 @@ class Draft:
 
     def step(self, owned: Partitions | None, topics: SeenTopics) -> None:
         """Bring the member one step nearer to its target."""
+        if self.current.epoch == self.target_epoch and self.current.state is MemberState.STABLE:
+            return
         assert self.member is not None
         found = map(topics.get, self.topics_of(self.member))
         subscribed = {topic.topic_id for topic in found if topic is not None}

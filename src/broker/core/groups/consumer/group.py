@@ -39,13 +39,20 @@ from broker.core.groups.consumer.records import (
     CurrentRecord,
     MemberState,
     Partitions,
+    ResolvedRegex,
 )
+from broker.core.groups.consumer.regex import RegexJob, compiled
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.consumer.targets import TargetJob, assigning
 from broker.core.groups.records import Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import ASSIGNMENT_SLICE_INTERVAL_MS, ASSIGNMENT_WORK_PER_SLICE
+from broker.model.limits import (
+    ASSIGNMENT_SLICE_INTERVAL_MS,
+    ASSIGNMENT_WORK_PER_SLICE,
+    REGEX_MATCHES_PER_SLICE,
+    REGEX_REFRESH_INTERVAL_MS,
+)
 
 PROTOCOL_TYPE = "consumer"
 GROUP_TYPE = "consumer"  # as ListGroups shows it
@@ -66,7 +73,10 @@ class ConsumerGroup:
         self._patience: dict[str, int] = {}  # member → when it must have done what it was told
         self._deadline_ms: int | None = None  # never later than the next of those
         self._job: TargetJob | None = None
-        self._job_ms = 0  # when it goes on
+        self._search_job: RegexJob | None = None
+        self._job_ms = 0  # when they go on
+        self._regex_version = -1  # of the topics at which all patterns were last looked at
+        self._regex_refresh_ms = 0  # when they may be looked at again
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -190,7 +200,10 @@ class ConsumerGroup:
         self._find(request, draft)
         epoch, assigned = draft.current.epoch, draft.current.assigned
         is_rejoining = request.member_epoch == JOIN_EPOCH < epoch
-        draft.subscribe(_updated(draft.member, request, draft.member_id))
+        member = _updated(draft.member, request, draft.member_id)
+        if member.topic_regex is not None and member.topic_regex not in self.state.by_regex:
+            compiled(member.topic_regex)
+        draft.subscribe(member)
         # A member that joins again owns nothing, unless an old request of its is late: what it
         # has stays its own, and what it must give back waits for its next word.
         self.advance(draft, None if is_rejoining else request.owned, now)
@@ -265,32 +278,64 @@ class ConsumerGroup:
 
     def advance(self, draft: Draft, owned: Partitions | None, now: Moment) -> None:
         """Follow a member's change: the group's epoch, its target, the member's next step."""
+        self._search(draft, now)
         if draft.reasons or self._topics_version != self._topics.version:
             self._topics_version = self._topics.version
+            draft.forget_patterns()
             draft.follow(self._topics)
         draft.bump()
         if draft.epoch > draft.target_epoch:
             self._aim(draft, now)
         draft.step(owned, self._topics)
 
+    def _search(self, draft: Draft, now: Moment) -> None:
+        """Find out what patterns match: those that are new at once, the others now and then."""
+        is_new = self._regex_version != self._topics.version
+        if not (is_new or draft.reasons or self._search_job):
+            return
+        wanted = draft.patterns()
+        if not wanted:
+            self._regex_version = self._topics.version
+            return
+        is_due = is_new and now.monotonic_ms >= self._regex_refresh_ms
+        wanted = wanted if is_due else wanted - draft.regexes.keys()
+        if wanted and (self._search_job is None or not wanted <= self._search_job.regexes):
+            self._search_job = RegexJob(wanted, self._topics)
+            if is_due:
+                self._regex_version = self._topics.version
+                self._regex_refresh_ms = now.monotonic_ms + REGEX_REFRESH_INTERVAL_MS
+        if self._search_job is not None:
+            self._search_on(self._search_job, draft, now)
+
+    def _search_on(self, job: RegexJob, draft: Draft, now: Moment) -> None:
+        if not job.run(REGEX_MATCHES_PER_SLICE):
+            self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+            return
+        self._search_job = None
+        assert job.matched is not None
+        wanted = draft.patterns()
+        for regex, names in job.matched.items():
+            if regex in wanted:
+                draft.resolve(regex, ResolvedRegex(names, job.topics_version, now.wall_ms))
+
     def _aim(self, draft: Draft, now: Moment) -> None:
-        """Compute a target; one that takes long is computed on in `tick`."""
-        while draft.epoch > draft.target_epoch:
-            job = self._job = self._job or self._new_job(draft)
-            if not job.run(ASSIGNMENT_WORK_PER_SLICE):
-                self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-                if not draft.target_epoch:
-                    draft.aim_at_nothing()
-                    job.epoch = draft.epoch
-                break
-            draft.aim(job)  # If it was begun for an older epoch, there is another one to do.
-            self._job = None
+        """Compute a target at once, if that is little work; more is computed on in `tick`."""
+        if self._job is None:
+            job = self._new_job(draft)
+            if job.run(ASSIGNMENT_WORK_PER_SLICE) and not job.is_large:
+                draft.aim(job.take(), job.epoch)
+                return
+            self._job = job
+            self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
+        if not draft.target_epoch:
+            draft.aim_at_nothing()
+            self._job.epoch = draft.epoch
 
     def _new_job(self, draft: Draft) -> TargetJob:
         assign = ASSIGNORS[self._assignor(draft.member)]
         targets = draft.targets()
         work = assigning(draft.members(), targets, draft.topics_of, self._topics, assign)
-        return TargetJob(draft.epoch, work)
+        return TargetJob(draft.epoch, work, targets)
 
     def _assignor(self, newest: ConsumerMember | None = None) -> str:
         """What most members prefer; the broker's first where nobody does."""
@@ -332,6 +377,7 @@ class ConsumerGroup:
         draft = Draft(self.state)
         draft.remove(reasons)
         draft.reasons += [f"member {each} {reason}" for each, reason in reasons.items()]
+        draft.forget_patterns()
         draft.follow(self._topics)
         draft.bump()
         for member_id in reasons:
@@ -356,21 +402,33 @@ class ConsumerGroup:
         self._deadline_ms = min((*self._sessions.values(), *self._patience.values()), default=None)
         if gone:
             self.remove(gone, decision)
+        elif self._search_job is not None:
+            draft = Draft(self.state)
+            self._search_on(self._search_job, draft, now)
+            if draft.reasons:
+                draft.follow(self._topics)
+                draft.bump()
+                self._record(draft, decision)
         elif self._job is not None:
-            self._work_on(self._job, decision, now)
+            self._compute_on(self._job, decision, now)
         return decision
 
-    def _work_on(self, job: TargetJob, decision: GroupDecision, now: Moment) -> None:
+    def _compute_on(self, job: TargetJob, decision: GroupDecision, now: Moment) -> None:
         self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-        if job.run(ASSIGNMENT_WORK_PER_SLICE):
-            self._job = None
-            draft = Draft(self.state)
-            draft.aim(job)
-            self._record(draft, decision)
+        if not job.run(ASSIGNMENT_WORK_PER_SLICE):
+            return
+        # Members may follow their part of a target before all of it is written: what they do not
+        # have yet they only get when nobody else has it.
+        draft = Draft(self.state)
+        changes = job.take()
+        is_last = job.is_taken
+        draft.aim(changes, job.epoch if is_last else None)
+        self._job = None if is_last else job
+        self._record(draft, decision)
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time at which `tick` has something to do; None if never."""
-        if self._job is None:
+        if self._job is None and self._search_job is None:
             return self._deadline_ms
         return self._job_ms if self._deadline_ms is None else min(self._job_ms, self._deadline_ms)
 

@@ -34,6 +34,12 @@ from broker.core.groups.joining import choose_protocol, metadata_of
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.model.errors import CodecError, ErrorCode, RequestError
 
+# The assignors that clients bring along. They do without the data that an assignment may carry
+# beside partitions: librdkafka repeats in it what the member has said itself. Others, like that of
+# Kafka Streams, cannot.
+_OWN_ASSIGNORS = frozenset(("range", "roundrobin", "sticky", "cooperative-sticky"))
+
+
 # ---- up ------------------------------------------------------------------------------------------
 
 
@@ -57,7 +63,7 @@ def upgrade_records(
     for member, protocols, offer_tells in group.offers():
         try:
             subscription = Subscription(protocols[0].metadata, topics)
-            said = subscription.owned if offer_tells else _assigned(member.assignment, topics)
+            said = subscription.owned if offer_tells else _assigned(group, member, topics)
         except CodecError as error:
             raise _impossible(f"what member {member.member_id} says cannot be read") from error
         has = difference(said, taken)
@@ -74,11 +80,11 @@ def upgrade_records(
     return [*records, TargetEpochRecord(group_id, epoch), ConsumerEpochRecord(group_id, epoch)]
 
 
-def _assigned(assignment: bytes, topics: SeenTopics) -> Partitions:
-    embedded = decode_assignment(assignment)
+def _assigned(group: ClassicGroup, member: Member, topics: SeenTopics) -> Partitions:
+    embedded = decode_assignment(member.assignment)
     if embedded is None:
         return NO_PARTITIONS
-    if embedded.body["user_data"]:
+    if embedded.body["user_data"] and group.image.protocol not in _OWN_ASSIGNORS:
         raise _impossible("its assignor gives members data that would be lost")
     assigned = embedded.body["assigned_partitions"]
     return by_id({each["topic"]: each["partitions"] for each in assigned}, topics)
@@ -126,11 +132,13 @@ def downgraded(
         for record in decision.records
         if isinstance(record, ConsumerMemberRecord) and record.member is None
     }
+    if not gone:
+        return None
     left = {each: member for each, member in state.members.items() if each not in gone}
     has_lost_last = len(state.members) > state.classic_count and all(
         member.classic is not None for member in left.values()
     )
-    if not (gone and left and has_lost_last and settings.migration.allows_downgrade):
+    if not (left and has_lost_last and settings.migration.allows_downgrade):
         return None
     image = _image(state.epoch, left, state.current, topics)
     return [*state.removals(), GroupRecord(group.group_id, image)]

@@ -30,6 +30,10 @@ class SeenTopic(Protocol):
     def partition_count(self) -> int:
         """How many partitions it has."""
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is the broker's own."""
+
 
 class SeenTopics(Protocol):
     """The topics of this broker as groups see them."""

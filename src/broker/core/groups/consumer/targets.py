@@ -11,11 +11,10 @@ from typing import NamedTuple, TypeAlias
 from broker.core.groups.consumer.records import (
     ConsumerMember,
     Partitions,
-    TargetEpochRecord,
-    TargetRecord,
     in_order,
 )
 from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.model.limits import TARGETS_PER_BATCH
 
 Assigned: TypeAlias = dict[str, dict[bytes, list[int]]]  # member → topic id → partitions
 Assigning: TypeAlias = Generator[int, None, Assigned]
@@ -33,39 +32,52 @@ class Spec(NamedTuple):
 class TargetJob:
     """The computation of one target."""
 
-    def __init__(self, epoch: int, work: Assigning) -> None:
+    def __init__(self, epoch: int, work: Assigning, previous: Mapping[str, Partitions]) -> None:
         """Begin; nothing has been done yet."""
         self.epoch = epoch
-        self._work = work
-        self._assigned: Assigned | None = None
+        self._work = _changes(work, previous)
+        self._changes: list[tuple[str, Partitions]] | None = None
 
     def run(self, budget: int) -> bool:
         """Do about so much more of the work; whether all is done."""
-        while budget > 0 and self._assigned is None:
+        while budget > 0 and self._changes is None:
             try:
                 budget -= next(self._work)
             except StopIteration as end:
-                self._assigned = end.value
-        return self._assigned is not None
+                self._changes = end.value
+        return self._changes is not None
 
-    def target(self, member_id: str) -> Partitions | None:
-        """What a member shall have; None for one that this was not about."""
-        assert self._assigned is not None
-        partitions = self._assigned.get(member_id)
-        return None if partitions is None else in_order(partitions)
+    @property
+    def is_large(self) -> bool:
+        """Whether the result is for more members than one batch should change."""
+        assert self._changes is not None
+        return len(self._changes) > TARGETS_PER_BATCH
 
-    def records(
-        self, group_id: str, before: Mapping[str, Partitions]
-    ) -> list[TargetRecord | TargetEpochRecord]:
-        """The records of what has changed; `before` is what each member shall have as yet."""
-        assert self._assigned is not None
-        records: list[TargetRecord | TargetEpochRecord] = []
-        for member_id in self._assigned:
-            target = self.target(member_id)
-            if target is not None and target != before.get(member_id, target):
-                records.append(TargetRecord(group_id, member_id, target))
-        records.append(TargetEpochRecord(group_id, self.epoch))
-        return records
+    def take(self) -> list[tuple[str, Partitions]]:
+        """The next members whose target is another, and what it is."""
+        assert self._changes is not None
+        taken = self._changes[:TARGETS_PER_BATCH]
+        del self._changes[:TARGETS_PER_BATCH]
+        return taken
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether all of the result has been taken."""
+        return self._changes == []
+
+
+def _changes(
+    work: Assigning, previous: Mapping[str, Partitions]
+) -> Generator[int, None, list[tuple[str, Partitions]]]:
+    """Go on from what an assignor says to what is different from before."""
+    assigned = yield from work
+    changes = []
+    for member_id, partitions in assigned.items():
+        target = in_order(partitions)
+        if target != previous[member_id]:
+            changes.append((member_id, target))
+        yield 1 + sum(map(len, target.values()))
+    return changes
 
 
 def assigning(

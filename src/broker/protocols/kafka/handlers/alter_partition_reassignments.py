@@ -7,13 +7,15 @@ to move to, and so never a move to cancel.
 from collections.abc import Sequence
 
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
 from broker.protocols.kafka.lookup import check_partition, topic_by_name
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Answer for each partition by itself."""
     return {
         "allow_replication_factor_change": request.body["allow_replication_factor_change"],
@@ -23,7 +25,8 @@ def handle(request: Request, session: Session) -> Fields:
             {
                 "name": topic["name"],
                 "partitions": [
-                    _result(session, topic["name"], each) for each in topic["partitions"]
+                    _result(session, topic["name"], each)
+                    async for each in in_steps(topic["partitions"], PARTITIONS_ANSWERED_PER_STEP)
                 ],
             }
             for topic in request.body["topics"]

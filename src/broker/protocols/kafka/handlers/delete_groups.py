@@ -2,19 +2,19 @@
 
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Delete one group after the other, with all its offsets."""
-    results = [
-        {
-            "group_id": group_id,
-            "error_code": errors.number(await session.broker.groups.delete_group(group_id)),
-        }
-        for group_id in dict.fromkeys(request.body["groups_names"])
-    ]
-    return {"results": results}
+    """Delete each group with all its offsets."""
+    group_ids = list(dict.fromkeys(request.body["groups_names"]))
+    codes = await ask_in_turns(session.broker.groups.delete_group, group_ids)
+    return {
+        "results": [
+            {"group_id": group_id, "error_code": errors.number(code)}
+            for group_id, code in zip(group_ids, codes, strict=True)
+        ]
+    }
 
 
 API = Api(42, "DeleteGroups", range(3), handle)

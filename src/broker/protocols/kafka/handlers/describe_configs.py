@@ -6,8 +6,10 @@ is only given at the start is read-only. Loggers have levels.
 """
 
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.config import ConfigEntry
 from broker.model.errors import RequestError
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.configs import (
@@ -17,12 +19,13 @@ from broker.protocols.kafka.configs import (
 )
 
 
-def handle(request: Request, session: Session) -> Fields:
-    """Describe each resource once, in the order asked."""
+async def handle(request: Request, session: Session) -> Fields:
+    """Describe each resource once, in the order asked; others have their turns meanwhile."""
     wanted = {
         (each["resource_type"], each["resource_name"]): each for each in request.body["resources"]
     }
-    return {"results": [_result(request, session, each) for each in wanted.values()]}
+    each_in_turn = in_steps(wanted.values(), CONFIGS_DESCRIBED_PER_STEP)
+    return {"results": [_result(request, session, each) async for each in each_in_turn]}
 
 
 def _result(request: Request, session: Session, wanted: Fields) -> Fields:

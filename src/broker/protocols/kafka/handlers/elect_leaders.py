@@ -5,7 +5,9 @@ nobody else could win one, however unclean.
 """
 
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.lookup import check_partition, topic_by_name
@@ -17,7 +19,7 @@ _OF_OFFLINE = {
 }
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Answer for each partition asked for; who asks for all is told those that need an election."""
     election_type = request.body["election_type"]
     if election_type not in _OF_OFFLINE:
@@ -33,7 +35,8 @@ def handle(request: Request, session: Session) -> Fields:
         {
             "topic": name,
             "partition_result": [
-                _result(session, election_type, name, partition) for partition in partitions
+                _result(session, election_type, name, partition)
+                async for partition in in_steps(partitions, PARTITIONS_ANSWERED_PER_STEP)
             ],
         }
         for name, partitions in asked.items()

@@ -14,7 +14,7 @@ from broker.core.topics import Topics
 from broker.model.errors import ErrorCode
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
 
 _BATCHED_SINCE = 8
 _TOPIC_IDS_SINCE = 10
@@ -32,11 +32,14 @@ async def handle(request: Request, session: Session) -> Fields:
     """Answer for one group, or for each of several."""
     if request.version < _BATCHED_SINCE:
         return await _group(request, session, request.body)
-    groups = [
-        {"group_id": each["group_id"], **await _group(request, session, each)}
-        for each in request.body["groups"]
-    ]
-    return {"groups": groups}
+    wanted = request.body["groups"]
+    found = await ask_in_turns(lambda each: _group(request, session, each), wanted)
+    return {
+        "groups": [
+            {"group_id": each["group_id"], **group}
+            for each, group in zip(wanted, found, strict=True)
+        ]
+    }
 
 
 async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
@@ -46,6 +49,9 @@ async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
             wanted["group_id"],
             None if asked is None else _partitions(asked),
             requires_stable=request.body["require_stable"],
+            # Absent where there are no several groups, -1 where the version does not say.
+            member_id=wanted.get("member_id"),
+            member_epoch=wanted.get("member_epoch", -1),
         )
     )
     if asked is None:

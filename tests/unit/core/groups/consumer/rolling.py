@@ -44,6 +44,8 @@ Place: TypeAlias = tuple[str, int]
 GROUP = "g"
 TOPICS = {"t": 5, "u": 2}
 NO_ERROR = ErrorCode.NONE
+REBALANCE_MS = 60_000
+SESSION_MS = 45_000  # the broker's, of members of the consumer protocol
 
 
 class World:
@@ -82,13 +84,18 @@ class World:
             self.log.append(batch)
         for token, response in decision.replies:
             assert isinstance(token, Token)
+            token.client.heard_ms = self.now_ms
             token.client.receive(token, response)
         self.check()
 
     def check(self) -> None:
         owners: dict[Place, Client] = {}
         for client in self.clients:
-            for place in client.owned:
+            # A client that was not answered for a session timeout, or has not done for a rebalance
+            # timeout what it was told, has given up by itself.
+            is_late = client.told_ms is not None and self.now_ms - client.told_ms >= REBALANCE_MS
+            has_given_up = is_late or self.now_ms - client.heard_ms >= SESSION_MS
+            for place in () if has_given_up else client.owned:
                 assert place not in owners, f"{place} is owned by {client} and {owners[place]}"
                 owners[place] = client
 
@@ -128,7 +135,8 @@ class World:
                 self.check()
             self.advance(200)
         owned = {place for client in self.clients for place in client.owned}
-        assert owned == {(name, each) for name, count in TOPICS.items() for each in range(count)}
+        topics = filter(None, map(self.topics.get, TOPICS))
+        assert owned == {(each.name, n) for each in topics for n in range(each.partition_count)}
         counts = [len(client.owned) for client in self.clients]
         assert max(counts) - min(counts) <= 1
 
@@ -145,8 +153,8 @@ class World:
         found = {}
         for topic_id, numbers in partitions.items():
             topic = self.topics.by_id(topic_id)
-            assert topic is not None
-            found[topic.name] = numbers
+            if topic is not None:  # A topic that is gone is nobody's.
+                found[topic.name] = numbers
         return {(name, number) for name, numbers in found.items() for number in numbers}
 
 
@@ -164,6 +172,8 @@ class Client:
         self.world = world
         self.name = name
         self.owned: set[Place] = set()
+        self.heard_ms = world.now_ms  # when it was last answered
+        self.told_ms: int | None = None  # when it was told what it has not done yet
 
     def __repr__(self) -> str:
         return self.name
@@ -184,30 +194,45 @@ class Client:
 class ConsumerClient(Client):
     """One of the consumer protocol."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, *, instance_id: str | None = None) -> None:
         super().__init__(world, name)
         self.epoch = 0
         self.assigned: set[Place] | None = None
+        self.instance_id = instance_id
+        self.is_deaf = False  # whether answers are lost
+        self.must_say_all = False  # as clients do after an answer that did not come
 
     def step(self) -> None:
         """Now and then it is slow to do what it was told."""
+        if self.world.now_ms - self.heard_ms >= SESSION_MS:
+            self._abandon()
         if self.assigned is not None and self.world.random.random() < 0.7:
             self.owned &= self.assigned
             self.owned |= self.assigned
-            self.assigned = None
+            self.assigned = self.told_ms = None
         self._beat(self.epoch)
 
     def leave(self) -> None:
         self.owned = set()
-        self._beat(-1)
+        if self.epoch > 0:
+            self._beat(-1)
+
+    def leave_for_a_while(self) -> None:
+        """A static member stops; who comes back under its instance id is another client."""
+        self.owned = set()
+        self._beat(-2)
+
+    def _abandon(self) -> None:
+        self.owned, self.epoch, self.assigned, self.told_ms = set(), 0, None, None
 
     def _beat(self, epoch: int) -> None:
-        is_full = epoch == 0
+        is_full = epoch == 0 or self.must_say_all
         request = ConsumerHeartbeat(
             GROUP,
             self.name,
             epoch,
-            rebalance_timeout_ms=60_000 if is_full else -1,
+            self.instance_id,
+            rebalance_timeout_ms=REBALANCE_MS if is_full else -1,
             topic_names=tuple(TOPICS) if is_full else None,
             owned=in_order(self._owned_ids()),
         )
@@ -218,7 +243,8 @@ class ConsumerClient(Client):
         owned: dict[bytes, list[int]] = {}
         for name, number in self.owned:
             topic = self.world.topics.get(name)
-            assert topic is not None
+            if topic is None:
+                continue
             owned.setdefault(topic.topic_id, []).append(number)
         return owned
 
@@ -229,10 +255,14 @@ class ConsumerClient(Client):
                 assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
                 return
             assert response.error in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
-            self.owned, self.epoch, self.assigned = set(), 0, None
+            self._abandon()
+            return
+        self.must_say_all = self.is_deaf
+        if self.is_deaf:
             return
         self.epoch = response.member_epoch
         if response.assignment is not None:
+            self.told_ms = self.world.now_ms if self.told_ms is None else self.told_ms
             self.assigned = self.world.places(response.assignment)
 
 

@@ -2,9 +2,17 @@ from collections.abc import Callable
 
 import pytest
 
+from broker.codec.coordinator_records import encode_assignment, encode_subscription
 from broker.core.groups.classic import ClassicGroup
+from broker.core.groups.commands import GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.migration import upgrade_records
+from broker.core.groups.consumer.records import CurrentRecord
+from broker.core.groups.records import GroupImage, Member
+from broker.core.machine import Moment
+from broker.model.errors import RequestError
+from tests.scenarios.consumer_words import FakeTopics
 from tests.unit.core.groups.consumer.rolling import (
     GROUP,
     ClassicClient,
@@ -14,10 +22,6 @@ from tests.unit.core.groups.consumer.rolling import (
 )
 
 SEEDS = range(30)
-
-
-def classic(world: World, name: str, *, is_cooperative: bool) -> Client:
-    return ClassicClient(world, name, is_cooperative=is_cooperative)
 
 
 def roll(world: World, make: Callable[[World, str], Client]) -> None:
@@ -128,6 +132,32 @@ def test_a_group_is_downgraded_when_its_last_consumer_member_leaves_where_the_po
     world.settle()
 
     assert isinstance(world.shard.groups[GROUP], becomes)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "is_refused"), [("cooperative-sticky", False), ("stream", True)]
+)
+def test_a_group_whose_assignor_says_more_than_partitions_stays_as_it_is(
+    protocol: str, is_refused: bool
+) -> None:
+    topics = FakeTopics()
+    topics.put("t", 2)
+    subscription = encode_subscription(1, {"topics": ["t"], "user_data": None})
+    assigned = [{"topic": "t", "partitions": [0, 1]}]
+    assignment = encode_assignment(1, {"assigned_partitions": assigned, "user_data": b"tasks"})
+    member = Member("m", None, "c", "h", 1, 1, subscription, assignment)
+    group = ClassicGroup("g", GroupSettings())
+    group.replay(GroupImage(1, "consumer", protocol, "m", 5, {"m": member}))
+    group.resume(Moment(0, 0))
+
+    if is_refused:
+        with pytest.raises(RequestError, match="would be lost"):
+            upgrade_records(group, ConsumerSettings(), topics)
+    else:
+        records = upgrade_records(group, ConsumerSettings(), topics)
+        [current] = [each.current for each in records if isinstance(each, CurrentRecord)]
+        assert current is not None
+        assert list(current.assigned.values()) == [(0, 1)]
 
 
 def test_each_conversion_is_one_batch() -> None:

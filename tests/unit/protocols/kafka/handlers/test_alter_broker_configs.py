@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
+from broker.model.config import value_to_text
+from broker.model.settings import DYNAMIC_SETTINGS
 from tests.fakes import World, only
 
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
@@ -167,6 +169,30 @@ def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
     assert after.config.get("log.retention.ms") is None
     assert "no.such.key" in caplog.text
     assert "log.retention.ms" in caplog.text
+
+
+def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() -> None:
+    world = World()
+    alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6")
+    alter(world, "1", "max.connections", "7")
+
+    after = World({"log.cleaner.max.compaction.lag.ms": "5"}, store=world.store)
+
+    assert after.config.integer("log.cleaner.min.compaction.lag.ms") == 0
+    assert after.config.integer("max.connections") == 7
+
+
+@pytest.mark.parametrize("name", sorted(DYNAMIC_SETTINGS))
+def test_every_setting_that_can_be_altered_is_and_refuses_nonsense(name: str) -> None:
+    world = World()
+    world.create("a")
+    setting = DYNAMIC_SETTINGS[name]
+    text = value_to_text(setting.minimum if setting.default is None else setting.default)
+
+    assert alter(world, "1", name, "\N{INVERTED QUESTION MARK}")["error_code"] == 42
+    assert not world.config.is_given(name)
+    assert alter(world, "1", name, text)["error_code"] == 0
+    assert world.config.is_given(name)
 
 
 def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:

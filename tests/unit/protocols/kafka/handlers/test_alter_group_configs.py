@@ -65,6 +65,16 @@ def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None
     assert json.loads(world.store.values[b"conf/group/g"])["config"] == {SESSION: "50000"}
 
 
+def test_an_alteration_is_logged_in_one_line_whatever_the_group_is_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+
+    alter(World(), "a\nb", SESSION, "50000")
+
+    assert r"group='a\nb' own={'consumer.session.timeout.ms': '50000'}" in caplog.text
+
+
 def test_a_group_without_own_values_is_forgotten() -> None:
     world = World()
     alter(world, "g", SESSION, "50000")

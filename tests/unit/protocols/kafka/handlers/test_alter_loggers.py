@@ -79,6 +79,7 @@ def test_a_removed_level_gives_way_to_the_roots() -> None:
 def test_the_roots_level_cannot_be_removed() -> None:
     before = logging.getLogger().level
 
+    assert alter("root", None, DELETE, validate_only=True)["error_code"] == 42
     assert alter("root", None, DELETE)["error_code"] == 42
 
     assert logging.getLogger().level == before

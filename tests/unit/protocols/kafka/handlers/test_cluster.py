@@ -1,9 +1,11 @@
 """DescribeCluster, DescribeConfigs, InitProducerId (kafka.md 2.2, 2.9, 2.11)."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
 from tests.fakes import World, only
 
 TOPIC, BROKER = 2, 4
@@ -154,6 +156,26 @@ def test_what_does_not_exist_has_an_error_and_a_text(
 
     assert answer["error_code"] == error
     assert answer["error_message"]
+
+
+def test_others_have_their_turn_while_many_resources_are_described() -> None:
+    world = World()
+    resources = [
+        {"resource_type": 32, "resource_name": f"g{number}", "configuration_keys": None}
+        for number in range(3 * CONFIGS_DESCRIBED_PER_STEP)
+    ]
+    turns = 0
+
+    async def describe_beside_another() -> None:
+        nonlocal turns
+        asked = asyncio.ensure_future(world.ask_soon(32, 4, resources=resources))
+        while not asked.done():
+            await asyncio.sleep(0)
+            turns += 1
+
+    asyncio.run(describe_beside_another())
+
+    assert turns >= 3
 
 
 def test_resources_are_answered_once_in_the_order_asked() -> None:

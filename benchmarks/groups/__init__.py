@@ -1,0 +1,1 @@
+"""What groups cost: loads, rebalances and administration, in CPU and in turns of the loop."""

@@ -1,0 +1,3 @@
+# Nothing for Python: the native modules take what they need through fetch_request.pxd.
+
+__pyx_capi__: dict[str, object]  # what fetch_request.pxd declares

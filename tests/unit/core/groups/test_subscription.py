@@ -1,0 +1,40 @@
+"""What the members of a classic group read, as far as the broker can tell."""
+
+from broker.codec.coordinator_records import encode_subscription
+from broker.core.groups.records import GroupImage, Member
+from broker.core.groups.subscription import subscribed_topics
+
+
+def image(*subscriptions: bytes, protocol_type: str = "consumer") -> GroupImage:
+    members = {
+        f"m{number}": Member(f"m{number}", None, "c", "", 1, 1, each)
+        for number, each in enumerate(subscriptions)
+    }
+    return GroupImage(1, protocol_type, "range", "m0", 1, members)
+
+
+def to(*topics: str, version: int = 0) -> bytes:
+    return encode_subscription(version, {"topics": list(topics), "user_data": None})
+
+
+def test_a_group_reads_what_any_of_its_members_reads() -> None:
+    assert subscribed_topics(image(to("t", "u"), to("u", "v"))) == frozenset("tuv")
+
+
+def test_a_newer_version_than_is_known_is_read_as_far_as_it_is() -> None:
+    newer = b"\x00\x7f" + to("t", version=3)[2:] + b"what comes later"
+
+    assert subscribed_topics(image(newer)) == frozenset("t")
+
+
+def test_one_subscription_that_cannot_be_read_leaves_all_unknown() -> None:
+    assert subscribed_topics(image(to("t"), b"\x00")) is None
+    assert subscribed_topics(image(to("t"), b"\x00\x01\x7f\xff\xff\xff")) is None
+
+
+def test_groups_of_other_kinds_have_subscriptions_of_their_own() -> None:
+    assert subscribed_topics(image(to("t"), protocol_type="connect")) is None
+
+
+def test_a_group_without_members_reads_nothing() -> None:
+    assert subscribed_topics(image()) == frozenset()

@@ -1,0 +1,496 @@
+"""The transaction coordinator over its log and the logs of clients: what comes before what.
+
+Every log is in memory; what is appended is durable at once, or when a test has it synced.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from broker.codec.control_records import Marker
+from broker.core.coordinator_partitions import World
+from broker.core.groups.commands import CommitRequest, FetchOffsetsRequest, OffsetToCommit
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.topic import OFFSETS_TOPIC
+from broker.core.transactions.commands import (
+    AddRequest,
+    EndRequest,
+    EndResponse,
+    InitRequest,
+    Producer,
+)
+from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.records import Place, TransactionState
+from broker.model import limits
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode, StorageError
+from tests.memory_log import ClientLog, MemoryLog
+
+FIRST, SECOND = ("t", 0), ("t", 1)
+OFFSETS = (OFFSETS_TOPIC, 0)
+NONE = ErrorCode.NONE
+
+
+class Broker:
+    """Both coordinators, the logs of a topic, a clock that stands."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.clock = ManualClock()
+        self.state = MemoryLog()
+        self.logs: dict[Place, ClientLog] = {FIRST: ClientLog(), SECOND: ClientLog()}
+        self.offsets = MemoryLog()
+        self.ids = iter(range(1, 1_000))
+        self.restart()
+
+    def restart(self) -> None:
+        """A broker that finds the logs as they are."""
+        for log in self.logs.values():
+            log.admitted.clear()
+        self.groups = GroupCoordinator(self.world(self.offsets), partition_count=1)
+        self.transactions = TransactionCoordinator(
+            self.world(self.state), self.find, self.groups, partition_count=1
+        )
+        self.transactions.expect([0])
+
+    def recover(self) -> None:
+        """The logs have recovered."""
+        for place, log in self.logs.items():
+            if log.open_transactions:
+                self.transactions.suspect(place)
+        self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
+        self.tick()
+
+    def world(self, log: MemoryLog) -> World:
+        return World(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
+
+    def find(self, place: Place) -> ClientLog | None:
+        if place == OFFSETS:
+            return ClientLog()
+        return self.logs.get(place)
+
+    def tick(self, ms: int = 0) -> None:
+        self.clock.advance(ms)
+        while self.transactions.tick() <= self.clock.monotonic_ms():
+            pass
+
+    def init(self, name: str = "x") -> Producer:
+        request = InitRequest(name, 60_000, next(self.ids))
+        error, producer_id, epoch = self.transactions.init(request).result()
+        assert error is NONE
+        return Producer(name, producer_id, epoch)
+
+    def add(self, producer: Producer, *places: Place) -> asyncio.Future[ErrorCode]:
+        return self.transactions.add(AddRequest(producer, places))
+
+    def begin(self, *places: Place, name: str = "x") -> Producer:
+        """A producer that has written into partitions."""
+        producer = self.init(name)
+        assert self.add(producer, *places).result() is NONE
+        for place in places:
+            assert place == OFFSETS or self.logs[place].send(*producer[1:])
+        return producer
+
+    def end(self, producer: Producer, *, is_commit: bool = True) -> asyncio.Future[EndResponse]:
+        return self.transactions.end(EndRequest(producer, is_commit))
+
+    def state_of(self, name: str = "x") -> TransactionState:
+        return self.transactions.describe(name).result().state
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    loop = asyncio.new_event_loop()
+    world = Broker(loop)
+    world.recover()
+    yield world
+    loop.close()
+
+
+# ---- partitions ----------------------------------------------------------------------------------
+
+
+def test_a_log_takes_a_transactions_batches_once_the_partition_is_added_for_good(
+    broker: Broker,
+) -> None:
+    producer = broker.init()
+    broker.state.syncs = False
+
+    added = broker.add(producer, FIRST)
+
+    assert not broker.logs[FIRST].send(*producer[1:])
+    broker.state.sync()
+    assert added.result() is NONE
+    assert broker.logs[FIRST].send(*producer[1:])
+
+
+def test_a_partition_whose_transaction_ends_before_it_is_added_is_not_opened(
+    broker: Broker,
+) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.syncs = False
+    added = broker.add(producer, SECOND)
+    broker.end(producer, is_commit=False)
+
+    broker.state.sync()
+
+    assert added.result() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert not broker.logs[SECOND].send(*producer[1:])
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [(FIRST, NONE), (SECOND, ErrorCode.INVALID_TXN_STATE)]
+)
+def test_an_old_producer_writes_only_where_it_has_said_so(
+    broker: Broker, place: Place, expected: ErrorCode
+) -> None:
+    producer = broker.begin(FIRST)
+    broker.logs[FIRST].admitted.clear()
+
+    admission = broker.transactions.admit(*producer, [place], adds_implicitly=False)
+    codes = broker.loop.run_until_complete(admission)
+
+    assert codes == {place: expected}
+    assert broker.logs[place].admits_transaction(*producer[1:]) is (expected is NONE)
+
+
+def test_a_new_producer_adds_partitions_by_writing(broker: Broker) -> None:
+    producer = broker.init()
+
+    admission = broker.transactions.admit(*producer, [FIRST, SECOND], adds_implicitly=True)
+
+    assert broker.loop.run_until_complete(admission) == {FIRST: NONE, SECOND: NONE}
+    assert broker.transactions.describe("x").result().partitions == {FIRST, SECOND}
+    assert broker.logs[SECOND].send(*producer[1:])
+
+
+def admission_behind_an_end(broker: Broker) -> "asyncio.Task[dict[Place, ErrorCode]]":
+    """A producer's next write, while a marker of its last transaction is not on the disk."""
+    producer = broker.init()
+    added = broker.transactions.add(AddRequest(producer, (FIRST,), 2))
+    assert added.result() is NONE
+    broker.logs[FIRST].syncs = False
+    ended = broker.transactions.end(EndRequest(producer, is_commit=True, bumps_epoch=True))
+    admission = broker.transactions.admit("x", *ended.result()[1:], [SECOND], adds_implicitly=True)
+    task = broker.loop.create_task(admission)
+    broker.loop.run_until_complete(asyncio.sleep(0))
+    assert not task.done()
+    return task
+
+
+def test_a_write_behind_an_end_waits_for_its_markers(broker: Broker) -> None:
+    task = admission_behind_an_end(broker)
+
+    broker.logs[FIRST].sync()
+
+    assert broker.loop.run_until_complete(task) == {SECOND: NONE}
+
+
+def test_a_write_behind_an_end_does_not_wait_for_long(broker: Broker) -> None:
+    task = admission_behind_an_end(broker)
+
+    broker.tick(limits.CONCURRENT_TRANSACTION_WAIT_MS)
+
+    codes = broker.loop.run_until_complete(task)
+    assert codes == {SECOND: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_a_fenced_producer_hears_it_in_the_words_of_a_log(broker: Broker) -> None:
+    producer = broker.init()
+    broker.init()
+
+    admission = broker.transactions.admit(*producer, [FIRST], adds_implicitly=True)
+
+    assert broker.loop.run_until_complete(admission) == {FIRST: ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+# ---- the order of an end -------------------------------------------------------------------------
+
+
+def test_no_batch_comes_after_an_end_has_begun(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.syncs = False
+
+    broker.end(producer)
+
+    assert not broker.logs[FIRST].send(*producer[1:])
+
+
+def test_the_decision_waits_until_the_data_is_on_the_disk(broker: Broker) -> None:
+    producer = broker.begin(FIRST, SECOND)
+    broker.logs[SECOND].syncs = False
+    broker.logs[SECOND].admit_transaction(*producer[1:])
+    broker.logs[SECOND].send(*producer[1:])
+
+    answer = broker.end(producer)
+
+    assert not answer.done()
+    assert broker.state_of() is TransactionState.ONGOING
+    broker.logs[SECOND].sync()
+    assert answer.result().error is NONE
+
+
+def test_the_answer_and_the_markers_wait_until_the_decision_is_on_the_disk(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.syncs = False
+
+    answer = broker.end(producer)
+
+    assert not answer.done()
+    assert broker.logs[FIRST].markers == []
+    broker.state.sync()
+    assert answer.result().error is NONE
+    assert broker.logs[FIRST].markers == [Marker(*producer[1:], True, 0)]
+
+
+def test_the_end_is_recorded_when_every_marker_is_on_the_disk(broker: Broker) -> None:
+    producer = broker.begin(FIRST, SECOND)
+    broker.state.syncs = False
+    broker.end(producer)
+    broker.logs[SECOND].syncs = False
+    broker.state.syncs = True
+
+    broker.state.sync()
+
+    assert broker.state_of() is TransactionState.PREPARE_COMMIT
+    broker.logs[SECOND].sync()
+    assert broker.state_of() is TransactionState.COMPLETE_COMMIT
+
+
+def test_data_that_is_lost_is_not_committed(broker: Broker) -> None:
+    producer = broker.begin(FIRST, SECOND)
+    broker.logs[SECOND].fail()
+
+    answer = broker.end(producer)
+
+    assert answer.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert broker.state_of() is TransactionState.ONGOING
+    assert broker.logs[FIRST].markers == []
+
+
+def test_a_marker_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
+    producer = broker.begin(FIRST, SECOND)
+    broker.logs[SECOND].is_loading = True
+
+    assert broker.end(producer, is_commit=False).result().error is NONE
+    assert broker.state_of() is TransactionState.PREPARE_ABORT
+    broker.tick()
+    broker.logs[SECOND].is_loading = False
+    broker.tick(limits.TRANSACTION_RETRY_MS)
+
+    assert [each.is_committed for each in broker.logs[SECOND].markers] == [False]
+    assert len(broker.logs[FIRST].markers) == 1
+    assert broker.state_of() is TransactionState.COMPLETE_ABORT
+
+
+def test_a_topic_that_was_deleted_needs_no_marker(broker: Broker) -> None:
+    producer = broker.begin(FIRST, SECOND)
+    del broker.logs[SECOND]
+
+    assert broker.end(producer).result().error is NONE
+    assert broker.state_of() is TransactionState.COMPLETE_COMMIT
+
+
+def test_many_markers_are_written_over_several_turns(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
+    places = [("t", number) for number in range(5)]
+    broker.logs |= {place: ClientLog() for place in places}
+    producer = broker.begin(*places)
+
+    broker.end(producer)
+
+    assert sum(len(broker.logs[place].markers) for place in places) == 2
+    broker.transactions.tick()
+    assert sum(len(broker.logs[place].markers) for place in places) == 4
+    broker.tick()
+    assert broker.state_of() is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+
+    broker.tick(59_999)
+    assert broker.state_of() is TransactionState.ONGOING
+    broker.tick(1)
+
+    assert broker.state_of() is TransactionState.COMPLETE_ABORT
+    assert broker.logs[FIRST].markers == [Marker(producer.producer_id, 1, False, 0)]
+    assert broker.end(producer).result().error is ErrorCode.PRODUCER_FENCED
+
+
+# ---- offsets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("is_commit", "expected"), [(True, 5), (False, None)])
+def test_a_transaction_decides_about_the_offsets_of_a_group(
+    broker: Broker, is_commit: bool, expected: int | None
+) -> None:
+    producer = broker.begin(OFFSETS)
+    request = CommitRequest("g", "", None, -1, (OffsetToCommit("t", 0, 5),), producer[1:])
+    assert broker.groups.commit_offsets(request).result().errors == (NONE,)
+
+    broker.end(producer, is_commit=is_commit)
+
+    found = broker.groups.fetch_offsets(FetchOffsetsRequest("g", {"t": (0,)})).result()
+    offset = found.topics["t"][0]
+    assert (None if offset is None else offset.offset) == expected
+
+
+# ---- a restart -----------------------------------------------------------------------------------
+
+
+def test_until_it_has_loaded_the_coordinator_asks_for_patience(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+
+    broker.restart()
+
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert broker.end(producer).result().error is loading
+    assert broker.add(producer, FIRST).result() is loading
+    assert broker.transactions.listing().error is loading
+
+
+def test_what_was_decided_before_a_crash_is_finished_after_it(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.syncs = False
+    broker.end(producer)
+    broker.logs[FIRST].syncs = False
+    broker.state.sync()  # The decision is on the disk, the marker is not.
+    broker.state.syncs = broker.logs[FIRST].syncs = True
+    broker.logs[FIRST].crash()
+    broker.logs[FIRST].markers.clear()
+    broker.state.crash()
+
+    broker.restart()
+    broker.recover()
+
+    assert broker.logs[FIRST].markers == [Marker(*producer[1:], True, 0)]
+    assert broker.state_of() is TransactionState.COMPLETE_COMMIT
+
+
+def test_an_end_that_was_not_decided_is_not_made_up_after_a_crash(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.syncs = False
+    answer = broker.end(producer)
+    broker.state.crash()
+    broker.state.syncs = True
+
+    broker.restart()
+    broker.recover()
+
+    assert not answer.done()
+    assert broker.state_of() is TransactionState.ONGOING
+    assert broker.logs[FIRST].markers == []
+
+
+def test_an_open_transaction_goes_on_after_a_restart(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+
+    broker.restart()
+    broker.recover()
+    admission = broker.transactions.admit(*producer, [FIRST], adds_implicitly=False)
+
+    assert broker.loop.run_until_complete(admission) == {FIRST: NONE}
+    assert broker.logs[FIRST].send(*producer[1:])
+    assert broker.end(producer).result().error is NONE
+
+
+def test_an_open_transaction_that_no_coordinator_knows_is_aborted(broker: Broker) -> None:
+    known = broker.begin(FIRST)
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+
+    broker.restart()
+    broker.recover()
+
+    assert log.markers == [Marker(99, 4, False, 0)]
+    assert log.open_transactions == {known.producer_id: 0}
+
+
+def test_nothing_is_taken_for_unknown_before_everything_is_loaded(broker: Broker) -> None:
+    broker.begin(FIRST)
+    broker.restart()
+
+    broker.transactions.suspect(FIRST)
+    broker.tick()
+
+    assert broker.logs[FIRST].markers == []
+
+
+# ---- failures of its own log ---------------------------------------------------------------------
+
+
+def test_a_coordinator_whose_log_has_failed_is_not_available(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.syncs = False
+    waiting = broker.end(producer)
+
+    broker.state.fail()
+
+    gone = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert waiting.result().error is gone
+    assert broker.end(producer).result().error is gone
+    assert broker.logs[FIRST].markers == []
+
+
+def test_after_a_failed_append_it_goes_on_by_itself(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = broker.begin(FIRST)
+
+    def full(_batch: bytes) -> int:
+        raise StorageError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(broker.state, "append_internal", full)
+        assert broker.end(producer).result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.tick(60_000)  # Nobody asks, and the transaction runs into its timeout.
+
+    assert broker.logs[FIRST].open_transactions == {}
+    assert broker.state_of() is TransactionState.COMPLETE_ABORT
+
+
+def test_after_close_producers_look_for_another_coordinator(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+
+    broker.transactions.close()
+
+    assert broker.end(producer).result().error is ErrorCode.NOT_COORDINATOR
+
+
+# ---- administration ------------------------------------------------------------------------------
+
+
+def test_every_transactional_id_is_listed(broker: Broker) -> None:
+    broker.begin(FIRST)
+    broker.init("y")
+
+    listing = broker.transactions.listing()
+
+    states = {each.transactional_id: each.state for each in listing.transactions}
+    assert states == {"x": TransactionState.ONGOING, "y": TransactionState.EMPTY}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "place", "expected"),
+    [
+        (4, FIRST, NONE),
+        (3, FIRST, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, ("u", 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_hanging_transaction_is_aborted_by_its_marker(
+    broker: Broker, epoch: int, place: Place, expected: ErrorCode
+) -> None:
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+
+    written = broker.transactions.write_marker(place, Marker(99, epoch, False, 0))
+
+    assert written.result() is expected
+    assert bool(log.open_transactions) is (expected is not NONE)

@@ -1,0 +1,58 @@
+"""DescribeProducers (KIP-664)."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes import World, only
+
+KEY = 61
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("a", 2)
+    return world
+
+
+def describe(world: World, topic: str, *partitions: int) -> list[dict[str, Any]]:
+    """Ask for partitions of one topic; their answers."""
+    wanted = [{"name": topic, "partition_indexes": list(partitions)}]
+    answer = only(world.ask(KEY, 0, topics=wanted)["topics"])
+    assert answer["name"] == topic
+    found: list[dict[str, Any]] = answer["partitions"]
+    return found
+
+
+def test_each_producer_of_a_partition_is_described(world: World) -> None:
+    world.log("a", 1).producers = [(7, 2, 9, 1_000, 3, 40), (8, 0, -1, 2_000, -1, -1)]
+
+    idle, busy = describe(world, "a", 0, 1)
+
+    assert (idle["partition_index"], idle["error_code"], idle["active_producers"]) == (0, 0, [])
+    assert busy["active_producers"] == [
+        {
+            "producer_id": 7,
+            "producer_epoch": 2,
+            "last_sequence": 9,
+            "last_timestamp": 1_000,
+            "coordinator_epoch": 3,
+            "current_txn_start_offset": 40,
+        },
+        {
+            "producer_id": 8,
+            "producer_epoch": 0,
+            "last_sequence": -1,
+            "last_timestamp": 2_000,
+            "coordinator_epoch": -1,
+            "current_txn_start_offset": -1,
+        },
+    ]
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("a", 2), ("unknown", 0)])
+def test_what_does_not_exist_is_unknown(world: World, topic: str, partition: int) -> None:
+    [answer] = describe(world, topic, partition)
+
+    assert (answer["error_code"], answer["active_producers"]) == (3, [])

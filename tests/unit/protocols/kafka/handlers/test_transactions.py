@@ -1,0 +1,345 @@
+"""The APIs of transactions: from fields to commands and back, and what a version changes.
+
+What a transactional id decides is told by its scenarios; a real coordinator answers here.
+"""
+
+from typing import Any
+
+import pytest
+
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tests.fakes import NOW_MS, World, only
+
+FENCED, OLD_EPOCH, WRONG_STATE, WRONG_PRODUCER, ABORTABLE = 90, 47, 48, 49, 120
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.create("t", partitions=2)
+    return made
+
+
+def init(world: World, version: int = 4, **fields: Any) -> Any:
+    named = {"transactional_id": "x", "transaction_timeout_ms": 60_000, **fields}
+    return world.ask(22, version, **named)
+
+
+def add(world: World, version: int = 3, epoch: int = 0, /, **topics: list[int]) -> dict[Any, int]:
+    """The error of each partition."""
+    answer = world.ask(
+        24,
+        version,
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=1000,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[{"name": name, "partitions": each} for name, each in topics.items()],
+    )
+    return results(answer["results_by_topic_v3_and_below"])
+
+
+def add_batched(
+    world: World, version: int, partitions: list[int], *, verify_only: bool, epoch: int = 0
+) -> dict[Any, int]:
+    answer = world.ask(
+        24,
+        version,
+        transactions=[
+            {
+                "transactional_id": "x",
+                "producer_id": 1000,
+                "producer_epoch": epoch,
+                "verify_only": verify_only,
+                "topics": [{"name": "t", "partitions": partitions}],
+            }
+        ],
+    )
+    return results(only(answer["results_by_transaction"])["topic_results"])
+
+
+def results(topics: Any) -> dict[Any, int]:
+    return {
+        (topic["name"], each["partition_index"]): each["partition_error_code"]
+        for topic in topics
+        for each in topic["results_by_partition"]
+    }
+
+
+def end(world: World, version: int, *, epoch: int = 0, committed: bool = True) -> Any:
+    return world.ask(
+        26,
+        version,
+        transactional_id="x",
+        producer_id=1000,
+        producer_epoch=epoch,
+        committed=committed,
+    )
+
+
+# ---- InitProducerId ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_transactional_id_gives_its_producer_the_next_epoch(world: World, version: int) -> None:
+    answers = [init(world, version) for _ in range(2)]
+
+    assert [each["error_code"] for each in answers] == [0, 0]
+    assert [(each["producer_id"], each["producer_epoch"]) for each in answers] == [
+        (1000, 0),
+        (1000, 1),
+    ]
+
+
+@pytest.mark.parametrize(("fields", "error"), [({"transactional_id": ""}, 42)])
+@pytest.mark.parametrize("version", [0, 5])
+def test_an_empty_transactional_id_is_an_invalid_request(
+    world: World, fields: dict[str, Any], error: int, version: int
+) -> None:
+    assert init(world, version, **fields)["error_code"] == error
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_a_timeout_that_is_none_or_too_long_is_refused(world: World, timeout_ms: int) -> None:
+    assert init(world, transaction_timeout_ms=timeout_ms)["error_code"] == 50
+
+
+@pytest.mark.parametrize(("version", "error"), [(3, OLD_EPOCH), (4, FENCED), (5, FENCED)])
+def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
+    world: World, version: int, error: int
+) -> None:
+    init(world)
+    init(world)
+
+    assert init(world, version, producer_id=1000, producer_epoch=0)["error_code"] == error
+
+
+# ---- AddPartitionsToTxn, AddOffsetsToTxn ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_are_added_and_their_logs_take_the_producers_batches(
+    world: World, version: int
+) -> None:
+    init(world)
+
+    assert add(world, version, t=[0, 1]) == {("t", 0): 0, ("t", 1): 0}
+    assert world.log("t").admits_transaction(1000, 0)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_one_unknown_partition_keeps_all_from_being_added(world: World, version: int) -> None:
+    init(world)
+
+    assert add(world, version, t=[0, 7], u=[0]) == {("t", 0): 55, ("t", 7): 3, ("u", 0): 3}
+    assert not world.log("t").admits_transaction(1000, 0)
+
+
+def test_the_topic_of_transactions_is_nobodys_to_write(world: World) -> None:
+    init(world)
+
+    assert add(world, **{TRANSACTIONS_TOPIC: [0]}) == {(TRANSACTIONS_TOPIC, 0): 17}
+
+
+@pytest.mark.parametrize(("version", "error"), [(1, OLD_EPOCH), (2, FENCED), (3, FENCED)])
+def test_a_fenced_producer_adds_nothing(world: World, version: int, error: int) -> None:
+    init(world)
+
+    assert add(world, version, 7, t=[0]) == {("t", 0): error}
+
+
+@pytest.mark.parametrize(("version", "error"), [(4, WRONG_STATE), (5, ABORTABLE)])
+def test_a_broker_is_told_which_partitions_are_part_of_a_transaction(
+    world: World, version: int, error: int
+) -> None:
+    init(world)
+    assert add_batched(world, version, [0], verify_only=False) == {("t", 0): 0}
+
+    assert add_batched(world, version, [0, 1], verify_only=True) == {("t", 0): 0, ("t", 1): error}
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_groups_offsets_are_added_as_the_partition_that_keeps_them(
+    world: World, version: int
+) -> None:
+    init(world)
+    named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
+
+    assert world.ask(25, version, **named, producer_epoch=0)["error_code"] == 0
+    state = only(world.ask(65, 0, transactional_ids=["x"])["transaction_states"])
+    assert state["topics"] == [{"topic": OFFSETS_TOPIC, "partitions": [3]}]
+    error = OLD_EPOCH if version < 2 else FENCED
+    assert world.ask(25, version, **named, producer_epoch=5)["error_code"] == error
+
+
+def test_a_group_without_a_name_is_refused(world: World) -> None:
+    init(world)
+
+    answer = world.ask(25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="")
+
+    assert answer["error_code"] == 24
+
+
+# ---- EndTxn --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_old_producer_keeps_its_epoch_at_the_end(world: World, version: int) -> None:
+    init(world)
+    add(world, t=[0])
+
+    assert end(world, version)["error_code"] == 0
+    assert end(world, version)["error_code"] == 0  # The answer was lost.
+    assert end(world, version, committed=False)["error_code"] == WRONG_STATE
+    assert end(world, version, epoch=3)["error_code"] == (OLD_EPOCH if version < 2 else FENCED)
+
+
+def test_a_new_producer_has_another_epoch_after_the_end(world: World) -> None:
+    init(world)
+    add_batched(world, 5, [0], verify_only=False)
+
+    answer = end(world, 5)
+
+    assert (answer["error_code"], answer["producer_id"], answer["producer_epoch"]) == (0, 1000, 1)
+
+
+def test_an_end_of_an_unknown_transaction_is_refused(world: World) -> None:
+    assert end(world, 3)["error_code"] == WRONG_PRODUCER
+
+
+def test_an_end_without_a_transactional_id_is_an_invalid_request(world: World) -> None:
+    answer = world.ask(26, 3, transactional_id="", producer_id=1, producer_epoch=0, committed=True)
+
+    assert answer["error_code"] == 42
+
+
+# ---- TxnOffsetCommit -----------------------------------------------------------------------------
+
+
+def commit_offsets(world: World, version: int, *, epoch: int = 0, group: str = "abc") -> list[int]:
+    answer = world.ask(
+        28,
+        version,
+        transactional_id="x",
+        group_id=group,
+        producer_id=1000,
+        producer_epoch=epoch,
+        generation_id_or_member_epoch=4,
+        member_id="m",
+        topics=[
+            {
+                "name": "t",
+                "partitions": [
+                    {"partition_index": index, "committed_offset": 5, "committed_metadata": "why"}
+                    for index in (0, 9)
+                ],
+            }
+        ],
+    )
+    return [each["error_code"] for each in only(answer["topics"])["partitions"]]
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_old_producer_commits_offsets_of_a_group_that_it_has_added(
+    world: World, version: int
+) -> None:
+    init(world)
+    refused = WRONG_STATE if version < 4 else ABORTABLE
+    assert commit_offsets(world, version) == [refused, 3]
+
+    world.ask(25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="abc")
+
+    assert commit_offsets(world, version) == [0, 3]
+    command = only(world.groups.commands)
+    assert command.transaction == (1000, 0)
+    assert only(command.offsets).metadata == "why"
+    assert (command.generation, command.member_id) == ((4, "m") if version >= 3 else (-1, ""))
+
+
+def test_a_new_producer_adds_the_group_by_committing(world: World) -> None:
+    init(world)
+
+    assert commit_offsets(world, 5) == [0, 3]
+
+
+def test_a_fenced_producer_commits_no_offsets(world: World) -> None:
+    init(world)
+
+    assert commit_offsets(world, 5, epoch=7) == [OLD_EPOCH, 3]
+    assert commit_offsets(world, 5, group="") == [24, 3]
+    assert world.groups.commands == []
+
+
+# ---- administration ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_markers_are_written_into_logs_and_into_groups(world: World, version: int) -> None:
+    world.create(OFFSETS_TOPIC)
+    answer = world.ask(
+        27,
+        version,
+        markers=[
+            {
+                "producer_id": 7,
+                "producer_epoch": 2,
+                "transaction_result": False,
+                "topics": [
+                    {"name": "u", "partition_indexes": [0]},
+                    {"name": OFFSETS_TOPIC, "partition_indexes": [0]},
+                ],
+                "coordinator_epoch": 3,
+            }
+        ],
+    )
+
+    topics = only(answer["markers"])["topics"]
+    assert {each["name"]: only(each["partitions"])["error_code"] for each in topics} == {
+        "u": 3,
+        OFFSETS_TOPIC: 0,
+    }
+    number, marker = only(world.groups.commands)
+    assert (number, tuple(marker)) == (0, (7, 2, False, 3))
+
+
+def test_a_transaction_is_described_with_its_partitions(world: World) -> None:
+    init(world)
+    add(world, t=[1, 0])
+
+    known, unknown, empty = world.ask(65, 0, transactional_ids=["x", "y", ""])["transaction_states"]
+
+    assert known == {
+        "error_code": 0,
+        "transactional_id": "x",
+        "transaction_state": "Ongoing",
+        "transaction_timeout_ms": 60_000,
+        "transaction_start_time_ms": NOW_MS,
+        "producer_id": 1000,
+        "producer_epoch": 0,
+        "topics": [{"topic": "t", "partitions": [0, 1]}],
+    }
+    assert (unknown["error_code"], empty["error_code"]) == (105, 42)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["x", "y"]),
+        ({"state_filters": ["Ongoing"]}, ["x"]),
+        ({"state_filters": ["Empty", "Nonsense"]}, ["y"]),
+        ({"state_filters": ["Nonsense"]}, []),
+        ({"producer_id_filters": [1001]}, ["y"]),
+        ({"duration_filter": 0}, []),
+    ],
+)
+def test_transactions_are_listed_through_filters(
+    world: World, filters: dict[str, Any], expected: list[str]
+) -> None:
+    init(world)
+    add(world, t=[0])
+    init(world, transactional_id="y")
+
+    answer = world.ask(66, 1, **filters)
+
+    assert [each["transactional_id"] for each in answer["transaction_states"]] == expected
+    is_unknown = "Nonsense" in filters.get("state_filters", [])
+    assert answer["unknown_state_filters"] == (["Nonsense"] if is_unknown else [])

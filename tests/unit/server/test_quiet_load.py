@@ -1,0 +1,44 @@
+"""The collector of garbage and the load of coordinators."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from broker.server.quiet_load import QuietLoad
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_the_collector_rests_until_everything_is_loaded() -> None:
+    load = QuietLoad()
+
+    load.begin()
+    load.look(is_loading=True)
+    during = gc.isenabled()
+    load.look(is_loading=False)
+
+    assert not during
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+
+
+def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work() -> None:
+    load = QuietLoad()
+    load.begin()
+    load.look(is_loading=False)
+
+    load.begin()
+
+    assert gc.isenabled()
+
+
+def test_a_broker_that_has_nothing_to_load_leaves_the_collector_alone() -> None:
+    QuietLoad().look(is_loading=False)
+
+    assert gc.get_freeze_count() == 0
