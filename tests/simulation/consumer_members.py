@@ -1,5 +1,7 @@
 """Members of the consumer protocol (KIP-848): each holds what it was given until it revokes it."""
 
+from typing import Protocol
+
 from broker.core.groups.consumer.commands import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -20,13 +22,22 @@ HEARTBEAT_MS = 3_000
 Owned = set[tuple[bytes, int]]
 
 
+class Holder(Protocol):
+    """A member of either protocol."""
+
+    name: str
+
+    def lease_ms(self) -> int:
+        """Until when the group surely thinks that this member lives and gives back in time."""
+
+
 class Claims:
     """Who has which partition of a group, by what members were told and have not given back."""
 
     def __init__(self) -> None:
-        self._holders: dict[tuple[bytes, int], ConsumerMember] = {}
+        self._holders: dict[tuple[bytes, int], Holder] = {}
 
-    def take(self, member: "ConsumerMember", partitions: Owned, now_ms: int) -> None:
+    def take(self, member: Holder, partitions: Owned, now_ms: int) -> None:
         """A member was told that it has these."""
         for each in partitions:
             holder = self._holders.get(each)
@@ -34,7 +45,7 @@ class Claims:
                 raise Violation(f"{member.name} got {each}, which {holder.name} still has")
             self._holders[each] = member
 
-    def give_back(self, member: "ConsumerMember", partitions: Owned) -> None:
+    def give_back(self, member: Holder, partitions: Owned) -> None:
         """A member has stopped reading these."""
         for each in partitions:
             if self._holders.get(each) is member:
@@ -70,11 +81,15 @@ class ConsumerMember:
         """Process after process."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
-            self._member_id = f"{self.name}-{self._sim.fresh_number()}"
-            self._epoch = 0
-            await self._consume()
-            self._give_back(set(self.owned))
+            await self.process()
             self._sim.note(f"{self.name} ended")
+
+    async def process(self) -> None:
+        """One process, from its first heartbeat on."""
+        self._member_id = f"{self.name}-{self._sim.fresh_number()}"
+        self._epoch = 0
+        await self._consume()
+        self._give_back(set(self.owned))
 
     def _give_back(self, partitions: Owned) -> None:
         self._claims.give_back(self, partitions)
@@ -184,9 +199,8 @@ def _shown(partitions: object) -> object:
     return " ".join(f"{topic[:6].decode()}{list(numbers)}" for topic, numbers in partitions.items())
 
 
-def check_shares(members: list[ConsumerMember]) -> None:
+def check_shares(shares: list[Owned]) -> None:
     """Every partition has one owner, and each member its fair share."""
-    shares = [each.owned for each in members]
     sizes = [len(share) for share in shares]
     is_whole = sum(sizes) == len(set().union(*shares)) == PARTITIONS
     if not is_whole or max(sizes) - min(sizes) > len(TOPICS):

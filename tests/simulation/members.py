@@ -7,6 +7,7 @@ from broker.core.groups.commands import (
     FetchOffsetsResponse,
     GroupProtocol,
     HeartbeatRequest,
+    JoinedMember,
     JoinRequest,
     JoinResponse,
     LeaveRequest,
@@ -91,12 +92,14 @@ class ClassicMember:
     def __init__(self, sim: Simulation, group_id: str, name: str, *, is_static: bool) -> None:
         self.assigned: set[int] = set()
         self.generation = -1
+        self.heard_ms = 0  # when the last request was sent that was answered well
+        self.told_ms: int | None = None  # likewise, of the rebalance that it has to join
         self._sim = sim
         self._group_id = group_id
-        self._name = name
+        self.name = name
         self._instance_id = name if is_static else None
         self._member_id = ""
-        self._members: list[str] = []  # whom to assign to, if it leads
+        self._members: tuple[JoinedMember, ...] = ()  # whom to assign to, if it leads
         self._is_over = False  # the process has ended
         self._commits = Commits(sim, group_id)
 
@@ -108,25 +111,58 @@ class ClassicMember:
         """Process after process."""
         while True:
             await self._sim.time.sleep(self._sim.rng.randrange(3_000))
-            self._member_id, self.generation, self._is_over = "", -1, False
-            while await self._join():
-                if await self._sync():
-                    await self._poll()
-                if self._is_over:
-                    break
-            self._sim.note(f"{self._name} ended")
+            await self.process()
+            self._sim.note(f"{self.name} ended")
+
+    async def process(self) -> None:
+        """One process, from its first join on."""
+        self._member_id, self.generation, self._is_over = "", -1, False
+        while await self._join():
+            if await self._sync():
+                await self._poll()
+            if self._is_over:
+                break
+        self._lose()
+
+    # ---- what it is given: other members do otherwise --------------------------------------------
+
+    def _metadata(self) -> GroupProtocol:
+        return GroupProtocol("range", b"")
+
+    def _prepare_to_join(self) -> None:
+        """Stop reading: the eager way."""
+        self._lose()
+
+    async def _take(self, assignment: bytes) -> bool:
+        """Begin to read what was assigned; False if the group has to go on first."""
+        made_for, _, partitions = assignment.decode().partition(":")
+        self.assigned = {int(each) for each in partitions.split(",") if each}
+        self._sim.audit.is_assigned(
+            self._group_id,
+            self.generation,
+            self._owner,
+            self.assigned,
+            int(made_for or self.generation),
+        )
+        return True
+
+    def _lose(self) -> None:
+        """Have nothing more to read."""
+        self.assigned, self._commits.positions = set(), {}
+
+    # ---- the protocol ----------------------------------------------------------------------------
 
     async def _ask_join(self) -> JoinResponse | None:
         request = JoinRequest(
             self._group_id,
             self._member_id,
             self._instance_id,
-            self._name,
+            self.name,
             "127.0.0.1",
             SESSION_MS,
             REBALANCE_MS,
             "consumer",
-            (GroupProtocol("range", b""),),
+            (self._metadata(),),
             requires_member_id=True,
         )
         answer: JoinResponse | None = await self._sim.network.ask(
@@ -137,15 +173,16 @@ class ClassicMember:
     async def _join(self) -> bool:
         """Join until there is a generation; False when the process ends."""
         sim = self._sim
-        self.assigned, self._commits.positions = set(), {}
+        self._prepare_to_join()
         while not sim.happens(0.02):
+            sent_ms = sim.time.now_ms
             answer = await self._ask_join()
-            sim.note(f"join {self._name} {self._member_id}: {answer and answer[:3]}")
+            sim.note(f"join {self.name} {self._member_id}: {answer and answer[:3]}")
             if answer is None:
                 await sim.time.sleep(100)
             elif answer.error is ErrorCode.NONE:
                 self._member_id, self.generation = answer.member_id, answer.generation
-                self._members = [each.member_id for each in answer.members]
+                self._members, self.heard_ms = answer.members, sent_ms
                 return True
             elif answer.error is ErrorCode.MEMBER_ID_REQUIRED:
                 self._member_id = answer.member_id
@@ -153,7 +190,7 @@ class ClassicMember:
                 return False
             else:
                 if answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
-                    self._member_id = ""
+                    self._forget()
                 await sim.time.sleep(100)
         return False
 
@@ -165,22 +202,18 @@ class ClassicMember:
             return False
         if sim.happens(0.05):  # A leader that is late: its group has gone on.
             await sim.time.sleep(sim.rng.randrange(20_000))
-        answer = await self._ask_sync()
+        answer = None
         while answer is None or answer.error in RETRIABLE:
-            await sim.time.sleep(100)
+            await sim.time.sleep(20)
+            sent_ms = sim.time.now_ms
             answer = await self._ask_sync()
         self._is_over = answer.error is ErrorCode.FENCED_INSTANCE_ID
         if answer.error in _FORGOTTEN:
-            self._member_id = ""
+            self._forget()
         if answer.error is not ErrorCode.NONE:
             return False
-        made_for, _, partitions = answer.assignment.decode().partition(":")
-        self.assigned = {int(each) for each in partitions.split(",") if each}
-        made_for = made_for or str(self.generation)
-        sim.audit.is_assigned(
-            self._group_id, self.generation, self._owner, self.assigned, int(made_for)
-        )
-        return True
+        self.heard_ms, self.told_ms = sent_ms, None
+        return await self._take(answer.assignment)
 
     async def _ask_sync(self) -> SyncResponse | None:
         request = SyncRequest(
@@ -190,20 +223,20 @@ class ClassicMember:
             self.generation,
             self._assignments(),
             "consumer",
-            "range",
+            self._metadata().name,
         )
         answer: SyncResponse | None = await self._sim.network.ask(
             lambda broker: broker.groups.sync(request), timeout_ms=REBALANCE_MS + 5_000
         )
-        self._sim.note(f"sync {self._name} {self.generation}: {answer and answer[:2]}")
+        self._sim.note(f"sync {self.name} {self.generation}: {answer and answer[:2]}")
         return answer
 
     def _assignments(self) -> dict[str, bytes]:
         count = len(self._members)
         return {
-            member_id: f"{self.generation}:".encode()
+            member.member_id: f"{self.generation}:".encode()
             + ",".join(str(each) for each in range(place, PARTITIONS, count)).encode()
-            for place, member_id in enumerate(self._members)
+            for place, member in enumerate(self._members)
         }
 
     async def _poll(self) -> None:
@@ -229,24 +262,34 @@ class ClassicMember:
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
             await self._commits.commit(self._member_id, self.generation, self._instance_id)
         elif error in _FORGOTTEN:
-            self._member_id = ""
+            self._forget()
         self._is_over = error is ErrorCode.FENCED_INSTANCE_ID
 
     async def _heartbeat(self) -> ErrorCode | None:
         request = HeartbeatRequest(
             self._group_id, self._member_id, self._instance_id, self.generation
         )
+        sent_ms = self._sim.time.now_ms
         error: ErrorCode | None = await self._sim.network.ask(
             lambda broker: broker.groups.heartbeat(request)
         )
+        if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self.heard_ms = sent_ms
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.told_ms = sent_ms
         if error not in (None, ErrorCode.NONE):
-            self._sim.note(f"heartbeat {self._name} {self.generation}: {error.name}")
+            self._sim.note(f"heartbeat {self.name} {self.generation}: {error.name}")
         return None if error in RETRIABLE else error
+
+    def _forget(self) -> None:
+        """The group does not know it: it is a new one."""
+        self._member_id = ""
+        self._lose()
 
     async def _leave(self) -> None:
         leaving = LeavingMember(self._member_id, self._instance_id)
         request = LeaveRequest(self._group_id, (leaving,))
-        self.assigned, self._commits.positions = set(), {}
+        self._lose()
         await self._sim.network.ask(lambda broker: broker.groups.leave(request))
         self._is_over = True
 

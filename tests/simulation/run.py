@@ -7,6 +7,7 @@ from tests.simulation.audit import Violation
 from tests.simulation.consumer_members import Claims, ConsumerMember
 from tests.simulation.members import ClassicMember
 from tests.simulation.producers import TransactionalProducer, check_outcomes
+from tests.simulation.rolling_members import RollingMember
 from tests.simulation.simulation import Simulation
 from tests.simulation.virtual_time import Task
 
@@ -23,10 +24,11 @@ class Cast:
 
     def __init__(self, sim: Simulation, parts: str) -> None:
         rng = sim.rng
-        parts = parts or rng.choice(("groups", "consumers", "producers", "all"))
+        parts = parts or rng.choice(("groups", "consumers", "producers", "rolls", "all"))
         self.sim = sim
         self.classic: list[ClassicMember] = []
         self.consumers: list[ConsumerMember] = []
+        self.rolling: list[RollingMember] = []
         self.producers: list[TransactionalProducer] = []
         if parts in ("groups", "all"):
             self.classic = [
@@ -39,6 +41,9 @@ class Cast:
                 ConsumerMember(sim, "consumer", f"n{each}", claims, is_static=rng.random() < 0.3)
                 for each in range(rng.randint(2, 3))
             ]
+        if parts == "rolls":
+            claims = Claims()
+            self.rolling = [RollingMember(sim, "rolling", f"r{each}", claims) for each in range(3)]
         if parts in ("producers", "all"):
             self.producers = [
                 TransactionalProducer(sim, f"p{each}", is_v2=rng.random() < 0.7)
@@ -50,7 +55,9 @@ class Cast:
         if self.classic:
             members.check_shares(self.classic)
         if self.consumers:
-            consumer_members.check_shares(self.consumers)
+            consumer_members.check_shares([each.owned for each in self.consumers])
+        if self.rolling:
+            consumer_members.check_shares([each.owned for each in self.rolling])
         for producer in self.producers:
             check_outcomes(self.sim, producer)
         self.sim.audit.check_idle()
@@ -69,7 +76,7 @@ def run(seed: int, parts: str = "") -> Simulation:
 
     Args:
         seed: of everything that happens.
-        parts: who takes part: groups, consumers, producers or all; else the seed says.
+        parts: who takes part: groups, consumers, producers, rolls or all; else the seed says.
 
     Raises:
         Violation: with the seed and the last events.
@@ -90,6 +97,7 @@ def _run(sim: Simulation, cast: Cast) -> None:
     lives: list[Coroutine[Any, None, Any]] = [sim.trouble(), sim.watch()]
     lives += [each.live() for each in cast.classic]
     lives += [each.live() for each in cast.consumers]
+    lives += [each.live() for each in cast.rolling]
     lives += [each.live() for each in cast.producers]
     for life in lives:
         Task(life, sim.time.answer())

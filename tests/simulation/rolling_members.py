@@ -1,0 +1,129 @@
+"""Groups whose members change from one protocol to the other while they are live (KIP-848).
+
+A process speaks either; as a classic member it is cooperative: it keeps what it has while it joins
+again, and says so. Whatever kind of group they are in, nobody may have what another still has.
+"""
+
+from broker.codec.coordinator_records import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from broker.core.groups.commands import GroupProtocol
+from tests.simulation.broker import SESSION_MS
+from tests.simulation.consumer_members import TOPICS, Claims, ConsumerMember, Owned
+from tests.simulation.members import REBALANCE_MS, ClassicMember
+from tests.simulation.simulation import Simulation
+
+_PER_TOPIC = 100  # numbers of partitions: of the first topic from 0 on, of the second from here on
+_ALL = (0, 1, _PER_TOPIC, _PER_TOPIC + 1)
+_VERSION = 1  # the first that says what a member owns
+
+
+class CooperativeMember(ClassicMember):
+    """A classic member that shares its group with members of the other protocol."""
+
+    def __init__(self, sim: Simulation, group_id: str, name: str, claims: Claims) -> None:
+        super().__init__(sim, group_id, name, is_static=False)
+        self._claims = claims
+
+    def lease_ms(self) -> int:
+        """Until when the group surely thinks that this member lives and gives back in time."""
+        session_ms = self.heard_ms + SESSION_MS
+        return session_ms if self.told_ms is None else min(session_ms, self.told_ms + REBALANCE_MS)
+
+    @property
+    def owned(self) -> Owned:
+        """What it has, as the broker names it."""
+        return self._places(self.assigned)
+
+    def _places(self, numbers: set[int]) -> Owned:
+        found = [self._sim.broker.topics.get(name) for name in TOPICS]
+        ids = [topic.topic_id for topic in found if topic is not None]
+        return {(ids[each // _PER_TOPIC], each % _PER_TOPIC) for each in numbers}
+
+    def _metadata(self) -> GroupProtocol:
+        body = {
+            "topics": list(TOPICS),
+            "user_data": None,
+            "owned_partitions": _said(self.assigned),
+        }
+        return GroupProtocol("cooperative-sticky", encode_subscription(_VERSION, body))
+
+    def _prepare_to_join(self) -> None:
+        """Go on reading meanwhile."""
+
+    async def _take(self, assignment: bytes) -> bool:
+        embedded = decode_assignment(assignment)
+        body = {} if embedded is None else embedded.body
+        assigned = _heard(body.get("assigned_partitions", []))
+        revoked, added = self.assigned - assigned, assigned - self.assigned
+        self._sim.note(f"{self.name} had {self.assigned}, has {assigned}")
+        self._claims.take(self, self._places(added), self._sim.time.now_ms)
+        self.assigned = self.assigned | added
+        if revoked:
+            await self._sim.time.sleep(self._sim.rng.randrange(1_000))
+            self._claims.give_back(self, self._places(revoked))
+            self.assigned = self.assigned - revoked
+        return not revoked
+
+    def _lose(self) -> None:
+        self._claims.give_back(self, self.owned)
+        super()._lose()
+
+    def _assignments(self) -> dict[str, bytes]:
+        """Who has more than a fair share gives back; what nobody has goes to who has least."""
+        shares: dict[str, set[int]] = {}
+        owned_by_any: set[int] = set()
+        fair = -(-len(_ALL) // max(len(self._members), 1))
+        for member in self._members:
+            said = decode_subscription(member.metadata).body["owned_partitions"] or []
+            owned = _heard(said) - owned_by_any
+            owned_by_any |= owned
+            shares[member.member_id] = set(sorted(owned)[:fair])
+        for number in sorted(set(_ALL) - owned_by_any):
+            if shares:
+                min(shares.values(), key=len).add(number)
+        return {
+            member_id: encode_assignment(_VERSION, {"assigned_partitions": _said(share)})
+            for member_id, share in shares.items()
+        }
+
+
+class RollingMember:
+    """One place in such a group: a process of either protocol, and its successor."""
+
+    def __init__(self, sim: Simulation, group_id: str, name: str, claims: Claims) -> None:
+        self._sim = sim
+        self._classic = CooperativeMember(sim, group_id, f"{name}c", claims)
+        self._consumer = ConsumerMember(sim, group_id, f"{name}n", claims, is_static=False)
+
+    @property
+    def owned(self) -> Owned:
+        """What the process that lives has."""
+        return self._classic.owned | self._consumer.owned
+
+    async def live(self) -> None:
+        """Process after process."""
+        while True:
+            await self._sim.time.sleep(self._sim.rng.randrange(3_000))
+            member = self._sim.rng.choice((self._classic, self._consumer))
+            self._sim.note(f"{member.name} begins")
+            await member.process()
+            self._sim.note(f"{member.name} ended")
+
+
+def _said(numbers: set[int]) -> list[dict[str, object]]:
+    by_topic: dict[str, list[int]] = {}
+    for each in sorted(numbers):
+        by_topic.setdefault(TOPICS[each // _PER_TOPIC], []).append(each % _PER_TOPIC)
+    return [{"topic": topic, "partitions": some} for topic, some in by_topic.items()]
+
+
+def _heard(said: list[dict[str, list[int]]]) -> set[int]:
+    return {
+        TOPICS.index(str(each["topic"])) * _PER_TOPIC + number
+        for each in said
+        for number in each["partitions"]
+    }
