@@ -40,11 +40,11 @@ from broker.core.groups.consumer.records import (
     MemberState,
     Partitions,
 )
-from broker.core.groups.consumer.regex import compiled
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.consumer.watch import Watch
 from broker.core.groups.records import Record
 from broker.core.machine import Decision, Moment, Token
+from broker.core.patterns import compiled
 from broker.model.errors import ErrorCode, RequestError
 
 PROTOCOL_TYPE = "consumer"

@@ -1,8 +1,9 @@
-"""ListTransactions, v0-1. v1 duration filter (KIP-994); v2, with patterns, is not served yet."""
+"""ListTransactions, v0-2. v1 duration filter (KIP-994); v2 pattern of ids (KIP-1152)."""
 
 import asyncio
 from collections.abc import Callable
 
+from broker.core.patterns import compiled
 from broker.core.session import Session
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
@@ -47,6 +48,8 @@ def _listed(each: TransactionDescription) -> Fields:
 def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bool]:
     states, ids = set(body["state_filters"]), set(body["producer_id_filters"])
     duration_ms = body["duration_filter"]
+    pattern = body["transactional_id_pattern"]
+    matches = compiled(pattern) if pattern else None
 
     def passes(each: TransactionDescription) -> bool:
         return (
@@ -54,6 +57,7 @@ def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bo
             and (not states or each.state.value in states)
             and (not ids or each.producer_id in ids)
             and (duration_ms < 0 or _runs_for(each, wall_ms) > duration_ms)
+            and (matches is None or matches(each.transactional_id) is not None)
         )
 
     return passes
@@ -63,4 +67,4 @@ def _runs_for(each: TransactionDescription, wall_ms: int) -> int:
     return wall_ms - each.started_ms if each.state in _RUNNING else -1
 
 
-API = Api(66, "ListTransactions", range(2), handle)
+API = Api(66, "ListTransactions", range(3), handle)
