@@ -230,6 +230,7 @@ class Conversation(ConsumerConversation):
             words.number("generation", -1),
             tuple(offsets),
             retention_ms=None if retention is None else int(retention),
+            knows_epochs=words.text("epochs", "known") == "known",
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 

@@ -337,6 +337,11 @@ class ConsumerGroup:
         is_classic = member.classic is not None
         return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
+    def gives_epochs_to(self, member_id: str) -> bool:
+        """Whether a member speaks the consumer protocol, not the classic one."""
+        member = self.state.members.get(member_id)
+        return member is not None and member.classic is None
+
     def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether this consumer may read the group's offsets; whoever names no member may."""
         if not member_id and epoch < 0:
