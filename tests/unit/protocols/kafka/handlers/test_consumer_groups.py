@@ -54,7 +54,7 @@ def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
         "range",
         {TOPIC_ID: (0, 2)},
         command.client_id,
-        command.client_host,
+        "/127.0.0.1",
         requires_member_id=bool(version),
     )
 
