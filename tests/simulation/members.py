@@ -89,6 +89,8 @@ class Commits:
 class ClassicMember:
     """One place in a classic group: a process, and its successor when it has ended."""
 
+    _joins_late = True  # an old join may come when the member has synced
+
     def __init__(self, sim: Simulation, group_id: str, name: str, *, is_static: bool) -> None:
         self.assigned: set[int] = set()
         self.generation = -1
@@ -166,7 +168,9 @@ class ClassicMember:
             requires_member_id=True,
         )
         answer: JoinResponse | None = await self._sim.network.ask(
-            lambda broker: broker.groups.join(request), timeout_ms=REBALANCE_MS + 5_000
+            lambda broker: broker.groups.join(request),
+            timeout_ms=REBALANCE_MS + 5_000,
+            comes_late=self._joins_late,
         )
         return answer
 
@@ -202,7 +206,7 @@ class ClassicMember:
             return False
         if sim.happens(0.05):  # A leader that is late: its group has gone on.
             await sim.time.sleep(sim.rng.randrange(20_000))
-        answer = None
+        answer, sent_ms = None, sim.time.now_ms
         while answer is None or answer.error in RETRIABLE:
             await sim.time.sleep(20)
             sent_ms = sim.time.now_ms

@@ -24,6 +24,9 @@ _VERSION = 1  # the first that says what a member owns
 class CooperativeMember(ClassicMember):
     """A classic member that shares its group with members of the other protocol."""
 
+    # A consumer group waits for a sync after each join, and fences who sends none (as Kafka does).
+    _joins_late = False
+
     def __init__(self, sim: Simulation, group_id: str, name: str, claims: Claims) -> None:
         super().__init__(sim, group_id, name, is_static=False)
         self._claims = claims

@@ -203,13 +203,24 @@ class ClassicGroup:
     def offers(self) -> Iterator[tuple[Member, tuple[GroupProtocol, ...], bool]]:
         """Each member, what it can take part in, and whether that tells what it owns.
 
-        A member's offer does once it has joined again; before, its assignment does.
+        A member's offer does once it has joined again; before, its assignment does, be it of this
+        generation or of the consumer group that this one was.
         """
         for member in self.members.values():
             has_joined = self._room is not None and member.member_id in self._room.joined
-            is_assigned = self.image.state_timestamp_ms is not None
+            is_assigned = self.image.state_timestamp_ms is not None or bool(member.assignment)
             protocols = self._attendance[member.member_id].protocols
             yield member, protocols, has_joined or not is_assigned
+
+    @property
+    def _was_consumer_group(self) -> bool:
+        """Whether its members have not joined again since: they have what that one gave them.
+
+        Only such a group is unassigned with assignments, which every member has then.
+        """
+        if self.image.state_timestamp_ms is not None or not self.image.members:
+            return False
+        return bool(next(iter(self.image.members.values())).assignment)
 
     def dismiss(self, decision: GroupDecision) -> None:
         """Whoever waits hears that it must join again."""
@@ -300,7 +311,7 @@ class ClassicGroup:
         is_unchanged = self._attendance[request.member_id].protocols == request.protocols
         is_leader = request.member_id == self.image.leader
         state = self.state
-        if is_unchanged and (
+        if (is_unchanged and not self._was_consumer_group) and (
             state is GroupState.COMPLETING_REBALANCE
             or (state is GroupState.STABLE and not is_leader)
         ):
@@ -500,7 +511,7 @@ class ClassicGroup:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if request.protocol not in (None, self.image.protocol):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if self._room is not None:
+        if self._room is not None or self._was_consumer_group:
             return ErrorCode.REBALANCE_IN_PROGRESS
         if sum(map(len, request.assignments.values())) > self._settings.metadata_bytes_max:
             # As Kafka answers when the record that holds them would be too large.
@@ -537,7 +548,8 @@ class ClassicGroup:
         if error is not ErrorCode.NONE:
             return error
         self._touch(request.member_id, now)
-        return ErrorCode.NONE if self._room is None else ErrorCode.REBALANCE_IN_PROGRESS
+        is_settled = self._room is None and not self._was_consumer_group
+        return ErrorCode.NONE if is_settled else ErrorCode.REBALANCE_IN_PROGRESS
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
         """Members go; the others learn it by the rebalance that follows."""

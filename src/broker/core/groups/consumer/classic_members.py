@@ -119,6 +119,10 @@ class ClassicMembers:
                 return JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         elif static_id not in {None, member_id}:
             raise RequestError(ErrorCode.FENCED_INSTANCE_ID)
+        elif member_id not in self._state.members and subscription.owned:
+            # Its session has ended, and what it thinks that it owns may be another's by now. Kafka
+            # takes it in as a new member, which never learns of that.
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
         draft = Draft(self._state)
         if static_id is not None and static_id != member_id:
             self._group.replace(static_id, member_id, draft)

@@ -25,6 +25,7 @@ from broker.core.groups.consumer.records import (
     ConsumerRecord,
     CurrentAssignment,
     CurrentRecord,
+    MemberState,
     Partitions,
     TargetEpochRecord,
     TargetRecord,
@@ -58,7 +59,7 @@ def upgrade_records(
     if len(group.members) >= settings.members_max:
         raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the group has too many members")
     group_id, epoch = group.group_id, max(group.image.generation, 1)
-    records: list[ConsumerRecord] = []
+    found: list[tuple[Member, ConsumerMember, Partitions, Partitions]] = []
     taken: Partitions = NO_PARTITIONS
     for member, protocols, offer_tells in group.offers():
         try:
@@ -68,13 +69,21 @@ def upgrade_records(
             raise _impossible(f"what member {member.member_id} says cannot be read") from error
         has = difference(said, taken)
         taken = union(taken, has)
+        upgraded = _upgraded(member, protocols, subscription)
+        found.append((member, upgraded, has, subscription.owned))
+    records: list[ConsumerRecord] = []
+    for member, upgraded, has, owned in found:
+        # A cooperative member may not have given back yet what it was not assigned again.
+        revoking = difference(owned, taken)
+        taken = union(taken, revoking)
+        state = MemberState.UNREVOKED_PARTITIONS if revoking else MemberState.STABLE
         records += [
-            ConsumerMemberRecord(
-                group_id, member.member_id, _upgraded(member, protocols, subscription)
-            ),
+            ConsumerMemberRecord(group_id, member.member_id, upgraded),
             TargetRecord(group_id, member.member_id, has),
             CurrentRecord(
-                group_id, member.member_id, CurrentAssignment(epoch, epoch, assigned=has)
+                group_id,
+                member.member_id,
+                CurrentAssignment(epoch, epoch, state, has, revoking),
             ),
         ]
     return [*records, TargetEpochRecord(group_id, epoch), ConsumerEpochRecord(group_id, epoch)]
@@ -160,6 +169,8 @@ def _image(
     for member_id, member in members.items():
         assert member.classic is not None
         metadata = metadata_of(offers[member_id], protocol)
+        # Nobody is told of this assignment: it is what the member has, or may still have.
+        has = union(current[member_id].assigned, current[member_id].revoking)
         version = Subscription(metadata, topics).version
         classic[member_id] = Member(
             member_id,
@@ -169,6 +180,6 @@ def _image(
             member.rebalance_timeout_ms,
             member.classic.session_timeout_ms,
             metadata,
-            assignment_bytes(version, current[member_id].assigned, topics),
+            assignment_bytes(version, has, topics),
         )
     return GroupImage(generation, PROTOCOL_TYPE, protocol, next(iter(classic)), None, classic)
