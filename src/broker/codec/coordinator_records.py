@@ -98,20 +98,19 @@ def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes |
             is no field's.
         Unsupported: the value has no such version.
     """
-    head = schema.record(f"{record.name}Key")
-    assert head.api_key is not None, "every key has a type"
-    key = _VERSION.pack(head.api_key) + head.encode(0, record.key)
+    kind = _kind(record.name)
+    key = kind.type + kind.key.encode(0, record.key)
     if record.value is None:
         return key, None
-    body = schema.record(f"{record.name}Value")
-    version = body.versions[-1] if record.version is None else record.version
-    return key, _VERSION.pack(version) + body.encode(version, record.value)
+    version = kind.value.versions[-1] if record.version is None else record.version
+    return key, _VERSION.pack(version) + kind.value.encode(version, record.value)
 
 
 class _Kind(NamedTuple):
     """One type of key."""
 
     name: str
+    type: bytes  # how its keys begin
     key: schema.Message
     value: schema.Message
 
@@ -129,8 +128,11 @@ def _decode(kinds: dict[int, _Kind], key: "Buffer", value: "Buffer | None") -> C
     return CoordinatorRecord(kind.name, version, named, body)
 
 
+@cache
 def _kind(name: str) -> _Kind:
-    return _Kind(name, schema.record(f"{name}Key"), schema.record(f"{name}Value"))
+    key = schema.record(f"{name}Key")
+    assert key.api_key is not None, "every key has a type"
+    return _Kind(name, _VERSION.pack(key.api_key), key, schema.record(f"{name}Value"))
 
 
 @cache

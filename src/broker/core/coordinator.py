@@ -241,6 +241,10 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if self.state is PartitionState.UNLOADED:
             _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
+        if self._can_answer_now and not decision.records and not decision.notes:
+            for token, response in decision.replies:
+                _waiter(token).answer(response)
+            return
         pending = self._machine.pending
         if decision.transaction is None or pending is None:
             replay = self._machine.replay
@@ -250,6 +254,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             replay(record)
         self._notes.log(decision.notes)
         self._hold(decision.replies)
+
+    @property
+    def _can_answer_now(self) -> bool:
+        """Whether all that was appended is durable, and nobody waits to hear of it."""
+        return not self._held and self._end_offset <= self._log.high_watermark
 
     def end_transaction(self, marker: Marker, waiter: Waiter[ErrorCode]) -> None:
         """Write a marker, have its effect, and answer NONE once it is durable."""

@@ -42,15 +42,15 @@ class Requests:
             except (CodecError, PeerError) as error:
                 _refuse(request, error)
                 continue
-            if isinstance(reply, Deferred):
+            if reply is None or isinstance(reply, bytes):
+                request.send(reply)
+            elif isinstance(reply, Deferred):
                 self._running[request.connection] = reply.future
                 reply.future.add_done_callback(partial(self._finish, request, reply))
-            elif isinstance(reply, Awaitable):
+            else:
                 task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
                 self._running[request.connection] = task
                 task.add_done_callback(partial(self._forget, request.connection))
-            else:
-                request.send(reply)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection has ended: so do the requests on it."""

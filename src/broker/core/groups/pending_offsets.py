@@ -51,6 +51,8 @@ class PendingOffsets:
 
     def overtaken(self, record: OffsetRecord) -> None:
         """A later word on a partition is in the log: what was pending before it does not count."""
+        if not self._unstable:
+            return
         place = _Place(record.group_id, record.topic, record.partition)
         for producer_id in self._unstable.get(place, ()):
             self._producers[producer_id][place] = None

@@ -36,11 +36,11 @@ class Kafka:
             response = api.handle(request, session)
         except Exception as error:  # noqa: BLE001 - sorted by _failure
             response = _failure(api, request, error)
+        if response is None or isinstance(response, dict):
+            return _encode(api, version, response)
         if isinstance(response, Deferred):
             return Deferred(response.future, lambda _: _answer(api, request, response))
-        if isinstance(response, Awaitable):
-            return _answer_later(api, request, response)
-        return _encode(api, version, response)
+        return _answer_later(api, request, response)
 
 
 def _answer(api: Api, request: Request, response: Deferred[Any, Fields]) -> Answer:
