@@ -19,7 +19,8 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-growth bench-guard bench-programs \
+.PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth \
+	bench-guard bench-programs \
 	bench-storage sanitize fuzz clean
 .DELETE_ON_ERROR:
 
@@ -85,6 +86,10 @@ bench: bench-programs
 # How costs grow from 10 to 10,000 partitions; BENCH='10 100' measures other sizes.
 bench-growth: $(VENV)/.built
 	$(BIN)/python -m benchmarks.end_to_end.growth $(BENCH)
+
+# Joins, loads and expiry of groups, and the longest turn of the loop; no process, no sockets.
+bench-groups: $(VENV)/.built
+	$(BIN)/python -m benchmarks.groups.bench
 
 # What groups and transactions cost; BENCH='--help'.
 bench-coordinators: bench-programs

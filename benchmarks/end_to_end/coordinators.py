@@ -1,10 +1,11 @@
 """What groups and transactions cost: `make bench-coordinators`.
 
 One connection that asks one thing at a time, as a heartbeat or a commit is asked. What counts is
-processor time of the broker for a request (internal topics are group-commit, whatever the topics
-are: the sync of a commit is in it) and how long the answer takes; beside it the floor program,
-which reads a frame and answers it, under the same client, in turns with the others. Then a group of
-1,000 members that joins, and 10,000 groups that commit.
+processor time of the broker's loop for a request; beside it that of the whole process (internal
+topics are group-commit, whatever the topics are: what the kernel does for a commit's sync is in
+it) and how long the answer takes; and the floor program, which reads a frame and answers it, under
+the same client, in turns with the others. Then a group of 1,000 members that joins, and 10,000
+groups that commit.
 """
 
 import argparse
@@ -51,28 +52,30 @@ class Row:
     ask: Callable[[], None]
     goal_us: float | None = None
     pid: int = 0
+    loop_us: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
     waits_us: list[float] = field(default_factory=list)
 
     def run(self, requests: int) -> None:
         """Measure one round."""
-        before = machine.process_seconds(self.pid)
+        before, loop_before = machine.process_seconds(self.pid), machine.loop_seconds(self.pid)
         for _ in range(requests):
             since = time.perf_counter()
             self.ask()
             self.waits_us.append((time.perf_counter() - since) * 1e6)
         self.cpu_us.append((machine.process_seconds(self.pid) - before) * 1e6 / requests)
+        self.loop_us.append((machine.loop_seconds(self.pid) - loop_before) * 1e6 / requests)
 
     def cells(self) -> list[str]:
         """Return the row of the table."""
-        cpu_us = statistics.median(self.cpu_us)
+        loop_us, cpu_us = statistics.median(self.loop_us), statistics.median(self.cpu_us)
         waits = statistics.quantiles(self.waits_us, n=100)
-        spread = f"{min(self.cpu_us):.1f}-{max(self.cpu_us):.1f}"
+        spread = f"{min(self.loop_us):.1f}-{max(self.loop_us):.1f}"
         goal = "" if self.goal_us is None else f"<= {self.goal_us:.0f}"
-        is_met = "" if self.goal_us is None else ("yes" if cpu_us <= self.goal_us else "NO")
+        is_met = "" if self.goal_us is None else ("yes" if loop_us <= self.goal_us else "NO")
         return [
-            *(self.name, f"{cpu_us:.1f}", spread, f"{waits[49]:.0f}", f"{waits[98]:.0f}"),
-            *(goal, is_met),
+            *(self.name, f"{loop_us:.1f}", spread, f"{cpu_us:.1f}"),
+            *(f"{waits[49]:.0f}", f"{waits[98]:.0f}", goal, is_met),
         ]
 
 
@@ -407,7 +410,8 @@ def void(_: object) -> None:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the table of the requests that were asked one at a time."""
-    head = ["request", "CPU us", "least-greatest", "p50 us", "p99 us", "to reach", "met"]
+    head = ["request", "loop us", "least-greatest", "process us", "p50 us", "p99 us"]
+    head += ["to reach", "met"]
     lines = [head, *(row.cells() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [

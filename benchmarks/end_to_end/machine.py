@@ -43,6 +43,12 @@ def process_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
 
 
+def loop_seconds(pid: int) -> float:
+    """Return the processor time of a process's first thread: of our broker, the loop."""
+    nanoseconds, _, _ = (PROC / f"{pid}/task/{pid}/schedstat").read_text().split()
+    return int(nanoseconds) / 1e9
+
+
 def machine_time() -> MachineTime:
     """Return the first line of /proc/stat: work of processes and of the kernel's own threads."""
     columns = (PROC / "stat").read_text().splitlines()[0].split()[1 : 1 + STAT_COLUMNS]

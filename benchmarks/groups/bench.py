@@ -36,6 +36,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from broker.model.limits import BATCH_BYTES_MAX
+from broker.server.quiet_load import QuietLoad
 
 ResultT = TypeVar("ResultT")
 
@@ -149,11 +150,14 @@ def load(bench: Bench, what: str, units: int) -> None:
     """Measure how a new broker loads all the logs."""
     bench.turns.clear()
     gc.collect()
+    quiet = QuietLoad()  # as the server does
+    quiet.begin()
     bench.coordinator = bench.start()
     for number, log in enumerate(bench.logs):
         bench.coordinator.recovered(number, is_empty=log.log_end_offset == 0)
     bench.tick_until_idle()
     bench.report(what, units)
+    quiet.look(is_loading=False)
 
 
 def large_group(bench: Bench, count: int) -> None:

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs
+from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs, run
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "java"
@@ -64,9 +64,21 @@ class JavaTools:
 
     def command(self, program: str, *arguments: str, heap: str = "256m") -> list[str]:
         """Return what runs a main class, or a source file of the folder java/."""
+        places = f"{self.libs}/*"
         if program.endswith(".java"):
-            program = str(PROGRAMS / program)
-        return [*JAVA, f"-Xmx{heap}", LOGGING, "-cp", f"{self.libs}/*", program, *arguments]
+            places += f":{self._compiled(PROGRAMS / program)}"
+        main = program.removesuffix(".java")
+        return [*JAVA, f"-Xmx{heap}", LOGGING, "-cp", places, main, *arguments]
+
+    def _compiled(self, source: Path) -> Path:
+        """Compile a program unless that is done, and return the folder of its classes."""
+        classes = BUILD / "classes" / f"{self.libs.parent.name}-{self.libs.name}" / source.stem
+        done = classes / f"{source.stem}.class"
+        if not done.exists() or done.stat().st_mtime < source.stat().st_mtime:
+            compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
+            jars = ":".join(map(str, self.libs.glob("*.jar")))
+            run([*compiler, "-cp", jars, "-d", str(classes), str(source)])
+        return classes
 
     def run(self, program: str, *arguments: str, stdin: str = "", heap: str = "256m") -> str:
         """Run a program and return what it printed; fail unless it exits with 0."""

@@ -4,13 +4,14 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess
+from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.committed import committed
 from tests.compatibility.java_tools import JavaTools
 from tests.wire_client import WireClient
@@ -21,7 +22,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 2
 WORDS = ("log", "batch", "record", "offset", "epoch")
 STOP_TIMEOUT_S = 60.0
-SETTINGS = ("commit.interval.ms=100", "consumer.heartbeat.interval.ms=300")
+SETTINGS = (
+    "commit.interval.ms=100",
+    "consumer.heartbeat.interval.ms=300",
+    "consumer.session.timeout.ms=3000",  # one that was killed is soon known to be gone
+)
 
 
 def lines(first: int, count: int) -> list[str]:
@@ -64,21 +69,24 @@ def each_once(expected: Counter[str]) -> dict[str, list[int]]:
 @contextmanager
 def counting(
     java: JavaTools, address: str, topic: str, folder: Path, guarantee: str
-) -> Iterator[None]:
-    """Let the application count while the test does something."""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Let the application count while the test does something, which may be to kill it."""
     setting = f"processing.guarantee={guarantee}"
     command = java.command(
         "WordCount.java", address, topic, f"{topic}-counts", str(folder), setting, *SETTINGS
     )
-    with (folder / "streams.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+    said = folder / "streams.log"
+    with (
+        said.open("ab") as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log) as process,
+    ):
         try:
-            yield
-            process.communicate(timeout=STOP_TIMEOUT_S)  # closes its standard input
-            assert process.returncode == 0, (folder / "streams.log").read_text()[-5_000:]
+            yield process
+            if process.poll() is None:
+                process.communicate(timeout=STOP_TIMEOUT_S)  # closes its standard input
+                assert process.returncode == 0, said.read_text()[-5_000:]
         finally:
             process.kill()
-            process.wait()
 
 
 def create(broker: Broker, topic: str) -> None:
@@ -86,6 +94,16 @@ def create(broker: Broker, topic: str) -> None:
     with WireClient(broker.address) as client:
         for name in (topic, f"{topic}-counts"):
             wire_requests.create_topic(client, name, PARTITIONS)
+
+
+def has_counted(broker: Broker, topic: str, count: int) -> bool:
+    """Whether so many counts are written, committed or not."""
+    with WireClient(broker.address) as client:
+        ends = [
+            wire_requests.end_offset(client, f"{topic}-counts", partition)
+            for partition in range(PARTITIONS)
+        ]
+    return sum(ends) >= count
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
@@ -103,20 +121,25 @@ def test_words_are_counted_exactly_when_nothing_fails(
     assert counts == each_once(expected)
 
 
-def test_words_are_counted_exactly_once_across_a_kill_of_the_broker(
+def test_words_are_counted_exactly_once_across_a_kill_of_the_broker_and_of_the_application(
     java: JavaTools, start_broker: Callable[..., BrokerProcess], topic: str, tmp_path: Path
 ) -> None:
     broker = start_broker()
     create(broker, topic)
-    written = [lines(500 * part, 500) for part in range(3)]
+    written = [lines(0, 500), lines(500, 8_000), lines(8_500, 500)]
     expected = Counter(" ".join(line for part in written for line in part).split())
 
-    with counting(java, broker.address, topic, tmp_path, "exactly_once_v2"):
+    app = partial(counting, java, broker.address, topic, tmp_path, "exactly_once_v2")
+    with app() as process:
         write(broker.address, topic, written[0])
-        committed(broker.address, f"{topic}-counts", at_least=100, partitions=PARTITIONS)
+        wait_until(partial(has_counted, broker, topic, 1_500), "the first part is counted", 40)
         write(broker.address, topic, written[1])
+        wait_until(partial(has_counted, broker, topic, 3_000), "some more is counted", 40)
         broker.kill()  # somewhere within the second part
-        broker.restart()
+        process.kill()
+        process.wait()
+    broker.restart()
+    with app():
         write(broker.address, topic, written[2])
         counts = counts_of(broker.address, f"{topic}-counts", expected)
 

@@ -180,6 +180,7 @@ class Conversation(ConsumerConversation):
             requires_member_id="v4" in words.bare,
             supports_skip_assignment="v9" in words.bare,
             fresh_id=str(self.ids),
+            reason=words.text("reason"),
         )
         self.apply(self.shard.join(request, words.token, self.now()))
 
@@ -206,7 +207,8 @@ class Conversation(ConsumerConversation):
         self.apply(self.shard.heartbeat(request, words.token, self.now()))
 
     def do_leave(self, words: Words) -> None:
-        members = [LeavingMember(each) for each, _ in words.pairs("member")]
+        reason = words.text("reason")
+        members = [LeavingMember(each, reason=reason) for each, _ in words.pairs("member")]
         members += [LeavingMember("", each) for each, _ in words.pairs("instance")]
         request = LeaveRequest(words.group, tuple(members))
         self.apply(self.shard.leave(request, words.text("as", "leave"), self.now()))
@@ -228,6 +230,7 @@ class Conversation(ConsumerConversation):
             words.number("generation", -1),
             tuple(offsets),
             retention_ms=None if retention is None else int(retention),
+            knows_epochs=words.text("epochs", "known") == "known",
         )
         self.apply(self.shard.commit(request, words.text("as", "commit"), self.now()))
 

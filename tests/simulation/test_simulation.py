@@ -14,6 +14,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.run import run
 
 SEEDS_PER_MUTATION = 40
+SEEDS_PER_TEST = 100
 
 
 @pytest.fixture(autouse=True)
@@ -24,11 +25,15 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def _seeds(config: pytest.Config) -> range:
-    seed = config.getoption("--simulation-seed")
-    if seed is not None:
-        return range(seed, seed + 1)
-    return range(config.getoption("--simulation-seeds"))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test of many histories some of them."""
+    if "seeds" in metafunc.fixturenames:
+        seed = metafunc.config.getoption("--simulation-seed")
+        wanted = range(metafunc.config.getoption("--simulation-seeds"))
+        if seed is not None:
+            wanted = range(seed, seed + 1)
+        parts = [wanted[at : at + SEEDS_PER_TEST] for at in range(0, len(wanted), SEEDS_PER_TEST)]
+        metafunc.parametrize("seeds", parts, ids=lambda part: f"{part.start}-{part.stop - 1}")
 
 
 def _run_all(seeds: range, parts: str = "") -> None:
@@ -36,8 +41,8 @@ def _run_all(seeds: range, parts: str = "") -> None:
         run(seed, parts)
 
 
-def test_what_was_promised_holds_whatever_fails(pytestconfig: pytest.Config) -> None:
-    _run_all(_seeds(pytestconfig))
+def test_what_was_promised_holds_whatever_fails(seeds: range) -> None:
+    _run_all(seeds)
 
 
 def test_a_seed_is_one_history() -> None:

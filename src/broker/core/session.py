@@ -16,3 +16,8 @@ class Session:
         self.client_host = client_host
         self.listener_host = listener_host
         self.listener_port = listener_port
+
+    @property
+    def java_host(self) -> str:
+        """The peer's address as Java shows one: so it stands in groups, and tools expect it."""
+        return f"/{self.client_host}"

@@ -165,6 +165,8 @@ TRANSACTIONAL_IDS_MAX = 10_000
 OPEN_TRANSACTIONS_MAX = 1_000
 # Kafka's transaction.remove.expired.transaction.cleanup.interval.ms.
 TRANSACTIONS_EXPIRY_INTERVAL_MS = 3_600_000
+# Transactional ids that are looked at, after a load or for their expiry, in one step of a turn.
+TRANSACTIONS_PER_STEP = 64
 # An end that could not be decided, or markers that could not be written, are tried again.
 TRANSACTION_RETRY_MS = 1_000
 # Kafka's add.partitions.to.txn.retry.backoff.max.ms.
@@ -176,7 +178,7 @@ COORDINATOR_KEYS_REMEMBERED = 4_096
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB
-LOAD_RECORDS_PER_STEP = 256
+LOAD_RECORDS_PER_STEP = 128
 # Replies that one coordinator partition gives at once: a rebalance answers all members of a group,
 # and each answer is 30 us of the loop.
 REPLIES_PER_TURN = 64

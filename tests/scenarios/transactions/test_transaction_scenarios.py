@@ -159,14 +159,17 @@ class Conversation:
     def do_synced(self, words: Words) -> None:
         data = self.syncing[words.bare[0]]
         is_durable = "lost" not in words.bare
-        decision = self.shard.synced(data.producer, data.attempt, self.now(), is_durable=is_durable)
+        attempt = words.number("attempt", data.attempt)
+        decision = self.shard.synced(data.producer, attempt, self.now(), is_durable=is_durable)
         for _, response in decision.replies:
             if isinstance(response, EndResponse) and response.error is ErrorCode.NONE:
                 self.holder[words.bare[0]] = response[1:]
         self.apply(decision)
 
     def do_marked(self, words: Words) -> None:
-        self.apply(self.shard.marked(self.marking[words.bare[0]].producer, self.now()))
+        producer = self.marking[words.bare[0]].producer
+        named = producer._replace(producer_epoch=words.number("epoch", producer.producer_epoch))
+        self.apply(self.shard.marked(named, self.now()))
 
     # ---- time and the log ------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
-from broker.core.topic_rules import NewTopic, check_name
+from broker.core.topic_rules import NewPartitions, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
 from tests.fakes import FakeStore, World
@@ -26,6 +26,21 @@ def test_a_topic_is_found_by_name_and_by_id() -> None:
     assert world.table.topics["a"] == (topic.topic_id, topic.logs)
     assert world.topics.by_id(topic.topic_id) is topic
     assert world.topics.get("a") is topic
+
+
+def test_a_version_tells_that_a_topic_has_come_grown_or_gone() -> None:
+    world = World()
+    versions = [world.topics.version]
+
+    topic = world.create("a")
+    versions.append(world.topics.version)
+    asyncio.run(world.topics.add_partitions(topic, NewPartitions(3)))
+    versions.append(world.topics.version)
+    assert (list(world.topics.names()), topic.partition_count) == (["a"], 3)
+    asyncio.run(world.topics.delete(topic))
+    versions.append(world.topics.version)
+
+    assert sorted(set(versions)) == versions
 
 
 def test_a_created_topic_stands_in_the_store() -> None:

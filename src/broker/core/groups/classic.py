@@ -239,6 +239,7 @@ class ClassicGroup:
         error = self._join_error(request)
         if error is ErrorCode.GROUP_MAX_SIZE_REACHED and request.member_id in self.members:
             # One too many, for whom the others would otherwise wait.
+            self._note_gone([request.member_id], "came back to a group that was full", decision)
             self._remove([request.member_id], "the group is full", decision, now)
         if error is not ErrorCode.NONE:
             decision.reply(token, JoinResponse(error, request.member_id))

@@ -173,6 +173,7 @@ class CommitRequest(NamedTuple):
     offsets: tuple[OffsetToCommit, ...]
     transaction: tuple[int, int] | None = None
     retention_ms: int | None = None  # how long to keep them; None: as long as the broker does
+    knows_epochs: bool = True  # False: a version whose generation cannot be a member's epoch
 
 
 class CommitResponse(NamedTuple):

@@ -377,6 +377,9 @@ def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCod
     error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
     if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
         return ErrorCode.NONE
+    is_epoch = isinstance(group, ConsumerGroup) and group.gives_epochs_to(request.member_id)
+    if error is ErrorCode.NONE and is_epoch and not request.knows_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
     return error
 
 

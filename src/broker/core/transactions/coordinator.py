@@ -2,12 +2,11 @@
 
 A transactional id lives in the partition of `__transaction_state` that it hashes to; what all
 coordinators share is in `coordinator_partitions.py`. Every call returns a future. What a decision
-needs done in other logs comes as a reply to the partition's `_Desk`, and goes to `Endings`.
+needs done in other logs comes as a reply to the outside (`_take`), and goes to `Endings`.
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
 
 from broker.codec.control_records import Marker
 from broker.core.coordinator import RecordFormat, Told, Waiter
@@ -47,13 +46,6 @@ RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
 )
 # The version of a producer whose epoch grows with each transaction (KIP-890).
 _IMPLICIT_VERSION = 2
-
-
-class Listing(NamedTuple):
-    """The transactional ids that are known; an error while they cannot all be."""
-
-    error: ErrorCode
-    transactions: tuple[TransactionDescription, ...] = ()
 
 
 class TransactionCoordinator:
@@ -125,8 +117,8 @@ class TransactionCoordinator:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
         now_ms = self._world.clock.monotonic_ms()
         self._patience.tick()
-        self._end_some(now_ms)
         self._abort_orphans()
+        self._end_some(now_ms)
         deadlines = [self._partitions.tick(), self._patience.next_deadline_ms(), self._retry_ms]
         if self._endings.wants_turn:
             deadlines.append(now_ms)
@@ -139,7 +131,9 @@ class TransactionCoordinator:
         """Write markers; those that could not be written, when it is time."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         self._endings.tick(is_retry=is_retry)
-        if not self._endings.wants_retry:
+        if is_retry:
+            self._orphans.retry()
+        if not (self._endings.wants_retry or self._orphans.wants_retry):
             self._retry_ms = None
         elif is_retry or self._retry_ms is None:
             self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
@@ -283,18 +277,15 @@ class TransactionCoordinator:
             lambda error: TransactionDescription(error, transactional_id),
         )
 
-    def listing(self) -> Listing:
-        """Every transactional id."""
-        if not self._partitions.is_complete:
-            return Listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return Listing(
-            ErrorCode.NONE,
-            tuple(
-                transaction.describe()
-                for shard in self._partitions.shards()
-                for transaction in shard.transactions.values()
-            ),
-        )
+    @property
+    def is_complete(self) -> bool:
+        """Whether every transactional id is known."""
+        return self._partitions.is_complete
+
+    def listing(self) -> Iterator[list[TransactionDescription]]:
+        """Every transactional id, shard by shard: others may have a turn between two."""
+        for shard in list(self._partitions.shards()):
+            yield [each.describe() for each in list(shard.transactions.values())]
 
     def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
         """Write a marker that somebody else has decided on, as for a hanging transaction."""

@@ -25,6 +25,7 @@ class Orphans:
         """Suspect nothing."""
         self._markers = markers
         self._suspects: list[Place] = []
+        self._failed: list[Place] = []
 
     def suspect(self, place: Place) -> None:
         """A recovered log has open transactions."""
@@ -34,6 +35,15 @@ class Orphans:
     def has_suspects(self) -> bool:
         """Whether there are logs to look at."""
         return bool(self._suspects)
+
+    @property
+    def wants_retry(self) -> bool:
+        """Whether there are logs in which an abort could not be written."""
+        return bool(self._failed)
+
+    def retry(self) -> None:
+        """Look at those again."""
+        self._suspects, self._failed = self._suspects + self._failed, []
 
     def abort_some(self, is_known: Callable[[int, Place], bool], epoch: int) -> None:
         """Look at the next logs, and abort in them what nobody knows."""
@@ -49,6 +59,8 @@ class Orphans:
 
     def _abort(self, place: Place, marker: Marker) -> None:
         def written(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                self._failed.append(place)
             logger.info(
                 "transaction abort topic=%s partition=%d producer_id=%d epoch=%d outcome=%s"
                 " reason=no coordinator knows of it",

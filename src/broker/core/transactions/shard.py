@@ -23,6 +23,7 @@ from broker.core.transactions.commands import (
 )
 from broker.core.transactions.records import Place, TransactionRecord
 from broker.core.transactions.transaction import Transaction
+from broker.model import limits
 from broker.model.errors import ErrorCode
 
 
@@ -81,10 +82,10 @@ class TransactionShard:
 
     def resume(self, now: Moment) -> Iterator[TransactionDecision]:
         """After a load: go on with what is open, finish what is decided."""
-        for transaction in list(self.transactions.values()):
+        for place, transaction in enumerate(list(self.transactions.values()), 1):
             decision = transaction.resume(now)
             self._watch(transaction)
-            if decision.replies:
+            if decision.replies or place % limits.TRANSACTIONS_PER_STEP == 0:
                 yield decision
 
     def waiting(self) -> list[Token]:
@@ -200,9 +201,9 @@ class TransactionShard:
     def expire(self, now: Moment) -> Iterator[TransactionDecision]:
         """Forget transactional ids that nobody has used for long."""
         horizon_ms = now.wall_ms - self._settings.expiration_ms
-        for transaction in list(self.transactions.values()):
+        for place, transaction in enumerate(list(self.transactions.values()), 1):
             decision = transaction.expire(horizon_ms)
-            if decision.records:
+            if decision.records or place % limits.TRANSACTIONS_PER_STEP == 0:
                 yield decision
 
     def _watch(self, transaction: Transaction) -> None:

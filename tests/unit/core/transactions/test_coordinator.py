@@ -258,6 +258,17 @@ def test_the_end_is_recorded_when_every_marker_is_on_the_disk(broker: Broker) ->
     assert broker.state_of() is TransactionState.COMPLETE_COMMIT
 
 
+def test_markers_are_of_one_epoch(broker: Broker) -> None:
+    producer = broker.begin(FIRST)
+    broker.logs[FIRST].syncs = False
+    broker.logs[FIRST].sync()
+    broker.end(producer)
+
+    assert broker.state_of() is TransactionState.PREPARE_COMMIT
+    assert broker.transactions.is_decided(producer)
+    assert not broker.transactions.is_decided(producer._replace(producer_epoch=1))
+
+
 def test_data_that_is_lost_is_not_committed(broker: Broker) -> None:
     producer = broker.begin(FIRST, SECOND)
     broker.logs[SECOND].fail()
@@ -350,7 +361,7 @@ def test_until_it_has_loaded_the_coordinator_asks_for_patience(broker: Broker) -
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert broker.end(producer).result().error is loading
     assert broker.add(producer, FIRST).result() is loading
-    assert broker.transactions.listing().error is loading
+    assert not broker.transactions.is_complete
 
 
 def test_what_was_decided_before_a_crash_is_finished_after_it(broker: Broker) -> None:
@@ -411,6 +422,21 @@ def test_an_open_transaction_that_no_coordinator_knows_is_aborted(broker: Broker
     assert log.open_transactions == {known.producer_id: 0}
 
 
+def test_an_abort_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+    broker.restart()
+    log.is_offline = True
+    broker.recover()
+    assert log.markers == []
+
+    log.is_offline = False
+    broker.tick(limits.TRANSACTION_RETRY_MS)
+
+    assert log.markers == [Marker(99, 4, False, 0)]
+
+
 def test_nothing_is_taken_for_unknown_before_everything_is_loaded(broker: Broker) -> None:
     broker.begin(FIRST)
     broker.restart()
@@ -469,9 +495,9 @@ def test_every_transactional_id_is_listed(broker: Broker) -> None:
     broker.begin(FIRST)
     broker.init("y")
 
-    listing = broker.transactions.listing()
+    [listing] = broker.transactions.listing()
 
-    states = {each.transactional_id: each.state for each in listing.transactions}
+    states = {each.transactional_id: each.state for each in listing}
     assert states == {"x": TransactionState.ONGOING, "y": TransactionState.EMPTY}
 
 

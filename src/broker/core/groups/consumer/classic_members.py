@@ -131,8 +131,7 @@ class ClassicMembers:
             draft.choose(member_id)
         member = consumer_member(member_id, request, subscription)
         draft.subscribe(member)
-        self._group.advance(draft, subscription.owned, now)
-        self._group.settle(draft, decision, now)
+        self._group.settle(draft, subscription.owned, decision, now)
         self._group.be_content_with(member_id)
         self._group.expect(member, now)  # to sync
         return JoinResponse(

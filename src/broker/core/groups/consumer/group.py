@@ -16,7 +16,6 @@ heartbeat begins the computation anew, because the target epoch is behind the gr
 from collections.abc import Mapping
 
 from broker.core.groups.commands import GroupDecision, GroupListing
-from broker.core.groups.consumer.assignors import ASSIGNORS
 from broker.core.groups.consumer.checks import check_epoch
 from broker.core.groups.consumer.commands import (
     JOIN_EPOCH,
@@ -31,6 +30,7 @@ from broker.core.groups.consumer.commands import (
 )
 from broker.core.groups.consumer.draft import Draft
 from broker.core.groups.consumer.membership import Membership
+from broker.core.groups.consumer.planning import Planner
 from broker.core.groups.consumer.records import (
     NO_PARTITIONS,
     ConsumerMember,
@@ -39,20 +39,13 @@ from broker.core.groups.consumer.records import (
     CurrentRecord,
     MemberState,
     Partitions,
-    ResolvedRegex,
 )
-from broker.core.groups.consumer.regex import RegexJob, compiled
 from broker.core.groups.consumer.subscriptions import SeenTopics
-from broker.core.groups.consumer.targets import TargetJob, assigning
+from broker.core.groups.consumer.watch import Watch
 from broker.core.groups.records import Record
 from broker.core.machine import Decision, Moment, Token
+from broker.core.patterns import compiled
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import (
-    ASSIGNMENT_SLICE_INTERVAL_MS,
-    ASSIGNMENT_WORK_PER_SLICE,
-    REGEX_MATCHES_PER_SLICE,
-    REGEX_REFRESH_INTERVAL_MS,
-)
 
 PROTOCOL_TYPE = "consumer"
 GROUP_TYPE = "consumer"  # as ListGroups shows it
@@ -68,15 +61,8 @@ class ConsumerGroup:
         self.watched_ms: int | None = None  # when its shard will look at it again
         self._settings = settings
         self._topics = topics
-        self._topics_version = -1  # of the topics at which the group was last compared with them
-        self._sessions: dict[str, int] = {}  # member → when its session ends
-        self._patience: dict[str, int] = {}  # member → when it must have done what it was told
-        self._deadline_ms: int | None = None  # never later than the next of those
-        self._job: TargetJob | None = None
-        self._search_job: RegexJob | None = None
-        self._job_ms = 0  # when they go on
-        self._regex_version = -1  # of the topics at which all patterns were last looked at
-        self._regex_refresh_ms = 0  # when they may be looked at again
+        self._watch = Watch()
+        self._planner = Planner(settings, topics)
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -154,7 +140,7 @@ class ConsumerGroup:
             state=self.state_name,
             epoch=state.epoch,
             target_epoch=state.target_epoch,
-            assignor=self._assignor(),
+            assignor=self._planner.assignor(state),
             members=members,
             topic_names={topic.topic_id: topic.name for topic in found},
         )
@@ -206,8 +192,7 @@ class ConsumerGroup:
         draft.subscribe(member)
         # A member that joins again owns nothing, unless an old request of its is late: what it
         # has stays its own, and what it must give back waits for its next word.
-        self.advance(draft, None if is_rejoining else request.owned, now)
-        self.settle(draft, decision, now)
+        self.settle(draft, None if is_rejoining else request.owned, decision, now)
         is_told = request.member_epoch == JOIN_EPOCH or request.is_full
         is_told = is_told or draft.current.assigned != assigned
         return ConsumerHeartbeatResponse(
@@ -247,7 +232,7 @@ class ConsumerGroup:
     def replace(self, old_id: str, member_id: str, draft: Draft) -> None:
         """Let a static member go on under another id."""
         draft.replace(old_id, member_id)
-        self._job = None  # It was about the old one.
+        self._planner.drop_target()
 
     def check_room(self, member_id: str) -> None:
         """Refuse one member too many."""
@@ -276,75 +261,6 @@ class ConsumerGroup:
 
     # ---- from a change to what the member has ----------------------------------------------------
 
-    def advance(self, draft: Draft, owned: Partitions | None, now: Moment) -> None:
-        """Follow a member's change: the group's epoch, its target, the member's next step."""
-        self._search(draft, now)
-        if draft.reasons or self._topics_version != self._topics.version:
-            self._topics_version = self._topics.version
-            draft.forget_patterns()
-            draft.follow(self._topics)
-        draft.bump()
-        if draft.epoch > draft.target_epoch:
-            self._aim(draft, now)
-        draft.step(owned, self._topics)
-
-    def _search(self, draft: Draft, now: Moment) -> None:
-        """Find out what patterns match: those that are new at once, the others now and then."""
-        is_new = self._regex_version != self._topics.version
-        if not (is_new or draft.reasons or self._search_job):
-            return
-        wanted = draft.patterns()
-        if not wanted:
-            self._regex_version = self._topics.version
-            return
-        is_due = is_new and now.monotonic_ms >= self._regex_refresh_ms
-        wanted = wanted if is_due else wanted - draft.regexes.keys()
-        if wanted and (self._search_job is None or not wanted <= self._search_job.regexes):
-            self._search_job = RegexJob(wanted, self._topics)
-            if is_due:
-                self._regex_version = self._topics.version
-                self._regex_refresh_ms = now.monotonic_ms + REGEX_REFRESH_INTERVAL_MS
-        if self._search_job is not None:
-            self._search_on(self._search_job, draft, now)
-
-    def _search_on(self, job: RegexJob, draft: Draft, now: Moment) -> None:
-        if not job.run(REGEX_MATCHES_PER_SLICE):
-            self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-            return
-        self._search_job = None
-        assert job.matched is not None
-        wanted = draft.patterns()
-        for regex, names in job.matched.items():
-            if regex in wanted:
-                draft.resolve(regex, ResolvedRegex(names, job.topics_version, now.wall_ms))
-
-    def _aim(self, draft: Draft, now: Moment) -> None:
-        """Compute a target at once, if that is little work; more is computed on in `tick`."""
-        if self._job is None:
-            job = self._new_job(draft)
-            if job.run(ASSIGNMENT_WORK_PER_SLICE) and not job.is_large:
-                draft.aim(job.take(), job.epoch)
-                return
-            self._job = job
-            self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-        if not draft.target_epoch:
-            draft.aim_at_nothing()
-            self._job.epoch = draft.epoch
-
-    def _new_job(self, draft: Draft) -> TargetJob:
-        assign = ASSIGNORS[self._assignor(draft.member)]
-        targets = draft.targets()
-        work = assigning(draft.members(), targets, draft.topics_of, self._topics, assign)
-        return TargetJob(draft.epoch, work, targets)
-
-    def _assignor(self, newest: ConsumerMember | None = None) -> str:
-        """What most members prefer; the broker's first where nobody does."""
-        votes = dict(self.state.by_assignor)
-        if newest is not None and newest.assignor and newest.member_id not in self.state.members:
-            votes[newest.assignor] = votes.get(newest.assignor, 0) + 1
-        served = [name for name in votes if name in self._settings.assignors]
-        return max(served, key=votes.__getitem__, default=self._settings.assignors[0])
-
     # ---- leaving ---------------------------------------------------------------------------------
 
     def _leave(
@@ -367,7 +283,7 @@ class ConsumerGroup:
             epoch=LEAVE_STATIC_EPOCH, state=MemberState.STABLE, revoking=NO_PARTITIONS
         )
         decision.records.append(CurrentRecord(self.group_id, request.member_id, left))
-        self._patience.pop(request.member_id, None)
+        self._watch.be_content_with(request.member_id)
         return ConsumerHeartbeatResponse(
             ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
         )
@@ -381,8 +297,7 @@ class ConsumerGroup:
         draft.follow(self._topics)
         draft.bump()
         for member_id in reasons:
-            self._sessions.pop(member_id, None)
-            self._patience.pop(member_id, None)
+            self._watch.forget(member_id)
         self._record(draft, decision)
 
     # ---- time ------------------------------------------------------------------------------------
@@ -390,47 +305,19 @@ class ConsumerGroup:
     def tick(self, now: Moment) -> GroupDecision:
         """Let time do its work: sessions end, patience ends, a long computation goes on."""
         decision: GroupDecision = Decision()
-        gone = {
-            member_id: reason
-            for deadlines, reason in (
-                (self._patience, "did not follow the rebalance in its rebalance timeout"),
-                (self._sessions, "was not heard of for a session timeout"),
-            )
-            for member_id, deadline_ms in deadlines.items()
-            if deadline_ms <= now.monotonic_ms
-        }
-        self._deadline_ms = min((*self._sessions.values(), *self._patience.values()), default=None)
+        gone = self._watch.too_late(now.monotonic_ms)
         if gone:
             self.remove(gone, decision)
-        elif self._search_job is not None:
-            draft = Draft(self.state)
-            self._search_on(self._search_job, draft, now)
-            if draft.reasons:
-                draft.follow(self._topics)
-                draft.bump()
+        else:
+            draft = self._planner.work(self.state, now)
+            if draft is not None:
                 self._record(draft, decision)
-        elif self._job is not None:
-            self._compute_on(self._job, decision, now)
         return decision
-
-    def _compute_on(self, job: TargetJob, decision: GroupDecision, now: Moment) -> None:
-        self._job_ms = now.monotonic_ms + ASSIGNMENT_SLICE_INTERVAL_MS
-        if not job.run(ASSIGNMENT_WORK_PER_SLICE):
-            return
-        # Members may follow their part of a target before all of it is written: what they do not
-        # have yet they only get when nobody else has it.
-        draft = Draft(self.state)
-        changes = job.take()
-        is_last = job.is_taken
-        draft.aim(changes, job.epoch if is_last else None)
-        self._job = None if is_last else job
-        self._record(draft, decision)
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time at which `tick` has something to do; None if never."""
-        if self._job is None and self._search_job is None:
-            return self._deadline_ms
-        return self._job_ms if self._deadline_ms is None else min(self._job_ms, self._deadline_ms)
+        deadlines = (self._watch.earliest_ms, self._planner.deadline_ms)
+        return min((each for each in deadlines if each is not None), default=None)
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -450,6 +337,11 @@ class ConsumerGroup:
         is_classic = member.classic is not None
         return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
+    def gives_epochs_to(self, member_id: str) -> bool:
+        """Whether a member speaks the consumer protocol, not the classic one."""
+        member = self.state.members.get(member_id)
+        return member is not None and member.classic is None
+
     def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether this consumer may read the group's offsets; whoever names no member may."""
         if not member_id and epoch < 0:
@@ -461,12 +353,14 @@ class ConsumerGroup:
 
     # ---- what is not written ---------------------------------------------------------------------
 
-    def settle(self, draft: Draft, decision: GroupDecision, now: Moment) -> None:
-        """Decide for what has been drafted."""
+    def settle(
+        self, draft: Draft, owned: Partitions | None, decision: GroupDecision, now: Moment
+    ) -> None:
+        """Decide for what has been drafted, and all that follows from it."""
+        self._planner.advance(draft, owned, now)
         assert draft.member is not None
         for member_id in draft.removed:
-            self._sessions.pop(member_id, None)
-            self._patience.pop(member_id, None)
+            self._watch.forget(member_id)
         self.heard_of(draft.member, now)
         self._watch_step(draft.member, draft.current, now)
         self._record(draft, decision)
@@ -485,7 +379,7 @@ class ConsumerGroup:
         timeout_ms = self._own_setting("consumer.session.timeout.ms")
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
-        self._watch(self._sessions, member.member_id, now.monotonic_ms + timeout_ms)
+        self._watch.heard_of(member.member_id, now.monotonic_ms + timeout_ms)
 
     def _watch_step(self, member: ConsumerMember, current: CurrentAssignment, now: Moment) -> None:
         """Give a member its own rebalance timeout to give partitions back."""
@@ -496,18 +390,11 @@ class ConsumerGroup:
 
     def expect(self, member: ConsumerMember, now: Moment) -> None:
         """Give a member its rebalance timeout for its next step, from when it was told of it."""
-        if member.member_id not in self._patience:
-            deadline_ms = now.monotonic_ms + member.rebalance_timeout_ms
-            self._watch(self._patience, member.member_id, deadline_ms)
+        self._watch.expect(member.member_id, now.monotonic_ms + member.rebalance_timeout_ms)
 
     def be_content_with(self, member_id: str) -> None:
         """A member has done what it was told."""
-        self._patience.pop(member_id, None)
-
-    def _watch(self, deadlines: dict[str, int], member_id: str, deadline_ms: int) -> None:
-        deadlines[member_id] = deadline_ms
-        if self._deadline_ms is None or deadline_ms < self._deadline_ms:
-            self._deadline_ms = deadline_ms
+        self._watch.be_content_with(member_id)
 
 
 def _updated(

@@ -304,11 +304,19 @@ def _read_current(key: Fields, value: Fields | None) -> ConsumerRecord:
         current = CurrentAssignment(
             value["member_epoch"],
             value["previous_member_epoch"],
-            MemberState(value["state"]),
+            _read_state(value["state"]),
             _read_partitions(value["assigned_partitions"]),
             _read_partitions(value["partitions_pending_revocation"]),
         )
     return CurrentRecord(key["group_id"], key["member_id"], current)
+
+
+def _read_state(state: int) -> MemberState:
+    """Of a state that is none of ours the member is looked at again at its next heartbeat."""
+    try:
+        return MemberState(state)
+    except ValueError:
+        return MemberState.UNRELEASED_PARTITIONS
 
 
 def _read_regex(key: Fields, value: Fields | None) -> ConsumerRecord:

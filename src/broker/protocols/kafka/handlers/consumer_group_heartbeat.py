@@ -30,7 +30,7 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
         assignor=body["server_assignor"],
         owned=owned,
         client_id=request.client_id or "",
-        client_host=session.client_host,
+        client_host=session.java_host,
         requires_member_id=request.version >= _MEMBER_ID_SINCE,
     )
     return then(session.broker.groups.consumer_heartbeat(command), _fields)

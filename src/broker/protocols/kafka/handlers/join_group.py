@@ -31,7 +31,7 @@ def _command(request: Request, session: Session) -> JoinRequest:
         member_id=body["member_id"],
         instance_id=body["group_instance_id"],
         client_id=request.client_id or "",
-        client_host=f"/{session.client_host}",  # as Java shows an address, and tools expect it
+        client_host=session.java_host,
         session_timeout_ms=body["session_timeout_ms"],
         rebalance_timeout_ms=body["rebalance_timeout_ms" if has_timeout else "session_timeout_ms"],
         protocol_type=body["protocol_type"],

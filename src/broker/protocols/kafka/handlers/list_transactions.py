@@ -1,12 +1,13 @@
-"""ListTransactions, v0-1. v1 duration filter (KIP-994); v2, with patterns, is not served yet."""
+"""ListTransactions, v0-2. v1 duration filter (KIP-994); v2 pattern of ids (KIP-1152)."""
 
+import asyncio
 from collections.abc import Callable
 
+from broker.core.patterns import compiled
 from broker.core.session import Session
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
-from broker.model.errors import ErrorCode
-from broker.protocols.kafka import errors
+from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka.api import Api, Fields, Request
 
 _RUNNING = (
@@ -16,30 +17,39 @@ _RUNNING = (
 )
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Every transactional id that passes all filters."""
+    coordinator = session.broker.transactions
+    if not coordinator.is_complete:
+        raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     known = {state.value for state in STATES}
-    wanted = request.body["state_filters"]
-    listing = session.broker.transactions.listing()
     passes = _filter(request.body, session.broker.clock.wall_ms())
+    found: list[Fields] = []
+    for part in coordinator.listing():
+        found += [_listed(each) for each in part if passes(each)]
+        await asyncio.sleep(0)  # others have their turn
     return {
-        "error_code": errors.number(listing.error),
-        "unknown_state_filters": [each for each in wanted if each not in known],
-        "transaction_states": [
-            {
-                "transactional_id": each.transactional_id,
-                "producer_id": each.producer_id,
-                "transaction_state": each.state.value,
-            }
-            for each in listing.transactions
-            if passes(each)
+        "error_code": 0,
+        "unknown_state_filters": [
+            each for each in request.body["state_filters"] if each not in known
         ],
+        "transaction_states": found,
+    }
+
+
+def _listed(each: TransactionDescription) -> Fields:
+    return {
+        "transactional_id": each.transactional_id,
+        "producer_id": each.producer_id,
+        "transaction_state": each.state.value,
     }
 
 
 def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bool]:
     states, ids = set(body["state_filters"]), set(body["producer_id_filters"])
     duration_ms = body["duration_filter"]
+    pattern = body["transactional_id_pattern"]
+    matches = compiled(pattern) if pattern else None
 
     def passes(each: TransactionDescription) -> bool:
         return (
@@ -47,6 +57,7 @@ def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bo
             and (not states or each.state.value in states)
             and (not ids or each.producer_id in ids)
             and (duration_ms < 0 or _runs_for(each, wall_ms) > duration_ms)
+            and (matches is None or matches(each.transactional_id) is not None)
         )
 
     return passes
@@ -56,4 +67,4 @@ def _runs_for(each: TransactionDescription, wall_ms: int) -> int:
     return wall_ms - each.started_ms if each.state in _RUNNING else -1
 
 
-API = Api(66, "ListTransactions", range(2), handle)
+API = Api(66, "ListTransactions", range(3), handle)

@@ -15,6 +15,7 @@ from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, then
 from broker.protocols.kafka.lookup import check_partition, topic_by_id, topic_by_name
 
+_MEMBER_EPOCHS_SINCE = 9
 _TOPIC_IDS_SINCE = 10
 _BROKERS_RETENTION = -1
 
@@ -48,6 +49,7 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
         generation=body["generation_id_or_member_epoch"],
         offsets=tuple(offsets),
         retention_ms=_retention(body["retention_time_ms"]),
+        knows_epochs=request.version >= _MEMBER_EPOCHS_SINCE,
     )
 
     def finish(result: CommitResponse) -> Fields:

@@ -100,9 +100,17 @@ class World:
                 owners[place] = client
 
     def advance(self, ms: int) -> None:
-        self.now_ms += ms
-        for decision in self.shard.tick(self.now()):
-            self.apply(decision)
+        """Let time pass, deadline by deadline, as the loop would."""
+        end_ms = self.now_ms + ms
+        while True:
+            deadline_ms = self.shard.next_deadline_ms()
+            self.now_ms = (
+                end_ms if deadline_ms is None else min(end_ms, max(self.now_ms, deadline_ms))
+            )
+            for decision in self.shard.tick(self.now()):
+                self.apply(decision)
+            if deadline_ms is None or deadline_ms > end_ms:
+                return
 
     def reload(self) -> None:
         """Lose everything but the log; who waits is told so."""

@@ -2,10 +2,11 @@
 
 import pytest
 
+from broker.core.groups.consumer import planning, targets
 from broker.core.groups.consumer.group import ConsumerGroup
 from tests.unit.core.groups.consumer.rolling import GROUP, SESSION_MS, ConsumerClient, World
 
-SEEDS = range(100)
+SEEDS = range(60)
 
 
 class Story:
@@ -38,9 +39,9 @@ class Story:
 
     def _is_known(self, instance_id: str) -> bool:
         """Whether a client that crashed still holds the instance id."""
-        group = self.world.shard.groups[GROUP]
-        assert isinstance(group, ConsumerGroup)
-        return group.state.static_id(instance_id) is not None
+        known = self.world.shard.groups[GROUP]
+        assert isinstance(known, ConsumerGroup)
+        return known.state.static_id(instance_id) is not None
 
     def leave(self) -> None:
         if len(self.clients()) > 1:
@@ -110,6 +111,15 @@ class Story:
         )
         self.random.choice(actions)()
         self.world.check()
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["at once", "in slices"])
+def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let targets of these small groups take as many turns of the loop as those of large ones."""
+    if request.param:
+        monkeypatch.setattr(planning, "ASSIGNMENT_WORK_PER_SLICE", 2)
+        monkeypatch.setattr(planning, "REGEX_MATCHES_PER_SLICE", 1)
+        monkeypatch.setattr(targets, "TARGETS_PER_BATCH", 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -343,3 +343,26 @@ def test_transactions_are_listed_through_filters(
     assert [each["transactional_id"] for each in answer["transaction_states"]] == expected
     is_unknown = "Nonsense" in filters.get("state_filters", [])
     assert answer["unknown_state_filters"] == (["Nonsense"] if is_unknown else [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [(None, ["x", "y"]), ("", ["x", "y"]), ("[a-x]", ["x"]), ("x|y", ["x", "y"]), ("xy?z", [])],
+)
+def test_transactions_are_listed_by_a_pattern_of_their_whole_ids(
+    world: World, pattern: str | None, expected: list[str]
+) -> None:
+    init(world)
+    init(world, transactional_id="y")
+
+    answer = world.ask(66, 2, transactional_id_pattern=pattern)
+
+    assert sorted(each["transactional_id"] for each in answer["transaction_states"]) == expected
+
+
+def test_what_is_no_pattern_is_an_invalid_regular_expression(world: World) -> None:
+    init(world)
+
+    answer = world.ask(66, 2, transactional_id_pattern="(")
+
+    assert (answer["error_code"], answer["transaction_states"]) == (128, [])

@@ -1,0 +1,84 @@
+"""Records of consumer groups are Kafka's own (kafka-messages.txt, keys 3 to 8 and 16)."""
+
+from struct import pack
+
+import pytest
+
+from broker.core.groups.consumer.records import (
+    ClassicMetadata,
+    ClassicProtocol,
+    ConsumerEpochRecord,
+    ConsumerMember,
+    ConsumerMemberRecord,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    MemberState,
+    RegexRecord,
+    ResolvedRegex,
+    TargetEpochRecord,
+    TargetRecord,
+    is_deletion,
+)
+from broker.core.groups.records import decode, encode
+
+TOPIC_ID = b"0123456789abcdef"
+CLASSIC = ClassicMetadata(10_000, (ClassicProtocol("range", b"sub"),))
+MEMBER = ConsumerMember("m", "i", "r", "c", "/h", ("a", "b"), "x.*", 60_000, "uniform", CLASSIC)
+CURRENT = CurrentAssignment(
+    5, 4, MemberState.UNREVOKED_PARTITIONS, {TOPIC_ID: (0, 2)}, {TOPIC_ID: (1,)}
+)
+KEPT: list[ConsumerRecord] = [
+    ConsumerEpochRecord("g", 7, -(1 << 62)),
+    ConsumerMemberRecord("g", "m", MEMBER),
+    ConsumerMemberRecord("g", "m", ConsumerMember("m")),
+    TargetEpochRecord("g", 7),
+    TargetRecord("g", "m", {TOPIC_ID: (0, 1)}),
+    CurrentRecord("g", "m", CURRENT),
+    RegexRecord("g", "x.*", ResolvedRegex(("xa", "xb"), 3, 1_700_000_000_000)),
+]
+DELETED: list[ConsumerRecord] = [
+    ConsumerEpochRecord("g", None),
+    ConsumerMemberRecord("g", "m", None),
+    TargetEpochRecord("g", None),
+    TargetRecord("g", "m", None),
+    CurrentRecord("g", "m", None),
+    RegexRecord("g", "x.*", None),
+]
+
+
+@pytest.mark.parametrize("record", KEPT + DELETED)
+def test_a_record_is_read_as_it_was_written(record: ConsumerRecord) -> None:
+    assert decode(*encode(record)) == record
+
+
+def test_a_deletion_is_told_from_what_is_kept() -> None:
+    assert all(map(is_deletion, DELETED))
+    assert not any(map(is_deletion, KEPT))
+
+
+def test_what_a_member_has_is_written_as_kafka_writes_it() -> None:
+    key, value = encode(CurrentRecord("g", "m", CURRENT))
+
+    assert key == pack(">h", 8) + pack(">h", 1) + b"g" + pack(">h", 1) + b"m"
+    assigned = b"\x02" + TOPIC_ID + b"\x03" + pack(">ii", 0, 2) + b"\x00"
+    revoking = b"\x02" + TOPIC_ID + b"\x02" + pack(">i", 1) + b"\x00"
+    assert value == pack(">hiib", 0, 5, 4, 1) + assigned + revoking + b"\x00"
+
+
+def test_partitions_in_any_order_are_the_same_and_an_empty_topic_is_none() -> None:
+    key, value = encode(TargetRecord("g", "m", {TOPIC_ID: (2, 0), bytes(16): ()}))
+
+    assert decode(key, value) == TargetRecord("g", "m", {TOPIC_ID: (0, 2)})
+
+
+def test_a_state_of_a_later_kafka_has_the_member_looked_at_again() -> None:
+    key, value = encode(CurrentRecord("g", "m", CURRENT))
+    assert value is not None
+    unknown = value[:10] + b"\x7f" + value[11:]
+
+    record = decode(key, unknown)
+
+    assert record == CurrentRecord(
+        "g", "m", CURRENT._replace(state=MemberState.UNRELEASED_PARTITIONS)
+    )
