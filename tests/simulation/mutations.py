@@ -7,8 +7,10 @@ import pytest
 
 from broker.core import coordinator
 from broker.core.groups.classic import ClassicGroup
+from broker.core.groups.consumer import migration
 from broker.core.groups.consumer.draft import Draft
 from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.records import NO_PARTITIONS
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.shard import GroupShard
 from broker.core.transactions import ends, markers, transaction
@@ -54,6 +56,10 @@ def _give_before_it_is_free(patch: Patch) -> None:
 
 def _never_miss_consumers(patch: Patch) -> None:
     patch.setattr(ConsumerGroup, "heard_of", lambda *_: None)
+
+
+def _forget_at_an_upgrade(patch: Patch) -> None:
+    patch.setattr(migration, "_assigned", lambda *_: NO_PARTITIONS)
 
 
 def _fence_nobody(patch: Patch) -> None:
@@ -136,6 +142,7 @@ MUTATIONS = {
     "a commit's member epoch is not checked": Mutation(_skip_epochs_of_commits, "consumers"),
     "a partition has a new owner too early": Mutation(_give_before_it_is_free, "consumers"),
     "sessions of consumers never end": Mutation(_never_miss_consumers, "consumers"),
+    "an upgrade forgets what members have": Mutation(_forget_at_an_upgrade, "rolls"),
     "fencing leaves the epoch as it is": Mutation(_fence_nobody, "producers"),
     "the decision does not wait for the data": Mutation(_decide_before_data_is_synced, "producers"),
     "no producer is dismissed": Mutation(_forget_dismissal, "producers"),
