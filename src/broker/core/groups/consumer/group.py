@@ -259,8 +259,6 @@ class ConsumerGroup:
                 ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in the group"
             )
 
-    # ---- from a change to what the member has ----------------------------------------------------
-
     # ---- leaving ---------------------------------------------------------------------------------
 
     def _leave(
