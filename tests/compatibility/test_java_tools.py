@@ -178,9 +178,11 @@ def test_dump_log_segments_reads_every_file_of_a_log_with_transactions(
     log = logs.create(segment_bytes_max=2_000, index_interval_bytes=200)
     for round_ in range(10):
         for producer_id in (1, 2):
+            log.admit_transaction(producer_id, 0)
             sent = transactional(producer_id, base_sequence=3 * round_, count=3)
             assert log.append(sent)[0] == 0
             log.append_internal(marker(producer_id, is_commit=producer_id == 1))
+    log.admit_transaction(3, 0)
     assert log.append(transactional(3, base_sequence=0, count=1))[0] == 0  # stays open
     assert recovery.close(log) == 81
     offset, snapshot = log.producer_snapshot()
