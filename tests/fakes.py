@@ -3,11 +3,13 @@
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker._native.kernel.crc32c import crc32c
+from broker._native.wire.cursus_batch import sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core import coordinator_partitions
@@ -17,12 +19,18 @@ from broker.core.coordinator import Promise
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
+from broker.core.groups.assigned.commands import (
+    AssignedCommits,
+    AssignedError,
+    AssignedResponse,
+)
 from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
 )
 from broker.core.io_thread import IoThread
+from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
 from broker.core.session import Session
@@ -33,7 +41,9 @@ from broker.core.transactions.records import Place
 from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
+from broker.model.identifiers import ID_BYTES
 from broker.model.topic_config import TopicConfig
+from broker.protocols.base import Deferred, DroppableAnswer, LastAnswer
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
 from tests.memory_log import MemoryLog
@@ -81,6 +91,8 @@ class FakeLog:
         self.aborted: list[tuple[int, int, int]] = []
         self.producers: list[tuple[int, int, int, int, int, int]] = []
         self.admitted: dict[int, int] = {}
+        self.folder = ""
+        self.segment_entries = [(0, 0, -1)]
         self._waiting: list[tuple[int, Callable[[bool], None]]] = []
 
     def move_log_start(self, offset: int) -> None:
@@ -175,6 +187,9 @@ class FakeLog:
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
         return self.producers
 
+    def active_producer(self, producer_id: int) -> tuple[int, int, int, int, int, int] | None:
+        return next((each for each in self.producers if each[0] == producer_id), None)
+
     @property
     def open_transactions(self) -> dict[int, int]:
         return {}
@@ -191,6 +206,10 @@ class FakeLog:
     def admits_transaction(self, producer_id: int, epoch: int) -> bool:
         return self.admitted.get(producer_id) == epoch
 
+    def has_batch(self, _records: bytes) -> bool:
+        """Never: it remembers no sequences."""
+        return False
+
     def append_internal(self, batch: bytes) -> int:
         _, base_offset = self.append(batch)
         return base_offset
@@ -206,6 +225,46 @@ class FakeLog:
         if epoch == self.leader_epoch:
             return epoch, self.log_end_offset
         return max((each for each in self.epochs if each[0] <= epoch), default=(-1, -1))
+
+
+class FakeTopic(NamedTuple):
+    """A topic; its id is its name and incarnation."""
+
+    name: str
+    topic_id: bytes
+    partition_count: int
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name.startswith("__")
+
+
+class FakeTopics:
+    """Topics that a test makes, changes and deletes."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._incarnations = 0
+        self._by_name: dict[str, FakeTopic] = {}
+
+    def get(self, name: str, /) -> FakeTopic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes, /) -> FakeTopic | None:
+        return next((each for each in self._by_name.values() if each.topic_id == topic_id), None)
+
+    def names(self) -> Collection[str]:
+        return self._by_name.keys()
+
+    def put(self, name: str, partitions: int) -> None:
+        """Create a topic or make it larger; without partitions it is deleted."""
+        self.version += 1
+        known = self._by_name.pop(name, None)
+        if partitions:
+            self._incarnations += known is None
+            new_id = f"{name}/{self._incarnations}".encode().ljust(ID_BYTES, b".")
+            topic_id = known.topic_id if known else new_id
+            self._by_name[name] = FakeTopic(name, topic_id, partitions)
 
 
 class FakeTable:
@@ -302,6 +361,9 @@ class FakeGroups:
         errors = (ErrorCode.NONE,) * len(request.offsets)
         return self._serve(request, commands.CommitResponse(errors))
 
+    def assigned_commit_all(self, request: AssignedCommits) -> asyncio.Future[AssignedResponse]:
+        return self._serve(request, AssignedResponse(AssignedError.GROUP_NOT_FOUND))
+
     def fetch_offsets(
         self, request: commands.FetchOffsetsRequest
     ) -> asyncio.Future[commands.FetchOffsetsResponse]:
@@ -388,12 +450,13 @@ class World:
         self.table = FakeTable()
         self.groups = FakeGroups()
         self.state_log = MemoryLog()
+        self.transactions_clock = ManualClock(NOW_MS)
         self.transactions = TransactionCoordinator(
             coordinator_partitions.World(
                 lambda _: self.state_log,
                 lambda: asyncio.get_running_loop().create_future(),
-                ManualClock(NOW_MS),
-                lambda _: None,
+                self.transactions_clock,
+                self.tick_soon,
             ),
             self.log_of,
             self.groups,  # type: ignore[arg-type]
@@ -439,9 +502,21 @@ class World:
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
+            named_producers=NamedProducers(
+                ManualClock(NOW_MS), self.io_thread, lambda: 86_400_000, sequence_of
+            ),
         )
         self.topics.when_deleted(self.groups.topic_deleted)
         self.session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
+
+    def tick_soon(self, monotonic_ms: int) -> None:
+        """What transactions have to do now is done in the next turn of a loop that runs."""
+        if monotonic_ms <= self.transactions_clock.monotonic_ms():
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_soon(self.tick_transactions)
+
+    def tick_transactions(self) -> None:
+        self.tick_soon(self.transactions.tick())
 
     def log_of(self, place: Place) -> Any:
         topic = self.topics.get(place[0])
@@ -507,19 +582,44 @@ class World:
         """Send a request through the protocol and return the decoded response."""
         return asyncio.run(self.ask_soon(key, version, client_id, **fields))
 
+    def turns(self, key: int, version: int, /, **fields: Any) -> int:
+        """How many turns others have before a request is answered."""
+
+        async def count() -> int:
+            turns = 0
+            asked = asyncio.ensure_future(self.ask_soon(key, version, **fields))
+            while not asked.done():
+                await asyncio.sleep(0)
+                turns += 1
+            await asked
+            return turns
+
+        return asyncio.run(count())
+
     async def ask_soon(
         self, key: int, version: int, /, client_id: str | None = "tester", **fields: Any
     ) -> Any:
         """The same inside of a running loop."""
         body = schema.request(key).encode(version, fields)
-        answer = PROTOCOL.handle(key, version, client_id, body, self.session)
-        if answer is not None and not isinstance(answer, bytes):
-            answer = await answer
+        answer = await self.answer(key, version, client_id, body)
         if answer is None:
             return None
         value, end = schema.response(key).decode(version, answer)
         assert end == len(answer)
         return value
+
+    async def answer(
+        self, key: int, version: int, client_id: str | None, body: bytes
+    ) -> bytes | None:
+        """Send a request's body and return that of its answer, as the server would."""
+        reply = PROTOCOL.handle(key, version, client_id, body, self.session)
+        if isinstance(reply, Deferred):
+            await asyncio.wait([reply.future])
+            reply = reply.answer()
+        elif isinstance(reply, Awaitable):
+            reply = await reply
+        assert not isinstance(reply, (LastAnswer, DroppableAnswer))
+        return reply
 
 
 def only(values: Iterable[Any]) -> Any:

@@ -114,6 +114,10 @@ class ClientLog(MemoryLog):
             for producer, epoch in self.epochs.items()
         ]
 
+    def active_producer(self, producer_id: int) -> tuple[int, int, int, int, int, int] | None:
+        """As of any log."""
+        return next((each for each in self.active_producers if each[0] == producer_id), None)
+
     def send(self, producer_id: int, epoch: int) -> bool:
         """Append a producer's transactional batch; False if it is not admitted."""
         if not self.admits_transaction(producer_id, epoch):

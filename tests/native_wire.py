@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.wire.fetch import FetchSessions
+from broker._native.wire.kafka import Kafka
 from broker._native.wire.poller import Poller
 from broker.codec import schema
 from tests.native_log import TOPIC_ID, WAIT_MS, Logs
@@ -201,18 +202,26 @@ class Wire:
         self.logs = logs
         self.table = TopicTable()
         self.sessions = FetchSessions(sessions_max, session_idle_ms, FETCH_BYTES_MAX)
-        self.poller = Poller(logs.turn, self.table, self.sessions, frame_bytes_max=FRAME_BYTES_MAX)
+        self.poller = Poller(logs.turn, self.table, self.sessions)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []
         self.clients: list[Client] = []
         self._wants_turn = False
         self._poll = select.poll()
         self._poll.register(self.poller.epoll_fd, select.POLLIN)
-        self.rows = [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)]
-        self.poller.serve_with(
-            self.rows, self.slow.extend, lambda _, reason: self.closed.append(reason)
-        )
+        self.serve_with(self.slow.extend, lambda _, reason: self.closed.append(reason))
         logs.turn.schedule = self._schedule
+
+    def serve_with(
+        self,
+        dispatch: Callable[[list["PendingReply"]], object],
+        on_close: Callable[["Connection", str], object],
+        protocol: object = None,
+    ) -> None:
+        """Speak Kafka, and leave the rest of it to `dispatch`."""
+        rows = [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)]
+        kafka = Kafka(protocol, rows, frame_bytes_max=FRAME_BYTES_MAX)
+        self.poller.serve_with({"kafka": kafka}, dispatch, on_close)
 
     def _schedule(self) -> None:
         self._wants_turn = True
@@ -268,7 +277,7 @@ class Wire:
             client.socket.close()
         # No descriptor shall wait for the garbage collector.
         self.clients.clear()
-        self.poller.serve_with([], _ignore, _ignore)
+        self.poller.serve_with({}, _ignore, _ignore)
         self.logs.turn.events.clear()
         self.logs.turn.schedule = None
 

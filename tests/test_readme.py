@@ -4,9 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.broker_process import BrokerProcess, ExternalBroker
+from tests.line_client import LineClient
 from tests.segment_files import write_ascending
 
 ROOT = Path(__file__).parents[1]
@@ -43,11 +45,38 @@ def test_the_client_snippet_works(broker: BrokerProcess | ExternalBroker, tmp_pa
     assert shown.strip(), "it shows what it read"
 
 
+def test_the_old_clients_snippet_reads_what_todays_wrote(
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    snippets = code_blocks("python")
+    [old] = [each for each in snippets if "broker.version.fallback" in each]
+    broker = start_broker()
+
+    shown = [
+        run(each.replace("localhost:9092", broker.address), tmp_path) for each in (snippets[0], old)
+    ]
+
+    assert shown == ["b'hello'\n", "[b'hello', b'hello from 2015']\n"]
+
+
+def test_the_rustlog_snippet_writes_and_reads(start_broker: Callable[..., BrokerProcess]) -> None:
+    [snippet] = [each for each in code_blocks("python") if '("localhost", 9092)' in each]
+    broker = start_broker()
+    host, _, port = broker.address.rpartition(":")
+
+    shown = run(snippet.replace('("localhost", 9092)', f'("{host}", {port})'), broker.data_dir)
+
+    assert shown.splitlines() == [
+        repr(b"\x01" + bytes(8) + b"\0\0\0\1"),
+        '{"Fetch":{"records":[{"offset":0,"payload":[104,101,108,108,111]}],"next_offset":1}}',
+    ]
+
+
 def test_the_frame_snippet_reads_what_a_log_has(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     write_ascending(tmp_path, count=50).rename(data / "greetings-0")
-    [_, snippet, _] = code_blocks("python")
+    [*_, snippet, _] = code_blocks("python")
 
     assert "(500, 4)" in run(snippet, tmp_path)
 
@@ -59,6 +88,18 @@ def test_the_codec_snippet_shows_the_record_and_the_request(tmp_path: Path) -> N
 
     assert "0 b'k' b'v' [(b'trace', b'1')]" in shown
     assert "correlation_id=7" in shown
+
+
+def test_v1_answers_as_shown(start_broker: Callable[..., BrokerProcess]) -> None:
+    [block] = [each for each in code_blocks("sh") if "| nc " in each]
+    [shown] = code_blocks("text")
+    lines, _, nc = block.partition("| nc ")
+    assert nc.strip() == "-N localhost 9092"
+    said = subprocess.run(["/bin/sh", "-c", lines], capture_output=True, check=True).stdout
+
+    with LineClient(start_broker().address) as client:  # as nc -N, which not everybody has
+        client.send(said)
+        assert client.end().decode() == shown
 
 
 def test_every_make_command_it_names_exists() -> None:

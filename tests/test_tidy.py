@@ -3,6 +3,7 @@
 import ast
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ FILE_SYSCALLS = (
 # Everything else on files goes through broker._native.kernel.file_ops.
 FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "unlink"}
 MAY_USE_FILES = {
+    "cli/v1_directory.py": {"open"},  # of another server, read from one end to the other
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config.py": {"read_text"},  # the user's settings
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
@@ -188,6 +190,36 @@ def test_a_limit_that_nothing_reads_is_found(reader: str, unread: set[str]) -> N
     limits = "UNIT = 2\nOWN = 3 * UNIT\nIDLE = 4\nassert IDLE > OWN\ndef most(x): return x + OWN"
 
     assert unread_limits(limits, read_of_limits(reader)) == unread
+
+
+def defined_twice(code: str) -> set[str]:
+    """The names that a module defines more than once: the last one wins, without a word."""
+    names: list[str] = []
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.Assign):
+            names += [each.id for each in node.targets if isinstance(each, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.append(node.target.id)
+        elif isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def test_every_limit_is_defined_once() -> None:
+    assert defined_twice((PYTHON / "model" / "limits.py").read_text()) == set()
+
+
+@pytest.mark.parametrize(
+    ("again", "found"),
+    [
+        ("MOST: Final = 4", {"MOST"}),
+        ("def most(x): return x", {"most"}),
+        ("OTHER = MOST", set()),
+        ("assert MOST == 3", set()),
+    ],
+)
+def test_a_limit_that_is_defined_twice_is_found(again: str, found: set[str]) -> None:
+    assert defined_twice(f"MOST = 3\ndef most(x): return x + MOST\n{again}") == found
 
 
 def ways() -> list[str]:

@@ -11,6 +11,15 @@ from pathlib import Path
 OURS = "polylog"
 
 
+def rates_of(report: Path) -> dict[tuple[str, str], str]:
+    """Return how fast participants are that count bytes, as text, by group and name."""
+    return {
+        (each["group"], each["name"]): f", {each['extra_info']['megabytes_per_second']:,.0f} MB/s"
+        for each in json.loads(report.read_text())["benchmarks"]
+        if "megabytes_per_second" in each["extra_info"]
+    }
+
+
 def rows_of(report: Path) -> dict[str, dict[str, float]]:
     """Return the cost of each participant of each group: ns per record, or per call."""
     rows: dict[str, dict[str, float]] = defaultdict(dict)
@@ -32,10 +41,12 @@ def main() -> None:
     if arguments.output == "json":
         print(json.dumps(rows, indent=2))
         return
+    rates = rates_of(arguments.report)
     for group, costs in sorted(rows.items()):
         ours = min(cost for name, cost in costs.items() if name.startswith(OURS))
         told = [
-            f"{name} {cost:,.1f} ns" + ("" if name.startswith(OURS) else f" ({cost / ours:.2f}x)")
+            f"{name} {cost:,.1f} ns{rates.get((group, name), '')}"
+            + ("" if name.startswith(OURS) else f" ({cost / ours:.2f}x)")
             for name, cost in sorted(costs.items(), key=lambda pair: pair[1])
         ]
         print(f"{group:<40} {', '.join(told)}")

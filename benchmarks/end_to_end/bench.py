@@ -137,14 +137,16 @@ def run_row(
 ) -> None:
     """Run a workload in turn against every target, once to warm up and then round by round."""
     workload = Workload(row, settings.programs, folder, settings.scale)
+    if row.is_ours:
+        targets = [target for target in targets if target.name == report.OURS]
     served = [target for target in targets if _is_served(row, target)]
     try:
         for target in served:
             workload.prepare(target)
             workload.run(target)
         for number in range(settings.rounds):
-            turn = number % len(targets)
-            for target in [*targets[turn:], *targets[:turn]]:
+            turn = number % len(served)
+            for target in [*served[turn:], *served[:turn]]:
                 facts = workload.run(target)
                 results.add(row.name, target.name, facts)
                 say(f"  {number + 1}/{settings.rounds} {target.name} {_brief(row, facts)}")
@@ -154,6 +156,8 @@ def run_row(
 
 
 def _is_served(row: Row, target: Target) -> bool:
+    if row.floor is Floor.NONE:
+        return target.name == report.OURS
     return target.name != "floor" or row.floor is Floor.SERVER
 
 

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "kernel/crc32_hardware.h"
 #include "kernel/crc32c_hardware.h"
 #include "tools.h"
 
@@ -32,7 +33,10 @@ static const struct {
 } commands[] = {
     {"produce", load_produce, "batches, pipelined or not; latency of acknowledgements"},
     {"fetch", load_fetch, "partitions from start to end, over and over"},
+    {"rustlog", load_rustlog, "produce in RustLog's binary dialect, pipelined or not"},
+    {"rustlog-fetch", load_rustlog_fetch, "partitions over and over in RustLog's binary dialect"},
     {"latency", load_latency, "record by record at a rate, end to end through a consumer"},
+    {"lines", load_lines, "one line of V1 over and over, pipelined or not"},
     {"create", load_create, "a topic, and wait until it is ready"},
     {"delete", load_delete, "a topic"},
     {"idle", load_idle, "connections that say nothing until standard input ends"},
@@ -45,6 +49,7 @@ static const struct option names[] = {
     {"host", required_argument, NULL, 'h'},
     {"port", required_argument, NULL, 'p'},
     {"topic", required_argument, NULL, 't'},
+    {"line", required_argument, NULL, 'l'},
     {"partitions", required_argument, NULL, 'P'},
     {"connections", required_argument, NULL, 'c'},
     {"in-flight", required_argument, NULL, 'i'},
@@ -62,6 +67,7 @@ static const struct option names[] = {
     {"config", required_argument, NULL, 'C'},
     {"verify", no_argument, NULL, 'V'},
     {"spin", no_argument, NULL, 'x'},
+    {"old", no_argument, NULL, 'o'},
     {NULL, 0, NULL, 0},
 };
 
@@ -69,7 +75,7 @@ static _Noreturn void usage(void)
 {
     fputs("load COMMAND [OPTION VALUE]...\ncommands:\n", stderr);
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(stderr, "  %-8s %s\n", commands[i].name, commands[i].about);
+        fprintf(stderr, "  %-14s %s\n", commands[i].name, commands[i].about);
     fputs("options:\n", stderr);
     for (const struct option *option = names; option->name != NULL; option++)
         fprintf(stderr, "  --%s\n", option->name);
@@ -91,6 +97,7 @@ static void take_option(struct options *options, int name, const char *value)
     case 'h': options->host = value; break;
     case 'p': options->port = (int)number(value); break;
     case 't': options->topic = value; break;
+    case 'l': options->line = value; break;
     case 'P': options->partitions = (int)number(value); break;
     case 'c': options->connections = (int)number(value); break;
     case 'i': options->in_flight = (int)number(value); break;
@@ -107,6 +114,7 @@ static void take_option(struct options *options, int name, const char *value)
     case 'S': options->since_ns = strtoll(value, NULL, 10); break; /* more digits than a double */
     case 'V': options->verify = true; break;
     case 'x': options->spin = true; break;
+    case 'o': options->old = true; break;
     case 'C':
         if (options->config_count == TOPIC_CONFIGS_MAX)
             die("at most %d topic configs", TOPIC_CONFIGS_MAX);
@@ -137,6 +145,7 @@ int main(int count, char **words)
     for (int name; (name = getopt_long(count - 1, words + 1, "", names, NULL)) != -1;)
         take_option(&options, name, optarg);
     check_options(&options);
+    crc32_init();
     crc32c_init();
     signal(SIGALRM, give_up);
     for (size_t i = 0; i < COMMANDS; i++) {

@@ -7,12 +7,12 @@
 enum { TOPIC_CONFIGS_MAX = 16, RETRY_US = 1000 };
 
 struct options {
-    const char *host, *topic;
+    const char *host, *topic, *line;
     int port, partitions, connections, in_flight, acks, records;
     size_t value_bytes, batch_bytes, fetch_bytes;
     double seconds, warm_up_seconds, rate;
     int64_t requests, bytes, since_ns;
-    bool verify, spin;
+    bool verify, spin, old; /* old: message sets in a Produce of version 1 */
     const char *configs[TOPIC_CONFIGS_MAX]; /* NAME=VALUE */
     int config_count;
 };
@@ -20,7 +20,10 @@ struct options {
 /* Each prints one JSON object of facts and returns how many of them are wrong. */
 int64_t load_produce(const struct options *options);
 int64_t load_fetch(const struct options *options);
+int64_t load_rustlog(const struct options *options);
+int64_t load_rustlog_fetch(const struct options *options);
 int64_t load_latency(const struct options *options);
+int64_t load_lines(const struct options *options);
 int64_t load_create(const struct options *options);
 int64_t load_delete(const struct options *options);
 int64_t load_idle(const struct options *options);

@@ -1,7 +1,7 @@
 /* produce: connections that keep so many requests of one batch each in flight.
  *
- * A frame is a head of the connection's own, whose correlation id is set, and the batch that all
- * share. Every base offset that a partition acknowledges is ticked off: at the end, the offsets
+ * A frame is a head of the connection's own, whose correlation id is set, and the batch, or
+ * message set, that all share. Every base offset that a partition acknowledges is ticked off: at the end, the offsets
  * between the ends of the partition before and after must all have been acknowledged, each once.
  */
 #include <inttypes.h>
@@ -163,7 +163,8 @@ static void run_prepare(struct run *run)
     run->batch_records = options->records > 0
         ? options->records
         : records_that_fit(options->batch_bytes, options->value_bytes);
-    put_batch(&run->batch, run->batch_records, options->value_bytes);
+    (options->old ? put_message_set : put_batch)(&run->batch, run->batch_records,
+                                                 options->value_bytes);
     run->heads = allocate(partitions, sizeof *run->heads);
     run->ledgers = allocate(partitions, sizeof *run->ledgers);
     int64_t *offsets = allocate(partitions, sizeof *offsets);

@@ -15,6 +15,11 @@ enum {
 };
 
 enum {
+    VERSION_POSITION = 4 + 2, /* of a request, behind its size and key */
+    OLD_PRODUCE_VERSION = 1,
+};
+
+enum {
     ERROR_UNKNOWN_TOPIC_OR_PARTITION = 3,
     ERROR_LEADER_NOT_AVAILABLE = 5,
     ERROR_NOT_LEADER_OR_FOLLOWER = 6,
@@ -73,7 +78,10 @@ void put_produce_head(struct buffer *request, const struct options *options, int
                       size_t batch_bytes)
 {
     request_begin(request, API_PRODUCE);
-    put_string(request, NULL); /* transactional id */
+    if (options->old)
+        set_int(request->bytes + VERSION_POSITION, OLD_PRODUCE_VERSION, 2);
+    else
+        put_string(request, NULL); /* transactional id */
     put_int(request, options->acks, 2);
     put_int(request, REQUEST_TIMEOUT_MS, 4);
     put_int(request, 1, 4);

@@ -15,6 +15,7 @@ class Floor(Enum):
 
     SERVER = "the floor program under the same load"
     SYNC_LOOP = "a bare loop of write and fdatasync"
+    NONE = "nothing: no other target speaks its protocol"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Row:
     pinned: bool = True  # broker and generator on a core each, to count costs
     floor: Floor = Floor.SERVER
     prepare: Options = field(default_factory=dict)  # a produce before the first round
+    is_ours: bool = False  # nobody else is asked: the row is compared with another one of ours
     keeps_topic: bool = False  # reads only: all rounds use the topic that `prepare` filled
 
 
@@ -89,6 +91,20 @@ def _produce_rows() -> list[Row]:
     single = Row(
         "produce-1rec", "produce", {**PIPELINED, "records": 1, "requests": 300_000}, _per_request(4)
     )
+    # Of the 0.8 era: the same records as a message set, compared with the batch.
+    old = [
+        Row(
+            f"{row.name}-old",
+            "produce",
+            {**row.options, "old": True},
+            (Figure(fact, unit, (Goal(2, over_row=row.name),)),),
+            is_ours=True,
+        )
+        for row, fact, unit in (
+            (single, "cpu_us_per_request", "CPU-us/req"),
+            (batches[0], "cpu_s_per_gb", "CPU-s/GB"),
+        )
+    ]
     unpipelined = [
         Row(
             f"unpipelined-{connections}",
@@ -98,7 +114,7 @@ def _produce_rows() -> list[Row]:
         )
         for connections, limit in ((10, 8), (100, 8), (1000, 10))
     ]
-    return [*batches, single, *unpipelined]
+    return [*batches, single, *old, *unpipelined]
 
 
 def _fetch_rows() -> list[Row]:
@@ -171,7 +187,67 @@ def _durable_rows() -> list[Row]:
     ]
 
 
-ROWS = (*_produce_rows(), *_fetch_rows(), *_latency_rows(), *_durable_rows())
+def _v1_rows() -> list[Row]:
+    """One line over and over; the CONSUME is of 1,000 records, whose goal is 0.15 us each."""
+    produce = "V1|1|PRODUCE|@ key:" + "x" * 100
+    rows = [
+        Row(
+            f"v1-produce-{name}",
+            "lines",
+            {"connections": connections, "in-flight": in_flight, "requests": 60_000}
+            | {"line": produce},
+            _per_request(12),
+            floor=Floor.NONE,
+        )
+        for name, connections, in_flight in (("10", 10, 1), ("100", 100, 1), ("pipelined", 4, 5))
+    ]
+    consume = Row(
+        "v1-consume-1000",
+        "lines",
+        {"connections": 1, "in-flight": 1, "requests": 4_000, "line": "V1|1|CONSUME|@ 0 0"},
+        _per_request(150),
+        partitions=1,
+        floor=Floor.NONE,
+        prepare={"records": 1_000, "requests": 1, "value-bytes": 20},
+    )
+    return [*rows, consume]
+
+
+def _rustlog_rows() -> list[Row]:
+    loads = (
+        ("unpipelined", {"connections": 10, "in-flight": 1, "records": 1, "requests": 60_000}, 9),
+        ("1rec", {**PIPELINED, "records": 1, "requests": 300_000}, 4),
+        ("100rec", {**PIPELINED, "records": 100, "requests": 30_000}, 12),
+    )
+    produce = [
+        Row(f"rustlog-{name}", "rustlog", options, _per_request(limit), floor=Floor.NONE)
+        for name, options, limit in loads
+    ]
+    # As much as is served natively, and as much as a frame of 10 MiB has room for.
+    fetch = [
+        Row(
+            f"rustlog-fetch-{name}",
+            "rustlog-fetch",
+            {"connections": 4, "fetch-bytes": fetch_bytes, "bytes": GB},
+            _per_gb(),
+            partitions=4,
+            floor=Floor.NONE,
+            prepare={**PIPELINED, "batch-bytes": 16 << 10, "bytes": 0.5 * GB},
+            keeps_topic=True,
+        )
+        for name, fetch_bytes in (("1m", 1 << 20), ("full", 10 << 20))
+    ]
+    return [*produce, *fetch]
+
+
+ROWS = (
+    *_produce_rows(),
+    *_fetch_rows(),
+    *_latency_rows(),
+    *_durable_rows(),
+    *_v1_rows(),
+    *_rustlog_rows(),
+)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include "kernel/crc32_hardware.h"
 #include "kernel/crc32c_hardware.h"
 #include "tools.h"
 
@@ -136,6 +137,25 @@ void put_batch(struct buffer *buffer, int record_count, size_t value_size)
     set_int(batch + BATCH_LENGTH_POSITION, (int64_t)(size - BATCH_LENGTH_BASE), 4);
     uint32_t crc = crc32c_extend(0, batch + BATCH_CHECKED_POSITION, size - BATCH_CHECKED_POSITION);
     set_int(batch + BATCH_CRC_POSITION, crc, 4);
+}
+
+void put_message_set(struct buffer *buffer, int record_count, size_t value_size)
+{
+    for (int place = 0; place < record_count; place++) {
+        size_t start = buffer->size;
+        put_int(buffer, place, 8); /* offset: the broker's */
+        put_int(buffer, (int64_t)(value_size + 14), 4);
+        put_int(buffer, 0, 4);     /* CRC, below */
+        put_int(buffer, 0, 2);     /* magic, attributes */
+        put_int(buffer, -1, 4);    /* no key */
+        put_int(buffer, (int64_t)value_size, 4);
+        memset(buffer_extend(buffer, value_size), 'a' + place % 26, value_size);
+        uint8_t *message = buffer->bytes + start;
+        set_int(message + MESSAGE_CRC_POSITION,
+                crc32_extend(0, message + MESSAGE_CHECKED_POSITION,
+                             buffer->size - start - MESSAGE_CHECKED_POSITION),
+                4);
+    }
 }
 
 int records_that_fit(size_t batch_bytes, size_t value_size)

@@ -44,6 +44,8 @@ enum batch_position { /* of a record batch, magic 2 */
     BATCH_RECORDS_POSITION = 57,
     BATCH_HEAD_BYTES = 61,
     BATCH_LENGTH_BASE = 12, /* what the length field does not count */
+    MESSAGE_CRC_POSITION = 12,
+    MESSAGE_CHECKED_POSITION = 16,
 };
 
 enum list_offsets_timestamp { TIMESTAMP_LATEST = -1, TIMESTAMP_EARLIEST = -2 };
@@ -71,6 +73,9 @@ void frame_end(struct buffer *buffer, size_t start, size_t bytes_after);
 
 /* A batch of records without keys, of values of value_size bytes each. */
 void put_batch(struct buffer *buffer, int record_count, size_t value_size);
+
+/* The same as a set of messages of magic 0, as producers before Kafka 0.10 sent it. */
+void put_message_set(struct buffer *buffer, int record_count, size_t value_size);
 
 /* How many such records fit into a batch of batch_bytes; at least one. */
 int records_that_fit(size_t batch_bytes, size_t value_size);

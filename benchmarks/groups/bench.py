@@ -157,7 +157,7 @@ def load(bench: Bench, what: str, units: int) -> None:
         bench.coordinator.recovered(number, is_empty=log.log_end_offset == 0)
     bench.tick_until_idle()
     bench.report(what, units)
-    quiet.look(is_loading=False)
+    quiet.end()
 
 
 def large_group(bench: Bench, count: int) -> None:

@@ -27,9 +27,9 @@ from tests.compatibility.client import (
 LOGICAL_OFFSETS = {"earliest": -2, "latest": -1}
 
 
-def connect(address: str) -> Client:
-    """Return a client of the broker at that address."""
-    return ConfluentClient(address)
+def connect(address: str, **settings: Any) -> Client:
+    """Return a client of the broker at that address; settings have _ for librdkafka's dots."""
+    return ConfluentClient(address, settings)
 
 
 def read_record(message: Any) -> Record:
@@ -70,8 +70,9 @@ class ConfluentClient(Client):
 
     name = "confluent"
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, settings: dict[str, Any]) -> None:
         self._config: dict[str, Any] = {
+            **{name.replace("_", "."): value for name, value in settings.items()},
             "bootstrap.servers": address,
             "topic.metadata.refresh.interval.ms": 1_000,
             "allow.auto.create.topics": True,

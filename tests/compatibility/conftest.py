@@ -10,6 +10,8 @@ from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.group_member import GroupMember
 from tests.compatibility.java_tools import NEWEST, OLDER, JavaTools, Release, find
 from tests.compatibility.programs import UnavailableError
+from tests.cursus_client import CursusClient
+from tests.line_client import LineClient
 from tests.wire_client import WireClient
 
 HERE = Path(__file__).parent
@@ -61,6 +63,20 @@ def doomed_member(tmp_path: Path) -> Iterator[Callable[[str, str, str, str], Gro
 def wire(broker: Broker) -> Iterator[WireClient]:
     """Connect, to misuse it."""
     with WireClient(broker.address) as client:
+        yield client
+
+
+@pytest.fixture
+def lines(broker: Broker) -> Iterator[LineClient]:
+    """Connect, to speak V1."""
+    with LineClient(broker.address) as client:
+        yield client
+
+
+@pytest.fixture
+def cursus(broker: Broker) -> Iterator[CursusClient]:
+    """Connect, to speak Cursus."""
+    with CursusClient(broker.address) as client:
         yield client
 
 

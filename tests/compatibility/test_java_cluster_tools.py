@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from broker.protocols.kafka.apis import APIS
 from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess
 from tests.compatibility.java_tools import JavaTools
@@ -18,7 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 TOOLS = "org.apache.kafka.tools"
 CONFIG = "kafka.admin.ConfigCommand"
-LIST_GROUPS = 16
 MOVES = f"{TOOLS}.reassign.ReassignPartitionsCommand"
 
 
@@ -112,7 +110,6 @@ def test_config_command_sets_and_resets_the_level_of_a_logger(
     assert "root=INFO" in reset
 
 
-@pytest.mark.xfail(LIST_GROUPS not in APIS, reason="the tool lists groups first")
 def test_config_command_alters_and_describes_a_group(
     java: JavaTools, broker: Broker, topic: str
 ) -> None:

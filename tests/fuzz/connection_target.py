@@ -1,4 +1,4 @@
-"""A native connection and what a peer may send: frames, request headers, Produce, Fetch."""
+"""A native connection and what a peer may send: frames, headers, Produce, Fetch; V1's lines."""
 
 import shutil
 import tempfile
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from broker._native.log.commit import CommitThread
+from broker._native.wire.v1 import V1
 from tests.fuzz.inputs import OPTIONS_SIZE, Options
 from tests.fuzz.segment_targets import memory_folder
 from tests.native_log import Logs, records
@@ -13,6 +14,10 @@ from tests.native_wire import API_VERSIONS, Wire, fetch, produce, request
 
 INPUTS_MAX = 1000  # with the same logs, which grow
 PIECE_SIZE = 64
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 class _Broker:
@@ -35,6 +40,9 @@ class _Broker:
             logs = Logs(Path(self._folder), self._commit)
             self._wire = Wire(logs)
             self._wire.serve(*(logs.create(place, is_group_commit=False) for place in (0, 1)))
+            self._wire.poller.serve_with(
+                {"v1": V1(None, b"ERR\n")}, self._wire.slow.extend, _ignore
+            )
         return self._wire
 
     def close(self) -> None:
@@ -73,4 +81,6 @@ def seeds() -> Iterator[bytes]:
     for version in (4, 11, 12, 13, 18):
         yield head + fetch(version, (0, 0), (1, 0))
     yield head + request(API_VERSIONS, 4, {}) + produce(9, (0, batch), acks=0)
+    for line in (b"PRODUCE|topic user1:a,b acks=1\r", b"PRODUCE|topic :\xe2\x80\xa8", b"PING|"):
+        yield head + b"V1|1|" + line + b"\nV1|2|CONSUME|topic 1 0\n"
     yield bytes([1]).ljust(OPTIONS_SIZE, b"\0") + fetch(12, (0, 0), session_epoch=0)

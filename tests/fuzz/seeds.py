@@ -13,11 +13,22 @@ from broker.codec import encode, messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
-from tests.fuzz import compression_targets, connection_target, encode_targets
+from tests.fuzz import (
+    compression_targets,
+    connection_target,
+    cursus_target,
+    encode_targets,
+    rustlog_target,
+)
 from tests.fuzz.inputs import OPTIONS_SIZE
 from tests.fuzz.message_targets import KEYS, RECORDS
 from tests.vectors import vector_files
 
+OWN_SEEDS = {
+    "connection": connection_target.seeds,
+    "rustlog": rustlog_target.seeds,
+    "cursus_batch": cursus_target.seeds,
+}
 CORPUS = Path(__file__).parent / "corpus"
 SEED_SIZE_MAX = 1024
 WIDE = bytes.fromhex("017f000000000000")  # right CRCs, every column, no filter, encoded again
@@ -55,14 +66,14 @@ def seeds(target: str) -> list[bytes]:
             found = list(_consumer_protocol())
         case "encode_rows" | "encode_columns":
             found = list(encode_targets.seeds())
-        case "connection":
-            found = list(connection_target.seeds())
+        case "connection" | "rustlog" | "cursus_batch":
+            found = list(OWN_SEEDS[target]())
         case "segment":
             found = list(_segments())
         case "batch" | "message_set" | "compressed_batch" | "compressed_message_set":
             found = list(_batches(target))
-        case "compaction" | "preparation":
-            found = [head + each for head in HEADS[target] for each in _plain_batches()]
+        case "compaction" | "preparation" | "conversion":
+            found = [head + each for head in HEADS[target] for each in _without_options(target)]
         case _:
             found = list(_folded(target))
     return [*kept(target), *found]
@@ -140,9 +151,10 @@ def _segments() -> Iterator[bytes]:
         yield options(0, 0, 8, 0xC5, 0xCA) + log + bytes(20)
 
 
-def _plain_batches() -> Iterator[bytes]:
-    """Batches of all codecs without options."""
-    return (each[OPTIONS_SIZE:] for each in _batches("batch"))
+def _without_options(target: str) -> Iterator[bytes]:
+    """Batches of all codecs, and message sets for a target that takes both."""
+    kinds = ("batch", "message_set") if target == "conversion" else ("batch",)
+    return (each[OPTIONS_SIZE:] for kind in kinds for each in _batches(kind))
 
 
 def _batches(target: str) -> Iterator[bytes]:
@@ -177,4 +189,5 @@ def options(*values: int) -> bytes:
 HEADS = {
     "compaction": [options(0, 40)],  # a map of so many places
     "preparation": [options(config) for config in range(6)],
+    "conversion": [options()],
 }

@@ -20,6 +20,7 @@ TARGETS: Final[dict[str, str]] = {
     "compressed_message_set": "batch_targets.compressed_message_set",
     "compaction": "compaction_target.compaction",
     "preparation": "preparation_target.preparation",
+    "conversion": "conversion_target.conversion",
     "encode_rows": "encode_targets.encode_rows",
     "encode_columns": "encode_targets.encode_columns",
     "gzip": "compression_targets.gzip",
@@ -34,6 +35,8 @@ TARGETS: Final[dict[str, str]] = {
     "coordinator_record": "message_targets.coordinator_record",
     "consumer_protocol": "message_targets.consumer_protocol",
     "connection": "connection_target.connection",
+    "rustlog": "rustlog_target.rustlog",
+    "cursus_batch": "cursus_target.cursus_batch",
     "segment": "segment_targets.segment",
 }
 

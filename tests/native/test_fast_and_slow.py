@@ -17,22 +17,18 @@ from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
 from broker.codec import encode
-from broker.core.broker import Broker
-from broker.core.broker_configs import BrokerConfigs
-from broker.core.io_thread import IoThread
-from broker.core.partition import Growth
-from broker.core.recompression import Recompression
+from broker.codec.compression import compress
 from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.errors import ErrorCode
+from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from broker.server.requests import Requests
 from broker.storage.log_settings import log_settings
 from tests.batches import EMPTY, batch_of
-from tests.fakes import FakeStore
 from tests.native_log import TOPIC_ID, Logs, records
 from tests.native_wire import (
     FETCH,
@@ -46,6 +42,9 @@ from tests.native_wire import (
     request,
     response,
 )
+from tests.one_topic import broker_of
+from tests.oracles import message_set_oracle as message_sets
+from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 
 COMMIT = CommitThread(1)  # for logs that never sync
 PARTITIONS = 2  # a request may name a third
@@ -57,22 +56,6 @@ OWN = {"max.message.bytes": "400", "polylog.durability": "os"}
 CONFIG = TopicConfig(OWN, load())
 FLEXIBLE_FETCH = 12
 OTHER_ID = b"another id of 16"
-
-
-class OneTopic:
-    """A topic, and none besides: what the handlers ask of `Topics`."""
-
-    def __init__(self, topic: Topic) -> None:
-        """Know this one."""
-        self.topic = topic
-
-    def get(self, name: str) -> Topic | None:
-        """Return the topic of a name."""
-        return self.topic if name == self.topic.name else None
-
-    def by_id(self, topic_id: bytes) -> Topic | None:
-        """Return the topic of an id."""
-        return self.topic if topic_id == self.topic.topic_id else None
 
 
 class NoCoordinator:
@@ -103,9 +86,9 @@ class Served:
         if is_fast:
             self.wire.serve(*self.partitions)
         self.loop = asyncio.new_event_loop()
-        requests = Requests(self.loop, PROTOCOL)
+        requests = Requests(self.loop)
         self.handed_over = 0
-        self.wire.poller.serve_with(self.wire.rows, self._count(requests.dispatch), requests.closed)
+        self.wire.serve_with(self._count(requests.dispatch), requests.closed, PROTOCOL)
         self.client = self._connect()
 
     def _count(self, dispatch: Any) -> Any:
@@ -117,21 +100,7 @@ class Served:
 
     def _connect(self) -> Client:
         topic = Topic("topic", TOPIC_ID, self.config, list(self.partitions))
-        broker = Broker(
-            configs=BrokerConfigs(load(), FakeStore(), IoThread(), None),  # type: ignore[arg-type]
-            clock=SystemClock(),
-            cluster_id="cluster",
-            io_thread=None,  # type: ignore[arg-type]
-            topics=OneTopic(topic),  # type: ignore[arg-type]
-            growth=Growth(),
-            groups=None,  # type: ignore[arg-type]
-            transactions=NoCoordinator(),  # type: ignore[arg-type]
-            producer_ids=None,  # type: ignore[arg-type]
-            recompression=Recompression(),
-            persist_log_starts=None,  # type: ignore[arg-type]
-            group_configs=None,  # type: ignore[arg-type]
-            metadata_revision=None,  # type: ignore[arg-type]
-        )
+        broker = broker_of(topic, NoCoordinator())
         return self.wire.connect(Session(broker, "here", "there", 9092))
 
     def ask(self, data: bytes) -> bytes | None:
@@ -151,8 +120,8 @@ class Served:
                 return None
         return b"".join(frames[:-1])
 
-    def end_transaction(self, *, is_abort: bool) -> None:
-        """End the open transaction as its coordinator does, and begin the next."""
+    def end_transaction(self, *, is_abort: bool, is_last: bool = False) -> None:
+        """End the open transaction as its coordinator does, and begin the next if there is one."""
         for log in self.partitions:
             kind = b"\0\0\0\0" if is_abort else b"\0\0\0\1"
             log.append_internal(
@@ -165,7 +134,8 @@ class Served:
                     is_control=True,
                 )
             )
-            log.admit_transaction(TRANSACTION, 0)
+            if not is_last:
+                log.admit_transaction(TRANSACTION, 0)
         self.wire.run()
 
     def state(self) -> list[Any]:
@@ -241,8 +211,39 @@ ODD = st.sampled_from(
         records(timestamp=NOW_MS, is_transactional=True, producer_id=1),
         records(timestamp=NOW_MS, producer_id=1),
         records(timestamp=NOW_MS, size=330),
+        *encode([b"v"], timestamp_ms=NOW_MS, timestamp_type="LogAppendTime"),
+        *encode([(None, b"v", [], -1), (None, b"v", [], NOW_MS + 2 * HOUR_MS)]),
     ]
 )
+
+
+@st.composite
+def message_set(draw: st.DrawFn) -> bytes:
+    """Return what an old client may send for a partition, mostly plain messages."""
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        return draw(st.sampled_from([SOUND, SOUND + SOUND, b"", b"\0" * 26]))
+    attributes = draw(st.sampled_from([0, 0, 0, LOG_APPEND_TIME, 1, 3, 4]))
+    messages = [
+        Message(
+            offset=draw(st.integers(0, 3)),
+            key=draw(st.none() | st.binary(max_size=8)),
+            value=draw(st.none() | st.binary(max_size=60)),
+            magic=draw(st.sampled_from([0, 1])),
+            timestamp=draw(st.sampled_from([NOW_MS, NOW_MS, NOW_MS + 1, *FAR])),
+            crc=draw(st.sampled_from([None] * 19 + [1])),
+        )
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    if attributes == LOG_APPEND_TIME:
+        for each in messages[draw(st.integers(0, 1)) :]:
+            each.attributes = attributes
+    data = message_sets.encode(messages)
+    if attributes not in {0, LOG_APPEND_TIME}:
+        magic = draw(st.sampled_from([0, 1]))
+        folded = compress(attributes, data, magic=magic)
+        data = Message(value=folded, magic=magic, attributes=attributes).encode()
+    return data[: -1 if kind == 1 else len(data)]
 
 
 def topic(draw: st.DrawFn, name_field: str) -> Fields:
@@ -256,11 +257,13 @@ def topic(draw: st.DrawFn, name_field: str) -> Fields:
 @st.composite
 def produce(draw: st.DrawFn) -> bytes:
     """Return a Produce request."""
+    version = draw(st.sampled_from([0, 1, 2, *PRODUCE_VERSIONS]))
+    records = batch() if version in PRODUCE_VERSIONS else message_set()
     topics = [
         {
             **topic(draw, "name"),
             "partition_data": [
-                {"index": index, "records": draw(batch())}
+                {"index": index, "records": draw(records)}
                 for index in draw(st.lists(st.integers(-1, PARTITIONS), max_size=3))
             ],
         }
@@ -272,7 +275,7 @@ def produce(draw: st.DrawFn) -> bytes:
         "transactional_id": draw(st.sampled_from([None, None, "t"])),
         "topic_data": topics,
     }
-    return request(PRODUCE, draw(st.sampled_from([0, *PRODUCE_VERSIONS])), body, 5)
+    return request(PRODUCE, version, body, 5)
 
 
 @st.composite
@@ -324,16 +327,19 @@ def assert_same(asked: bytes, served: tuple[Served, Served]) -> None:
         assert fast == slow
 
 
-@given(st.lists(produce() | fetch() | st.booleans(), min_size=1, max_size=12))
+END = st.fixed_dictionaries({"is_abort": st.booleans(), "is_last": st.booleans()})
+
+
+@given(st.lists(produce() | fetch() | END, min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
 def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
-    tmp_path_factory: pytest.TempPathFactory, requests: list[bytes | bool]
+    tmp_path_factory: pytest.TempPathFactory, requests: list[bytes | dict[str, bool]]
 ) -> None:
     with two(tmp_path_factory.mktemp("both")) as served:
         for asked in requests:
-            if isinstance(asked, bool):
+            if isinstance(asked, dict):
                 for each in served:
-                    each.end_transaction(is_abort=asked)
+                    each.end_transaction(**asked)
             else:
                 assert_same(asked, served)
 
@@ -359,6 +365,29 @@ def test_both_ways_agree_on_topics_that_look_into_their_batches(
         assert fast.state() == slow.state()
 
 
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_a_batch_repeated_after_its_transaction_is_answered_as_written(
+    tmp_path: Path, version: int
+) -> None:
+    data = records(
+        timestamp=NOW_MS,
+        producer_id=TRANSACTION,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    part = {"index": 0, "records": data}
+    topics = [{"name": "topic", "topic_id": TOPIC_ID, "partition_data": [part]}]
+    asked = request(PRODUCE, version, {"acks": -1, "transactional_id": "t", "topic_data": topics})
+
+    with two(tmp_path) as served:
+        first = [each.ask(asked) for each in served]
+        for each in served:
+            each.end_transaction(is_abort=False, is_last=True)
+
+        assert [each.ask(asked) for each in served] == first
+
+
 @pytest.mark.parametrize(("key", "handed_over"), [(b"key", 1), (None, 2)])
 def test_a_compacted_topic_takes_plain_batches_with_keys_without_python(
     tmp_path: Path, key: bytes | None, handed_over: int
@@ -374,6 +403,51 @@ def test_a_compacted_topic_takes_plain_batches_with_keys_without_python(
 
         fast, _ = served
         assert fast.handed_over == handed_over  # an empty request follows
+
+
+PLAIN_SET = message_sets.encode(
+    [Message(value=b"v", magic=0), Message(0, b"k", b"v", timestamp=NOW_MS)]
+)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("records", "handed_over"),
+    [
+        (PLAIN_SET, 1),  # an empty request follows
+        (PLAIN_SET[:-1], 2),
+        (Message(value=compress(1, PLAIN_SET), magic=0, attributes=1).encode(), 2),
+        (SOUND, 2),
+    ],
+    ids=["plain", "cut short", "compressed", "batch"],
+)
+def test_plain_message_sets_are_served_without_python(
+    tmp_path: Path, version: int, records: bytes, handed_over: int
+) -> None:
+    data = [{"index": index, "records": records} for index in range(PARTITIONS)]
+    body = {"acks": -1, "topic_data": [{"name": "topic", "partition_data": data}]}
+
+    with two(tmp_path) as served:
+        assert_same(request(PRODUCE, version, body), served)
+
+        fast, slow = served
+        assert fast.handed_over == handed_over
+        assert fast.state() == slow.state()
+
+
+def test_old_requests_are_served_without_python_as_long_as_there_is_room(tmp_path: Path) -> None:
+    many = PLAIN_SET * (OLD_MESSAGES_BYTES_MAX // len(PLAIN_SET) // PARTITIONS)
+    config = TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())
+
+    with two(tmp_path, config) as served:
+        fast, slow = served
+        for extra, handed_over in ((b"", 1), (PLAIN_SET, 3)):
+            data = [{"index": index, "records": many + extra} for index in range(PARTITIONS)]
+            body = {"acks": -1, "topic_data": [{"name": "topic", "partition_data": data}]}
+            assert_same(request(PRODUCE, 1, body), served)
+
+            assert fast.handed_over == handed_over
+        assert fast.state() == slow.state()
 
 
 def test_the_usual_requests_are_served_without_python(tmp_path: Path) -> None:

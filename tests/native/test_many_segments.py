@@ -37,7 +37,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Logs, PartitionLog]:
     reads = [
         path
         for name, path, position, size, *_ in file_ops.recorded()
-        if name == "pread" and path.endswith(".log")
+        if name == "read" and path.endswith(".log")
     ]
     file_ops.stop_recording()
     assert reads == []

@@ -39,6 +39,20 @@ def filled(logs: Logs, segments: int, **settings: int) -> PartitionLog:
     return log
 
 
+def test_a_reader_that_cannot_look_ahead_leaves_no_wrong_hint(logs: Logs, recording: None) -> None:
+    log = logs.create()
+    for _ in range(3):
+        appended(log, BATCH)
+    logs.settle(log)
+    file_ops.fail("read", ".log", errno.EIO, after=2)  # where the next batch begins
+
+    assert log.read(0, len(BATCH)) == placed(BATCH, 0)
+
+    appended(log, BATCH)
+    logs.settle(log)
+    assert log.read(3, 1000) == placed(BATCH, 3)
+
+
 # ---- the log start -------------------------------------------------------------------------------
 
 

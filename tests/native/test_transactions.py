@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
+from broker.model.errors import NoRoom
 from tests.batches import batch_of
 from tests.native_log import NOW_MS, Logs, appended, batches, records
 
@@ -85,6 +87,29 @@ def test_a_transaction_is_admitted_until_its_marker(logs: Logs) -> None:
     assert not log.admits_transaction(1, EPOCH)
 
 
+def test_admissions_of_many_producers_do_not_disturb_one_another(logs: Logs) -> None:
+    log = logs.create()
+    for producer_id in range(100):
+        log.admit_transaction(producer_id, EPOCH)
+    for producer_id in range(0, 100, 3):
+        log.dismiss_transaction(producer_id)
+    log.admit_transaction(1, EPOCH + 1)
+
+    admitted = [each for each in range(101) if log.admits_transaction(each, EPOCH)]
+
+    assert admitted == [each for each in range(100) if each % 3 and each != 1]
+    assert log.admits_transaction(1, EPOCH + 1)
+
+
+def test_a_plain_producer_writes_while_the_transaction_of_another_is_open(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+
+    assert log.append(records(producer_id=2, producer_epoch=0, base_sequence=0)) == (0, 1)
+    assert log.append(records(producer_id=2, producer_epoch=0, base_sequence=1)) == (0, 2)
+    assert log.append(records()) == (0, 3)
+
+
 def test_a_decided_transaction_takes_no_late_batch(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)
@@ -141,6 +166,42 @@ def test_a_coordinators_batches_open_a_transaction_that_a_snapshot_knows(logs: L
     assert log.open_transactions == {9: 0}
 
 
+def coordinators_batch(producer_id: int) -> bytes:
+    return batch_of(
+        [(b"key", b"value", [])],
+        NOW_MS,
+        producer_id=producer_id,
+        producer_epoch=EPOCH,
+        is_transactional=True,
+    )
+
+
+def test_a_full_log_has_no_room_for_a_coordinators_batch_and_is_as_good_as_before(
+    logs: Logs,
+) -> None:
+    log = logs.create(producer_ids_max=1)
+    log.append_internal(coordinators_batch(1))
+
+    with pytest.raises(NoRoom):
+        log.append_internal(coordinators_batch(2))
+
+    assert log.log_end_offset == 1
+    assert log.append_internal(coordinators_batch(1)) == 1
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_a_full_log_has_room_for_a_marker_of_a_producer_that_has_written_nothing(
+    logs: Logs, kind: int
+) -> None:
+    log = logs.create(producer_ids_max=1)
+    send(log, 1, 0)
+
+    assert end(log, 2, kind) == 1
+
+    assert [each[0] for each in log.active_producers] == [1]
+    assert log.open_transactions == {1: 0}
+
+
 def test_what_is_known_of_producers_can_be_listed(logs: Logs) -> None:
     log = logs.create()
     appended(log, records(producer_id=4, producer_epoch=1, base_sequence=0))
@@ -153,6 +214,18 @@ def test_what_is_known_of_producers_can_be_listed(logs: Logs) -> None:
         (2, EPOCH, 0, NOW_MS, 7, -1),
         (4, 1, 0, NOW_MS, -1, -1),
     ]
+
+
+def test_what_is_known_of_one_producer_is_what_is_listed_of_it(logs: Logs) -> None:
+    log = logs.create(producer_expiration_ms=1_000)
+    appended(log, records(producer_id=4, producer_epoch=1, base_sequence=0))
+    send(log, 1, 0, count=3)
+
+    assert [log.active_producer(each[0]) for each in log.active_producers] == log.active_producers
+    assert log.active_producer(5) is None
+    logs.turn.now_ms += 1_001
+    assert log.active_producer(4) is None
+    assert log.active_producer(1) is not None  # Its transaction is open.
 
 
 def test_a_sync_can_be_asked_for_whatever_the_durability(logs: Logs) -> None:
@@ -309,6 +382,40 @@ def test_an_aborted_transaction_is_told_to_whom_it_concerns(logs: Logs) -> None:
     assert log.aborted_transactions(3, 4) == []
 
 
+def test_who_reads_behind_the_last_abort_opens_no_file_for_it(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, ABORT)
+    send(log, 1, 1)
+    end(log, 1, COMMIT)
+    logs.sync(log)
+
+    assert opened_lists(log, 2, 4) == []
+    assert opened_lists(log, 1, 4) == [f"{0:020}.txnindex"]
+
+
+def test_after_a_restart_the_last_abort_is_looked_up_once(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    end(log, 1, ABORT)
+    appended(log, records())
+    logs.sync(log)
+    assert recovery.close(log) == 3
+    again = logs.attach(3)
+
+    assert len(opened_lists(again, 2, 3)) == 1
+    assert opened_lists(again, 2, 3) == []
+
+
+def opened_lists(log: PartitionLog, start: int, stop: int) -> list[str]:
+    """The files of aborted transactions that are opened for those in a range."""
+    file_ops.start_recording()
+    log.aborted_transactions(start, stop)
+    names = [Path(path).name for name, path, *_ in file_ops.recorded() if name == "open"]
+    file_ops.stop_recording()
+    return [name for name in names if name.endswith(".txnindex")]
+
+
 def test_the_file_of_aborted_transactions_is_kafkas(logs: Logs) -> None:
     log = logs.create()
     send(log, 5, 0)
@@ -434,6 +541,21 @@ def test_recovery_keeps_what_was_aborted_before_its_snapshot(logs: Logs) -> None
     log, _ = logs.recover(recovery_point=offset, snapshot=snapshot, snapshot_offset=offset)
 
     assert log.aborted_transactions(0, 4) == [(1, 0, 1), (1, 2, 3)]
+
+
+def test_recovery_without_room_for_the_producers_of_its_snapshot_reads_the_log(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 1, 0)
+    send(log, 2, 0)
+    offset, snapshot = log.producer_snapshot()
+    logs.sync(log)
+
+    log, _ = logs.recover(
+        recovery_point=offset, snapshot=snapshot, snapshot_offset=offset, producer_ids_max=1
+    )
+
+    assert log.open_transactions == {1: 0, 2: 1}
+    assert log.last_stable_offset == 0
 
 
 def test_an_abort_that_the_log_has_lost_is_lost_from_the_index(logs: Logs) -> None:

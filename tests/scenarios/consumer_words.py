@@ -1,14 +1,11 @@
 """The words of conversations with consumer groups, and how their records and answers are shown."""
 
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple, Protocol
-
 from broker.codec.coordinator_records import (
     decode_assignment,
     encode_assignment,
     encode_subscription,
 )
-from broker.core.groups.commands import GroupDecision, GroupProtocol, GroupSettings
+from broker.core.groups.commands import GroupProtocol, GroupSettings
 from broker.core.groups.consumer import records
 from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
@@ -18,77 +15,16 @@ from broker.core.groups.consumer.commands import (
     MigrationPolicy,
 )
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment
 from broker.model.errors import CodecError
-from broker.model.identifiers import ID_BYTES
+from tests.fakes import FakeTopics
+from tests.scenarios.conversation import Conversation, Words
+from tests.subscriptions import by_topic, heard, place, said
 
 
-class FakeTopic(NamedTuple):
-    """A topic; its id is its name and incarnation."""
-
-    name: str
-    topic_id: bytes
-    partition_count: int
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name.startswith("__")
-
-
-class FakeTopics:
-    """Topics that a test makes, changes and deletes."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self._incarnations = 0
-        self._by_name: dict[str, FakeTopic] = {}
-
-    def get(self, name: str, /) -> FakeTopic | None:
-        return self._by_name.get(name)
-
-    def by_id(self, topic_id: bytes, /) -> FakeTopic | None:
-        return next((each for each in self._by_name.values() if each.topic_id == topic_id), None)
-
-    def names(self) -> Collection[str]:
-        return self._by_name.keys()
-
-    def put(self, name: str, partitions: int) -> None:
-        """Create a topic or make it larger; without partitions it is deleted."""
-        self.version += 1
-        known = self._by_name.pop(name, None)
-        if partitions:
-            self._incarnations += known is None
-            new_id = f"{name}/{self._incarnations}".encode().ljust(ID_BYTES, b".")
-            topic_id = known.topic_id if known else new_id
-            self._by_name[name] = FakeTopic(name, topic_id, partitions)
-
-
-class Words(Protocol):
-    """The words of one command."""
-
-    bare: list[str]
-    named: dict[str, str]
-
-    def text(self, name: str, default: str = "") -> str: ...
-
-    def number(self, name: str, default: int) -> int: ...
-
-    def pairs(self, name: str, default: str = "") -> list[tuple[str, str]]: ...
-
-    @property
-    def group(self) -> str: ...
-
-    @property
-    def token(self) -> str: ...
-
-
-class ConsumerConversation:
+class ConsumerConversation(Conversation[GroupShard]):
     """What a conversation says to consumer groups; the rest of it is test_scenarios.py's."""
 
-    shard: GroupShard
     topics: FakeTopics
-    apply: Callable[[GroupDecision], None]
-    now: Callable[[], Moment]
 
     def do_topics(self, words: Words) -> None:
         """`topics t=3 u=0`: t has three partitions now, u is gone."""
@@ -127,12 +63,11 @@ class ConsumerConversation:
     def _owned(self, words: Words) -> records.Partitions | None:
         if "owned" not in words.named:
             return None
-        owned: dict[bytes, list[int]] = {}
-        for place in words.named["owned"].split(",") if words.named["owned"] else ():
-            name, _, number = place.rpartition("-")
+        owned = {}
+        for name, numbers in by_topic(words.places("owned")).items():
             topic = self.topics.get(name)
             assert topic is not None, name
-            owned.setdefault(topic.topic_id, []).append(int(number))
+            owned[topic.topic_id] = numbers
         return records.in_order(owned)
 
 
@@ -157,7 +92,7 @@ def offers(words: Words) -> tuple[GroupProtocol, ...]:
     body = {
         "topics": words.named["consumes"].split(","),
         "user_data": None,
-        "owned_partitions": _topic_partitions(words.text("owned").split(",")),
+        "owned_partitions": said(words.places("owned")),
     }
     return (GroupProtocol("range", encode_subscription(1, body)),)
 
@@ -165,7 +100,7 @@ def offers(words: Words) -> tuple[GroupProtocol, ...]:
 def gifts(words: Words) -> dict[str, bytes]:
     """`gives=a-1:t-0/t-1,b-2:t-2`: what a leader assigns, as clients write it."""
     return {
-        member: encode_assignment(1, {"assigned_partitions": _topic_partitions(given.split("/"))})
+        member: encode_assignment(1, {"assigned_partitions": said(map(place, given.split("/")))})
         for member, given in words.pairs("gives")
     }
 
@@ -176,17 +111,9 @@ def assigned(assignment: bytes) -> str:
         embedded = decode_assignment(assignment)
     except CodecError:
         return assignment.decode()
-    topics = embedded.body["assigned_partitions"] if embedded else ()
-    shown = [f"{each['topic']}-{number}" for each in topics for number in each["partitions"]]
+    places = heard(embedded.body["assigned_partitions"]) if embedded else []
+    shown = [f"{topic}-{number}" for topic, number in places]
     return "/".join(shown) if shown or not embedded else "none"
-
-
-def _topic_partitions(places: Iterable[str]) -> list[dict[str, object]]:
-    by_topic: dict[str, list[int]] = {}
-    for place in filter(None, places):
-        name, _, number = place.rpartition("-")
-        by_topic.setdefault(name, []).append(int(number))
-    return [{"topic": name, "partitions": numbers} for name, numbers in by_topic.items()]
 
 
 # ---- how things are shown ------------------------------------------------------------------------
@@ -233,7 +160,7 @@ def _current(current: records.CurrentAssignment) -> str:
 
 
 def _member(member: records.ConsumerMember) -> str:
-    fields: Iterable[tuple[str, object]] = (
+    fields: tuple[tuple[str, object], ...] = (
         ("topics", ",".join(member.topic_names)),
         ("regex", member.topic_regex),
         ("instance", member.instance_id),

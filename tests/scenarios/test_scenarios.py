@@ -7,20 +7,17 @@
 
 Each file is one shard of groups. A reply is printed when it is given, to whom it is given (`as=`
 names the one who asks, else its client or member id), a note where the log would show it. `advance`
-lets time pass, `reload` loads a new shard from the log. To write the expected parts anew, read
-them, and only then commit them: REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
+lets time pass, `reload` loads a new shard from the log.
 """
 
-import os
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from broker.codec.coordinator_records import decode_subscription, encode_subscription
 from broker.core.groups import records
+from broker.core.groups.assigned.commands import AssignedResponse, AssignedStatus
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
@@ -28,7 +25,6 @@ from broker.core.groups.commands import (
     DeleteOffsetsResponse,
     FetchOffsetsRequest,
     FetchOffsetsResponse,
-    GroupDecision,
     GroupDescription,
     GroupProtocol,
     GroupSettings,
@@ -49,103 +45,38 @@ from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
     ConsumerHeartbeatResponse,
 )
+from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
-from broker.model.limits import GROUP_ID_BYTES_MAX
-from tests.scenarios import consumer_words
-from tests.scenarios.consumer_words import ConsumerConversation, FakeTopics
+from tests.fakes import FakeTopics
+from tests.scenarios import assigned_words, consumer_words
+from tests.scenarios.assigned_words import AssignedConversation
+from tests.scenarios.consumer_words import ConsumerConversation
+from tests.scenarios.conversation import Words, check_file
+from tests.subscriptions import place
 
 FOLDER = Path(__file__).parent
-START_MS = 1_000_000
 
 
-class Speaker(Protocol):
-    """Who carries a conversation on."""
-
-    def run(self, line: str) -> list[str]:
-        """Do what a line says; what came of it."""
-
-
-class Words:
-    """The words of a command: some in order, the rest `name=value`."""
-
-    def __init__(self, line: str) -> None:
-        words = line.split()
-        self.verb = words[0]
-        self.bare = [word for word in words[1:] if "=" not in word]
-        self.named = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-
-    def text(self, name: str, default: str = "") -> str:
-        return self.named.get(name, default)
-
-    def number(self, name: str, default: int) -> int:
-        return int(self.named.get(name, default))
-
-    def pairs(self, name: str, default: str = "") -> list[tuple[str, str]]:
-        """`a:x,b:y` as pairs."""
-        text = self.named.get(name, default)
-        return [
-            (pair.partition(":")[0], pair.partition(":")[2]) for pair in text.split(",") if pair
-        ]
-
-    def partitions(self) -> dict[str, tuple[int, ...]]:
-        """`partitions=t-0,t-1,u-0` by topic."""
-        topics: dict[str, tuple[int, ...]] = {}
-        for place, _ in self.pairs("partitions"):
-            topic, _, partition = place.rpartition("-")
-            topics[topic] = (*topics.get(topic, ()), int(partition))
-        return topics
-
-    @property
-    def group(self) -> str:
-        """The first word; `huge` is a name of a byte more than may be, `large` of as many."""
-        name = self.bare[0] if self.bare else ""
-        sizes = {"huge": GROUP_ID_BYTES_MAX + 1, "large": GROUP_ID_BYTES_MAX}
-        return name.ljust(sizes.get(name, 0), ".")
-
-    @property
-    def token(self) -> str:
-        return self.text("as", self.text("client", self.text("member", self.verb)))
-
-
-class Conversation(ConsumerConversation):
-    """One shard, its log, a clock, and what has been said since last asked."""
+class GroupConversation(ConsumerConversation, AssignedConversation):
+    """What is said to groups of all kinds."""
 
     def __init__(self) -> None:
         self.settings = GroupSettings()
         self.topics = FakeTopics()
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.now_ms = START_MS
-        self.ids = 0
-        self.lines: list[str] = []
-        self.shard = GroupShard(self.settings, lambda: True, self.topics)
+        self.has_room = True
+        super().__init__(RECORD_FORMAT)
 
-    def run(self, line: str) -> list[str]:
-        words = Words(line)
-        verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
-        verb(words)
-        said = [re.sub(r"\.{9,}", "...", line.rstrip()) for line in self.lines]
-        self.lines = []
-        return said
+    def make_shard(self) -> GroupShard:
+        return GroupShard(self.settings, lambda: self.has_room, self.topics)
 
-    def now(self) -> Moment:
-        return Moment(self.now_ms, self.now_ms)
+    def shown_record(self, record: records.Record) -> str:
+        return _record(record)
 
-    def apply(self, decision: GroupDecision) -> None:
-        for record in decision.records:
-            key, value = records.encode(record)
-            self.log.append((key, value))
-            replayed = records.decode(key, value)
-            assert replayed == record
-            self.shard.replay(replayed)
-            self.lines.append(f"record {_record(record)}")
-        self.lines += [f"note {line}" for line in decision.notes]
-        self.lines += [f"{token}: {_response(response)}" for token, response in decision.replies]
-
-    def apply_all(self, decisions: Iterable[GroupDecision]) -> None:
-        for decision in decisions:
-            self.apply(decision)
+    def shown_response(self, response: Response) -> str:
+        if isinstance(response, AssignedResponse):
+            return assigned_words.answer(response)
+        return _response(response)
 
     # ---- commands: as in commands.py -------------------------------------------------------------
 
@@ -157,9 +88,8 @@ class Conversation(ConsumerConversation):
             offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
         self.settings = consumer_words.settings_of(words, self.settings)
-        self.shard = GroupShard(
-            self.settings, lambda: words.text("room", "yes") == "yes", self.topics
-        )
+        self.has_room = words.text("room", "yes") == "yes"
+        self.begin_again()
 
     def do_join(self, words: Words) -> None:
         self.ids += 1
@@ -217,12 +147,10 @@ class Conversation(ConsumerConversation):
         offsets = []
         retention = words.named.get("retention")
         leader_epoch = 7 if retention is None else -1  # No version has both.
-        for place, offset in words.pairs("offsets"):
-            topic, _, partition = place.rpartition("-")
+        for where, offset in words.pairs("offsets"):
+            topic, partition = place(where)
             number, _, metadata = offset.partition("/")
-            offsets.append(
-                OffsetToCommit(topic, int(partition), int(number), leader_epoch, metadata)
-            )
+            offsets.append(OffsetToCommit(topic, partition, int(number), leader_epoch, metadata))
         request = CommitRequest(
             words.group,
             words.text("member"),
@@ -247,7 +175,7 @@ class Conversation(ConsumerConversation):
         self.apply(self.shard.describe(words.group, "describe"))
 
     def do_delete_topic(self, words: Words) -> None:
-        self.apply_all(self.shard.administration.forget_topic(words.bare[0]))
+        self.apply_all(self.shard.administration.forget_topic(words.bare[0], self.now().wall_ms))
 
     def do_expire_offsets(self, _words: Words) -> None:
         self.apply_all(self.shard.expire(self.now()))
@@ -264,34 +192,7 @@ class Conversation(ConsumerConversation):
 
     def do_delete_offsets(self, words: Words) -> None:
         request = DeleteOffsetsRequest(words.group, words.partitions())
-        self.apply(self.shard.administration.delete_offsets(request, "delete-offsets"))
-
-    # ---- time and the log ------------------------------------------------------------------------
-
-    def do_advance(self, words: Words) -> None:
-        """Let time pass, deadline by deadline, as the loop would."""
-        end_ms = self.now_ms + int(words.bare[0])
-        while True:
-            deadline_ms = self.shard.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            before = len(self.lines)
-            for decision in self.shard.tick(self.now()):
-                self.apply(decision)
-            if len(self.lines) > before:
-                self.lines.insert(before, f"+{self.now_ms - end_ms + int(words.bare[0])} ms")
-        self.now_ms = end_ms
-
-    def do_reload(self, _words: Words) -> None:
-        """Lose everything but the log."""
-        self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
-        self.shard = GroupShard(self.settings, lambda: True, self.topics)
-        for key, value in self.log:
-            record = records.decode(key, value)
-            assert record is not None
-            self.shard.replay(record)
-        self.apply_all(self.shard.resume(self.now()))
+        self.apply_all(self.shard.administration.delete_offsets(request, "delete-offsets"))
 
     def do_groups(self, _words: Words) -> None:
         self.lines.append(" ".join(self.shard.groups) or "none")
@@ -370,6 +271,7 @@ def _response(response: Response) -> str:
             f" {each.group_id}:{each.protocol_type}:{each.state}:{each.group_type}"
             for each in response.groups
         )
+    assert not isinstance(response, (AssignedResponse, AssignedStatus))
     return _description(response)
 
 
@@ -406,23 +308,6 @@ def _description(group: GroupDescription) -> str:
 # ---- the files -----------------------------------------------------------------------------------
 
 
-def run_file(text: str, conversation: Speaker) -> str:
-    """The file again, with what really came of each command."""
-    blocks = []
-    for block in text.strip().split("\n\n"):
-        asked = block.partition("----")[0].rstrip("\n").split("\n")
-        commands = [line for line in asked if line and not line.startswith("#")]
-        said = [each for line in commands for each in conversation.run(line)]
-        blocks.append("\n".join([*asked, "----", *said] if commands else asked))
-    return "\n\n".join(blocks) + "\n"
-
-
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_conversation(path: Path) -> None:
-    expected = path.read_text()
-
-    actual = run_file(expected, Conversation())
-
-    if os.environ.get("REWRITE_SCENARIOS"):
-        path.write_text(actual)
-    assert actual == expected
+    check_file(path, GroupConversation())

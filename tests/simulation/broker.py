@@ -14,7 +14,7 @@ from broker.core.transactions.commands import Producer
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode
-from tests.scenarios.consumer_words import FakeTopics
+from tests.fakes import FakeTopics
 from tests.simulation.logs import Disk, SimulatedLog
 from tests.simulation.virtual_time import Answer, Task, VirtualTime
 

@@ -12,6 +12,7 @@ from broker.core.groups.consumer.commands import (
 from broker.model.errors import ErrorCode
 from tests.simulation.audit import Violation
 from tests.simulation.broker import SESSION_MS
+from tests.simulation.leases import Lease
 from tests.simulation.members import RETRIABLE, Commits
 from tests.simulation.simulation import Simulation
 
@@ -26,9 +27,7 @@ class Holder(Protocol):
     """A member of either protocol."""
 
     name: str
-
-    def lease_ms(self) -> int:
-        """Until when the group surely thinks that this member lives and gives back in time."""
+    lease: Lease
 
 
 class Claims:
@@ -41,7 +40,7 @@ class Claims:
         """A member was told that it has these."""
         for each in partitions:
             holder = self._holders.get(each)
-            if holder is not None and holder is not member and now_ms < holder.lease_ms():
+            if holder is not None and holder is not member and now_ms < holder.lease.end_ms:
                 raise Violation(f"{member.name} got {each}, which {holder.name} still has")
             self._holders[each] = member
 
@@ -60,22 +59,14 @@ class ConsumerMember:
     ) -> None:
         self.name = name
         self.owned: Owned = set()
+        self.lease = Lease(REBALANCE_MS)
         self._sim = sim
         self._group_id = group_id
         self._claims = claims
         self._instance_id = name if is_static else None
         self._member_id = ""
         self._epoch = 0
-        self._heard_ms = 0  # when the last heartbeat was sent that was answered
-        self._told_ms: int | None = None  # likewise, of what it has to give back
         self._commits = Commits(sim, group_id)
-
-    def lease_ms(self) -> int:
-        """Until when the group surely thinks that this member lives and gives back in time."""
-        session_ms = self._heard_ms + SESSION_MS
-        return (
-            session_ms if self._told_ms is None else min(session_ms, self._told_ms + REBALANCE_MS)
-        )
 
     async def live(self) -> None:
         """Process after process."""
@@ -104,7 +95,6 @@ class ConsumerMember:
             answer, sent_ms = await self._heartbeat(is_full=is_full)
             is_full = answer is None or answer.error in RETRIABLE
             if answer is not None and answer.error is ErrorCode.NONE:
-                self._heard_ms = sent_ms
                 is_full = await self._follow(answer, sent_ms)
                 if not is_full:
                     await self._work()
@@ -152,16 +142,16 @@ class ConsumerMember:
         """Give back and take; whether it is to be told at once."""
         self._epoch = answer.member_epoch
         if answer.assignment is None:
+            self.lease.heard(sent_ms, is_told=False)
             return False
         assigned = {(topic, each) for topic, some in answer.assignment.items() for each in some}
         revoked = self.owned - assigned
         added = assigned - self.owned
+        self.lease.heard(sent_ms, is_told=bool(revoked))
         if revoked:
-            self._told_ms = self._told_ms or sent_ms
             await self._sim.time.sleep(self._sim.rng.randrange(1_000))
             await self._commits.commit(self._member_id, self._epoch)
             self._give_back(revoked)
-        self._told_ms = None
         self._claims.take(self, added, self._sim.time.now_ms)
         self.owned |= added
         return bool(revoked or added)

@@ -119,6 +119,9 @@ class SimulatedLog:
             for each, known in self.producers.items()
         ]
 
+    def active_producer(self, producer_id: int) -> tuple[int, int, int, int, int, int] | None:
+        return next((each for each in self.active_producers if each[0] == producer_id), None)
+
     def read(self, offset: int, size_max: int) -> bytes:
         """Whole batches up to the high watermark, at least one."""
         found: list[bytes] = []

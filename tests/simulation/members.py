@@ -1,5 +1,8 @@
 """Members of classic groups: they join, sync, commit, and fail in every way that a process can."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
@@ -19,6 +22,7 @@ from broker.core.groups.commands import (
 from broker.model.errors import ErrorCode
 from tests.simulation.audit import Intent, Violation
 from tests.simulation.broker import SESSION_MS
+from tests.simulation.leases import Lease
 from tests.simulation.simulation import Simulation
 
 TOPIC = "synced"
@@ -94,8 +98,7 @@ class ClassicMember:
     def __init__(self, sim: Simulation, group_id: str, name: str, *, is_static: bool) -> None:
         self.assigned: set[int] = set()
         self.generation = -1
-        self.heard_ms = 0  # when the last request was sent that was answered well
-        self.told_ms: int | None = None  # likewise, of the rebalance that it has to join
+        self.lease = Lease(REBALANCE_MS)
         self._sim = sim
         self._group_id = group_id
         self.name = name
@@ -186,7 +189,8 @@ class ClassicMember:
                 await sim.time.sleep(100)
             elif answer.error is ErrorCode.NONE:
                 self._member_id, self.generation = answer.member_id, answer.generation
-                self._members, self.heard_ms = answer.members, sent_ms
+                self._members = answer.members
+                self.lease.heard(sent_ms, is_told=False)  # With a join its time begins anew.
                 return True
             elif answer.error is ErrorCode.MEMBER_ID_REQUIRED:
                 self._member_id = answer.member_id
@@ -216,7 +220,7 @@ class ClassicMember:
             self._forget()
         if answer.error is not ErrorCode.NONE:
             return False
-        self.heard_ms, self.told_ms = sent_ms, None
+        self.lease.heard(sent_ms, is_told=False)
         return await self._take(answer.assignment)
 
     async def _ask_sync(self) -> SyncResponse | None:
@@ -278,9 +282,7 @@ class ClassicMember:
             lambda broker: broker.groups.heartbeat(request)
         )
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.heard_ms = sent_ms
-        if error is ErrorCode.REBALANCE_IN_PROGRESS:
-            self.told_ms = sent_ms
+            self.lease.heard(sent_ms, is_told=error is ErrorCode.REBALANCE_IN_PROGRESS)
         if error not in (None, ErrorCode.NONE):
             self._sim.note(f"heartbeat {self.name} {self.generation}: {error.name}")
         return None if error in RETRIABLE else error
@@ -298,7 +300,14 @@ class ClassicMember:
         self._is_over = True
 
 
-def check_shares(members: "list[ClassicMember]") -> None:
+class Sharing(Protocol):
+    """A member of either kind of group that has generations."""
+
+    generation: int
+    assigned: set[int]
+
+
+def check_shares(members: Sequence[Sharing]) -> None:
     """Every partition has one owner, all of one generation."""
     generations = {each.generation for each in members}
     shares = [each.assigned for each in members]

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.core import coordinator
+from broker.core.groups.assigned.commands import AssignedError
+from broker.core.groups.assigned.draft import Draft as AssignedDraft
+from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.consumer import migration
 from broker.core.groups.consumer.draft import Draft
@@ -60,6 +63,27 @@ def _never_miss_consumers(patch: Patch) -> None:
 
 def _forget_at_an_upgrade(patch: Patch) -> None:
     patch.setattr(migration, "_assigned", lambda *_: NO_PARTITIONS)
+
+
+def _assign_in_the_same_generation(patch: Patch) -> None:
+    def bump(self: Any, reason: str) -> None:
+        self.generation = max(2, self.generation)
+        self.reasons.append(reason)
+
+    patch.setattr(AssignedDraft, "_bump", bump)
+
+
+def _skip_generations_of_assigned(patch: Patch) -> None:
+    call_error = AssignedGroup._call_error
+
+    def of_any(self: Any, draft: Any, call: Any, now: Any) -> AssignedError:
+        return call_error(self, draft, call._replace(generation=draft.generation), now)
+
+    patch.setattr(AssignedGroup, "_call_error", of_any)
+
+
+def _never_miss_assigned(patch: Patch) -> None:
+    patch.setattr(AssignedGroup, "_silent", lambda *_: [])
 
 
 def _fence_nobody(patch: Patch) -> None:
@@ -143,6 +167,9 @@ MUTATIONS = {
     "a partition has a new owner too early": Mutation(_give_before_it_is_free, "consumers"),
     "sessions of consumers never end": Mutation(_never_miss_consumers, "consumers"),
     "an upgrade forgets what members have": Mutation(_forget_at_an_upgrade, "rolls"),
+    "an assignment keeps the generation": Mutation(_assign_in_the_same_generation, "assigned"),
+    "a commit's generation is not checked": Mutation(_skip_generations_of_assigned, "assigned"),
+    "sessions of assigned groups never end": Mutation(_never_miss_assigned, "assigned"),
     "fencing leaves the epoch as it is": Mutation(_fence_nobody, "producers"),
     "the decision does not wait for the data": Mutation(_decide_before_data_is_synced, "producers"),
     "no producer is dismissed": Mutation(_forget_dismissal, "producers"),

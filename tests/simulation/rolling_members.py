@@ -4,6 +4,9 @@ A process speaks either; as a classic member it is cooperative: it keeps what it
 again, and says so. Whatever kind of group they are in, nobody may have what another still has.
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from broker.codec.coordinator_records import (
     decode_assignment,
     decode_subscription,
@@ -11,10 +14,10 @@ from broker.codec.coordinator_records import (
     encode_subscription,
 )
 from broker.core.groups.commands import GroupProtocol
-from tests.simulation.broker import SESSION_MS
 from tests.simulation.consumer_members import TOPICS, Claims, ConsumerMember, Owned
-from tests.simulation.members import REBALANCE_MS, ClassicMember
+from tests.simulation.members import ClassicMember
 from tests.simulation.simulation import Simulation
+from tests.subscriptions import heard, said
 
 _PER_TOPIC = 100  # numbers of partitions: of the first topic from 0 on, of the second from here on
 _ALL = (0, 1, _PER_TOPIC, _PER_TOPIC + 1)
@@ -30,11 +33,6 @@ class CooperativeMember(ClassicMember):
     def __init__(self, sim: Simulation, group_id: str, name: str, claims: Claims) -> None:
         super().__init__(sim, group_id, name, is_static=False)
         self._claims = claims
-
-    def lease_ms(self) -> int:
-        """Until when the group surely thinks that this member lives and gives back in time."""
-        session_ms = self.heard_ms + SESSION_MS
-        return session_ms if self.told_ms is None else min(session_ms, self.told_ms + REBALANCE_MS)
 
     @property
     def owned(self) -> Owned:
@@ -68,7 +66,7 @@ class CooperativeMember(ClassicMember):
         if revoked:
             await self._sim.time.sleep(self._sim.rng.randrange(1_000))
             self._claims.give_back(self, self._places(revoked))
-            self.assigned = self.assigned - revoked
+            self.assigned, self._commits.positions = self.assigned - revoked, {}
         return not revoked
 
     def _lose(self) -> None:
@@ -81,8 +79,8 @@ class CooperativeMember(ClassicMember):
         owned_by_any: set[int] = set()
         fair = -(-len(_ALL) // max(len(self._members), 1))
         for member in self._members:
-            said = decode_subscription(member.metadata).body["owned_partitions"] or []
-            owned = _heard(said) - owned_by_any
+            body = decode_subscription(member.metadata).body
+            owned = _heard(body["owned_partitions"] or []) - owned_by_any
             owned_by_any |= owned
             shares[member.member_id] = set(sorted(owned)[:fair])
         for number in sorted(set(_ALL) - owned_by_any):
@@ -117,16 +115,9 @@ class RollingMember:
             self._sim.note(f"{member.name} ended")
 
 
-def _said(numbers: set[int]) -> list[dict[str, object]]:
-    by_topic: dict[str, list[int]] = {}
-    for each in sorted(numbers):
-        by_topic.setdefault(TOPICS[each // _PER_TOPIC], []).append(each % _PER_TOPIC)
-    return [{"topic": topic, "partitions": some} for topic, some in by_topic.items()]
+def _said(numbers: set[int]) -> list[dict[str, Any]]:
+    return said((TOPICS[each // _PER_TOPIC], each % _PER_TOPIC) for each in sorted(numbers))
 
 
-def _heard(said: list[dict[str, list[int]]]) -> set[int]:
-    return {
-        TOPICS.index(str(each["topic"])) * _PER_TOPIC + number
-        for each in said
-        for number in each["partitions"]
-    }
+def _heard(topics: Iterable[Mapping[str, Any]]) -> set[int]:
+    return {TOPICS.index(topic) * _PER_TOPIC + number for topic, number in heard(topics)}

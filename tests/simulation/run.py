@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation import consumer_members, members
+from tests.simulation.assigned_members import AssignedMember
 from tests.simulation.audit import Violation
 from tests.simulation.consumer_members import Claims, ConsumerMember
 from tests.simulation.members import ClassicMember
@@ -24,11 +25,14 @@ class Cast:
 
     def __init__(self, sim: Simulation, parts: str) -> None:
         rng = sim.rng
-        parts = parts or rng.choice(("groups", "consumers", "producers", "rolls", "all"))
+        parts = parts or rng.choice(
+            ("groups", "consumers", "producers", "rolls", "assigned", "all")
+        )
         self.sim = sim
         self.classic: list[ClassicMember] = []
         self.consumers: list[ConsumerMember] = []
         self.rolling: list[RollingMember] = []
+        self.assigned: list[AssignedMember] = []
         self.producers: list[TransactionalProducer] = []
         if parts in ("groups", "all"):
             self.classic = [
@@ -44,6 +48,10 @@ class Cast:
         if parts == "rolls":
             claims = Claims()
             self.rolling = [RollingMember(sim, "rolling", f"r{each}", claims) for each in range(3)]
+        if parts in ("assigned", "all"):
+            self.assigned = [
+                AssignedMember(sim, "assigned", f"v{each}") for each in range(rng.randint(2, 3))
+            ]
         if parts in ("producers", "all"):
             self.producers = [
                 TransactionalProducer(sim, f"p{each}", is_v2=rng.random() < 0.7)
@@ -58,6 +66,8 @@ class Cast:
             consumer_members.check_shares([each.owned for each in self.consumers])
         if self.rolling:
             consumer_members.check_shares([each.owned for each in self.rolling])
+        if self.assigned:
+            members.check_shares(self.assigned)
         for producer in self.producers:
             check_outcomes(self.sim, producer)
         self.sim.audit.check_idle()
@@ -76,7 +86,8 @@ def run(seed: int, parts: str = "") -> Simulation:
 
     Args:
         seed: of everything that happens.
-        parts: who takes part: groups, consumers, producers, rolls or all; else the seed says.
+        parts: who takes part: groups, consumers, producers, rolls, assigned or all; else the seed
+            says.
 
     Raises:
         Violation: with the seed and the last events.
@@ -98,6 +109,7 @@ def _run(sim: Simulation, cast: Cast) -> None:
     lives += [each.live() for each in cast.classic]
     lives += [each.live() for each in cast.consumers]
     lives += [each.live() for each in cast.rolling]
+    lives += [each.live() for each in cast.assigned]
     lives += [each.live() for each in cast.producers]
     for life in lives:
         Task(life, sim.time.answer())

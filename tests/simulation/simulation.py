@@ -16,7 +16,6 @@ class Simulation:
     """What clients share."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self.rng = Random(seed)
         self.time = VirtualTime()
         self.disk = Disk(self.rng, self.time)

@@ -36,14 +36,18 @@ from broker._native.log.offset_index cimport (
     index_entries_held,
 )
 from broker._native.log.producer_state cimport (
+    SEQUENCE_DUPLICATE,
     SEQUENCE_NEXT,
     ProducerBatch,
+    ProducerEntry,
     SequenceStatus,
     producers_active,
+    producers_active_one,
     producers_begin,
     producers_check,
     producers_end,
     producers_ends,
+    producers_find,
     producers_free,
     producers_have_room,
     producers_init,
@@ -69,6 +73,7 @@ from broker._native.log.turn cimport (
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
+    ATTRIBUTE_LOG_APPEND_TIME,
     ATTRIBUTE_TRANSACTIONAL,
     BATCH_OK,
     BatchInfo,
@@ -82,7 +87,7 @@ import logging
 import os
 
 from broker.model import limits
-from broker.model.errors import StorageError
+from broker.model.errors import NoRoom, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +127,8 @@ cdef class PartitionLog(SegmentedLog):
                f"{self.log_end_offset}) high watermark {self.high_watermark}>"
 
     def configure(self, *, bint is_group_commit=True, bint is_plain=True,
-                  bint needs_keys=False, int64_t segment_bytes_max=1 << 30,
+                  bint needs_keys=False, bint knows_names=False,
+                  int64_t segment_bytes_max=1 << 30,
                   int64_t segment_ms=7 * 24 * 3600 * 1000, int64_t segment_jitter_ms=0,
                   int64_t index_bytes_max=limits.INDEX_BYTES_MAX,
                   int32_t index_interval_bytes=limits.INDEX_INTERVAL_BYTES,
@@ -134,6 +140,7 @@ cdef class PartitionLog(SegmentedLog):
         self.is_group_commit = is_group_commit
         self.is_plain = is_plain
         self.needs_keys = needs_keys
+        self.knows_names = knows_names
         self.segment_bytes_max = segment_bytes_max
         self.segment_ms = segment_ms
         self.segment_jitter_ms = segment_jitter_ms
@@ -170,13 +177,17 @@ cdef class PartitionLog(SegmentedLog):
             info.record_count, self.turn.now_ms, duplicate)
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept:
-        """Whether a batch's timestamps are as near to now as the topic asks (KIP-937)."""
+        """Whether a batch's timestamps are as near to now as the topic asks (KIP-937).
+
+        They are those of the records: only a log says when it was that a record was appended.
+        """
         cdef int64_t now_ms = self.turn.now_ms
-        if info.base_timestamp == -1:
-            return True
+        if info.attributes & ATTRIBUTE_LOG_APPEND_TIME:
+            return False
         # The client's numbers may be any: nothing is computed that could overflow.
-        return info.base_timestamp >= now_ms - self.behind_ms_max and (
-            info.max_timestamp < now_ms or info.max_timestamp - now_ms <= self.ahead_ms_max)
+        if info.base_timestamp != -1 and info.base_timestamp < now_ms - self.behind_ms_max:
+            return False
+        return info.max_timestamp < now_ms or info.max_timestamp - now_ms <= self.ahead_ms_max
 
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept:
@@ -315,9 +326,9 @@ cdef class PartitionLog(SegmentedLog):
             producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                              self.turn.now_ms)
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
-            producers_begin(&self.producers, info.producer_id, info.producer_epoch, base_offset,
-                            self.turn.now_ms)
-            self.transactions.begin(info.producer_id, base_offset)
+            if producers_begin(&self.producers, info.producer_id, info.producer_epoch,
+                               base_offset, self.turn.now_ms) != 0:
+                self.transactions.begin(info.producer_id, base_offset)
 
     cdef void end_transaction(
             self, Segment segment, const uint8_t* data, BatchInfo* info,
@@ -340,8 +351,9 @@ cdef class PartitionLog(SegmentedLog):
             self.fail(status)
 
     cdef bint restore_producers(self, bytes snapshot) except -1:
-        """Take over what is known of producers from a snapshot; False when it is damaged."""
+        """Take over what a snapshot knows of producers; nothing, and False, when it cannot be."""
         if producers_restore(&self.producers, snapshot, self.turn.now_ms) < 0:
+            self.forget_producers()
             return False
         for producer_id, first_offset in producers_open(&self.producers).items():
             self.transactions.begin(producer_id, first_offset)
@@ -599,22 +611,33 @@ cdef class PartitionLog(SegmentedLog):
 
     def admit_transaction(self, int64_t producer_id, int16_t epoch):
         """Take a producer's transactional batches of an epoch until a marker of it is appended."""
-        self.transactions.admitted[producer_id] = epoch
+        self.transactions.admit(producer_id, epoch)
 
     def dismiss_transaction(self, int64_t producer_id):
         """Take no more transactional batches of a producer: its transaction is decided."""
-        self.transactions.admitted.pop(producer_id, None)
+        self.transactions.dismiss(producer_id)
 
     def admits_transaction(self, int64_t producer_id, int16_t epoch):
         """Whether a producer's transactional batches of an epoch are taken."""
         return self.transactions.admits(producer_id, epoch)
 
+    def has_batch(self, bytes records):
+        """Whether this repeats one of its producer's last batches here: `append` says where."""
+        cdef BatchInfo info
+        cdef ProducerBatch original
+        return batch_validate(
+            <const uint8_t*>PyBytes_AS_STRING(records), PyBytes_GET_SIZE(records), &info
+        ) == BATCH_OK and self.check_sequence(&info, &original) == SEQUENCE_DUPLICATE
+
     cdef bint may_take(self, BatchInfo* info) noexcept:
         """Whether a batch may be appended as far as its producer's transaction goes (KIP-890)."""
+        cdef ProducerEntry* entry
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
             return self.transactions.admits(info.producer_id, info.producer_epoch)
-        return (info.producer_id < 0 or self.transactions.first_undecided == INT64_MAX
-                or not self.transactions.is_open(info.producer_id))
+        if info.producer_id < 0 or self.transactions.first_undecided == INT64_MAX:
+            return True
+        entry = producers_find(&self.producers, info.producer_id)
+        return entry == NULL or entry.transaction_first < 0
 
     @property
     def active_producers(self):
@@ -622,6 +645,10 @@ cdef class PartitionLog(SegmentedLog):
         transaction) of the log's producers; -1 for what is not known.
         """
         return producers_active(&self.producers, self.turn.now_ms)
+
+    def active_producer(self, int64_t producer_id):
+        """The same of one producer; None when nothing is known of it."""
+        return producers_active_one(&self.producers, producer_id, self.turn.now_ms)
 
     @property
     def open_transactions(self):
@@ -651,7 +678,7 @@ cdef class PartitionLog(SegmentedLog):
         if <int64_t>info.size > self.batch_bytes_max:
             return ("size", self.batch_bytes_max), -1
         sequence = self.check_sequence(&info, &original)
-        if sequence == 1:  # SEQUENCE_DUPLICATE
+        if sequence == SEQUENCE_DUPLICATE:
             return ("duplicate", original.base_offset + original.last_offset_delta + 1), (
                 original.base_offset)
         if sequence != SEQUENCE_NEXT:
@@ -665,7 +692,8 @@ cdef class PartitionLog(SegmentedLog):
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.
 
-        Raises StorageError when the log is offline, or has no room for one more producer.
+        Raises NoRoom for a batch of one more producer than the log may remember, and StorageError
+        when the log is offline. A marker is always taken: it frees, and lets its producer go on.
         """
         cdef BatchInfo info
         cdef Cursor cursor
@@ -676,9 +704,9 @@ cdef class PartitionLog(SegmentedLog):
         if batch_header(&cursor, &info) != BATCH_OK or cursor.left > 0 or (
                 info.last_offset_delta < 0):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
-        if info.producer_id >= 0 and not producers_have_room(
-                &self.producers, info.producer_id, self.turn.now_ms):
-            raise StorageError(f"{self!r} has no room for producer {info.producer_id}")
+        if info.producer_id >= 0 and not info.attributes & ATTRIBUTE_CONTROL and (
+                not producers_have_room(&self.producers, info.producer_id, self.turn.now_ms)):
+            raise NoRoom(f"{self!r} has no room for producer {info.producer_id}")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
             raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         return base_offset

@@ -61,6 +61,7 @@ cdef int producers_end(
 cdef dict producers_open(ProducerTable* table)
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil
 cdef list producers_ends(ProducerTable* table)
+cdef tuple producers_active_one(ProducerTable* table, int64_t producer_id, int64_t now_ms)
 cdef list producers_active(ProducerTable* table, int64_t now_ms)
 cdef bytes producers_snapshot(ProducerTable* table)
 cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2

@@ -212,15 +212,16 @@ cdef int producers_begin(
     """A producer's batch belongs to a transaction, which begins there if it has not before.
 
     A coordinator's batches have no sequence: this may be the first that is heard of the producer.
-    -1: no room for a new one.
+    1: it begins there, 0: it has begun before, -1: no room for a new producer.
     """
     cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
     if entry == NULL:
         return -1
-    if entry.transaction_first < 0:
-        entry.transaction_first = first_offset
     entry.updated_ms = now_ms
-    return 0
+    if entry.transaction_first >= 0:
+        return 0
+    entry.transaction_first = first_offset
+    return 1
 
 
 cdef int producers_end(
@@ -260,22 +261,34 @@ cdef list producers_ends(ProducerTable* table):
     return ends
 
 
-cdef list producers_active(ProducerTable* table, int64_t now_ms):
+cdef tuple producers_row(ProducerEntry* entry):
     """(id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
-    transaction) of each producer that has not expired; -1 for what is not known.
+    transaction) of a producer; -1 for what is not known.
     """
+    last = (-1, entry.updated_ms)
+    if entry.batch_count > 0:
+        last = (newest(entry).last_sequence, newest(entry).timestamp)
+    return (entry.producer_id, entry.epoch, *last, entry.coordinator_epoch,
+            entry.transaction_first)
+
+
+cdef tuple producers_active_one(ProducerTable* table, int64_t producer_id, int64_t now_ms):
+    """The row of one producer; None when it is unknown or has expired."""
+    cdef ProducerEntry* entry = producers_find(table, producer_id)
+    if entry == NULL or is_expired(table, entry, now_ms):
+        return None
+    return producers_row(entry)
+
+
+cdef list producers_active(ProducerTable* table, int64_t now_ms):
+    """The row of each producer that has not expired."""
     cdef ProducerEntry* entry
     cdef uint32_t i
     active = []
     for i in range(table.capacity):
         entry = &table.entries[i]
-        if entry.producer_id == -1 or is_expired(table, entry, now_ms):
-            continue
-        last = (-1, entry.updated_ms)
-        if entry.batch_count > 0:
-            last = (newest(entry).last_sequence, newest(entry).timestamp)
-        active.append((entry.producer_id, entry.epoch, *last, entry.coordinator_epoch,
-                       entry.transaction_first))
+        if entry.producer_id != -1 and not is_expired(table, entry, now_ms):
+            active.append(producers_row(entry))
     return active
 
 

@@ -37,6 +37,7 @@ cdef class Segment(Openable):
     cdef const char* folder_path
     cdef OffsetIndex index
     cdef int64_t aborted_count          # entries of its .txnindex
+    cdef int64_t newest_abort           # offset of the last one's marker; < 0: not looked up
     cdef bint is_index_dirty            # its files have what is not synced
     cdef int32_t bytes_since_entry
     cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts

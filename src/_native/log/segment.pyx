@@ -54,6 +54,7 @@ from broker._native.log.transaction_index cimport (
     aborted_append,
     aborted_count,
     aborted_find,
+    aborted_newest,
     aborted_truncate,
 )
 from broker._native.log.turn cimport AwaitedLog
@@ -134,6 +135,7 @@ cdef class Segment(Openable):
         self.first_timestamp = NOT_LOOKED_UP
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
+        self.newest_abort = -1
         index_init(&self.index)
 
     def __dealloc__(self):
@@ -308,6 +310,7 @@ cdef class Segment(Openable):
         status = aborted_append(path, self.aborted_count, aborted)
         if status == 0:
             self.aborted_count += 1
+            self.newest_abort = aborted.last_offset
             self.is_index_dirty = True
         return status
 
@@ -318,9 +321,15 @@ cdef class Segment(Openable):
         `is_complete` is set when no later segment can have one.
         """
         cdef char path[PATH_SIZE]
-        if self.aborted_count == 0:
-            return 0
+        if self.aborted_count == 0 or start > self.newest_abort >= 0:
+            return 0   # as for every reader of the tail
         self.path(path, b".txnindex")
+        if self.newest_abort < 0:
+            self.newest_abort = aborted_newest(path, self.aborted_count)
+        if self.newest_abort < 0:
+            return <int>self.newest_abort
+        if start > self.newest_abort:
+            return 0
         return aborted_find(path, self.aborted_count, start, end, into, is_complete)
 
     cdef int rest_index(self) noexcept nogil:
@@ -343,6 +352,7 @@ cdef class Segment(Openable):
         file_remove(path)
         self.path(path, b".txnindex")
         self.aborted_count = aborted_truncate(path, aborted_from)
+        self.newest_abort = -1
 
     cdef int attach(self) noexcept:
         """Take over a file that was closed cleanly, without reading it. 0 or -errno."""

@@ -89,6 +89,7 @@ cdef class SegmentedLog(AwaitedLog):
         """
         cdef Segment segment
         cdef int64_t position, end, last
+        cdef bint is_read
         end_offset = min(end_offset, self.high_watermark)
         found.size = 0
         found.next_offset = -1
@@ -127,9 +128,11 @@ cdef class SegmentedLog(AwaitedLog):
         found.size = last - position
         # A reader goes on where this slice ends: found by a short read now, not by a search then.
         found.next_offset = segment.offset_at(last) if last < end else -1
-        if found.next_offset < 0:
+        is_read = found.next_offset >= 0
+        if not is_read:
             found.next_offset = self.end_of(segment, end_offset)
-        segment.remember(found.next_offset, last)
+        if is_read or last == end:
+            segment.remember(found.next_offset, last)
         owner[0] = <PyObject*>segment.file
         Py_INCREF(segment.file)
         return LOG_OK

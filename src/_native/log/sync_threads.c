@@ -194,10 +194,11 @@ void sync_threads_submit(SyncThreads *threads, SyncJob *job) {
     int stopping = threads->stopping;
     if (!stopping) {
         list_append(&threads->waiting, job, job);
-        pthread_cond_signal(&threads->work);
     }
     pthread_mutex_unlock(&threads->lock);
-    if (stopping) {
+    if (!stopping) {
+        pthread_cond_signal(&threads->work); /* unlocked: who wakes would only wait for the lock */
+    } else {
         job->result = -ECANCELED;
         finish(threads, job);
     }

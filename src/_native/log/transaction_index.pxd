@@ -15,6 +15,7 @@ cdef struct AbortedList:
 
 cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* entry) noexcept nogil
 cdef int64_t aborted_count(const char* path) noexcept nogil
+cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil
 cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t end,
                       AbortedList* into, bint* is_complete) noexcept nogil

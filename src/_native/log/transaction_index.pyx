@@ -58,6 +58,20 @@ cdef int64_t aborted_count(const char* path) noexcept nogil:
     return entries_in(path, ENTRY_SIZE)
 
 
+cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil:
+    """Where the marker of the last of `count` entries stands, or -errno."""
+    cdef uint8_t offset[8]
+    cdef ssize_t size
+    cdef int fd = file_open(path, O_RDONLY, 0)
+    if fd < 0:
+        return fd
+    size = file_pread(fd, offset, sizeof(offset), (count - 1) * ENTRY_SIZE + LAST_OFFSET)
+    file_close(fd)
+    if size < <ssize_t>sizeof(offset):
+        return size if size < 0 else -EIO
+    return load_int64(offset)
+
+
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil:
     """Keep the entries whose markers stand before an offset; how many those are."""
     cdef int64_t count = aborted_count(path), kept = 0

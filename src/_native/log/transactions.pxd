@@ -9,14 +9,25 @@ cdef struct Marker:
     int32_t coordinator_epoch
 
 
+# A producer whose transactional batches of an epoch are taken.
+cdef struct Admission:
+    int64_t producer_id
+    int16_t epoch
+
+
 cdef class Transactions:
     cdef dict open                       # producer id → first offset
     cdef list ended                      # of (first offset, marker's offset), not yet all visible
-    cdef dict admitted                   # producer id → epoch whose transactional batches are taken
+    # Few: of the transactions that are open in all the broker (limits.OPEN_TRANSACTIONS_MAX).
+    cdef Admission* admissions
+    cdef int32_t admission_count
+    cdef int32_t admission_capacity
     cdef readonly int64_t first_undecided    # INT64_MAX: none
 
-    cdef bint admits(self, int64_t producer_id, int16_t epoch)
-    cdef bint is_open(self, int64_t producer_id)
+    cdef int admit(self, int64_t producer_id, int16_t epoch) except -1
+    cdef void dismiss(self, int64_t producer_id) noexcept
+    cdef bint admits(self, int64_t producer_id, int16_t epoch) noexcept
+    cdef Admission* admission_of(self, int64_t producer_id) noexcept
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset)
     cdef int64_t end(self, int64_t producer_id, int64_t marker_offset)

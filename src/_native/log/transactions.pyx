@@ -16,7 +16,8 @@ A marker is a control batch of one record (Kafka protocol guide, "Control Record
 """
 
 cimport cython
-from libc.stdint cimport INT64_MAX, int16_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
 
 from broker._native.kernel.cursor cimport Cursor, load_int16, load_int32
 from broker._native.records.record_batch cimport BATCH_HEADER_SIZE, BatchInfo
@@ -36,26 +37,58 @@ cdef class Transactions:
     def __cinit__(self):
         self.open = {}
         self.ended = []
-        self.admitted = {}
         self.first_undecided = INT64_MAX
 
-    cdef bint admits(self, int64_t producer_id, int16_t epoch):
-        """Whether a producer's transactional batches of an epoch are taken."""
-        return self.admitted.get(producer_id) == epoch
+    def __dealloc__(self):
+        free(self.admissions)
 
-    cdef bint is_open(self, int64_t producer_id):
-        """Whether a producer's transaction has batches here and no marker yet."""
-        return producer_id in self.open
+    cdef int admit(self, int64_t producer_id, int16_t epoch) except -1:
+        """Take a producer's transactional batches of an epoch, and no more of another one."""
+        cdef Admission* admission = self.admission_of(producer_id)
+        cdef int32_t capacity
+        cdef void* grown
+        if admission == NULL:
+            if self.admission_count == self.admission_capacity:
+                capacity = max(4, self.admission_capacity * 2)
+                grown = realloc(self.admissions, capacity * sizeof(Admission))
+                if grown == NULL:
+                    raise MemoryError
+                self.admissions = <Admission*>grown
+                self.admission_capacity = capacity
+            admission = &self.admissions[self.admission_count]
+            admission.producer_id = producer_id
+            self.admission_count += 1
+        admission.epoch = epoch
+        return 0
+
+    cdef void dismiss(self, int64_t producer_id) noexcept:
+        """Take no more transactional batches of a producer."""
+        cdef Admission* admission = self.admission_of(producer_id)
+        if admission != NULL:
+            self.admission_count -= 1
+            admission[0] = self.admissions[self.admission_count]
+
+    cdef bint admits(self, int64_t producer_id, int16_t epoch) noexcept:
+        """Whether a producer's transactional batches of an epoch are taken."""
+        cdef Admission* admission = self.admission_of(producer_id)
+        return admission != NULL and admission.epoch == epoch
+
+    cdef Admission* admission_of(self, int64_t producer_id) noexcept:
+        cdef int32_t i
+        for i in range(self.admission_count):
+            if self.admissions[i].producer_id == producer_id:
+                return &self.admissions[i]
+        return NULL
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset):
-        """A producer's transactional batch was appended."""
+        """The first of a producer's transactional batches was appended."""
         if producer_id not in self.open:
             self.open[producer_id] = first_offset
             self.first_undecided = min(self.first_undecided, first_offset)
 
     cdef int64_t end(self, int64_t producer_id, int64_t marker_offset):
         """A producer's marker was appended: where its transaction began, -1 if it had none."""
-        self.admitted.pop(producer_id, None)
+        self.dismiss(producer_id)
         first_offset = self.open.pop(producer_id, None)
         if first_offset is None:
             return -1

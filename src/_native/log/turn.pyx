@@ -48,7 +48,6 @@ cdef class Turn:
         """Write what the turn staged; arrange what its acknowledgements wait for."""
         cdef list dirty = self.dirty
         cdef AwaitedLog log
-        self.is_requested = False
         if not dirty:
             return
         self.dirty = []
@@ -119,6 +118,7 @@ cdef class Turn:
 
     def end(self):
         """Write what is staged, where no loop runs (tests, tools)."""
+        self.is_requested = False
         self.flush()
 
     def poll_synced(self):

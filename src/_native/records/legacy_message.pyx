@@ -45,6 +45,14 @@ cdef enum:
     MESSAGE_TIME_END = 26      # no message is shorter
 
 
+cdef inline bint long_span_take(Cursor* cursor, Span* span) noexcept nogil:
+    """Read an int32 length and step over as many bytes; False when they are not there."""
+    if cursor_int32(cursor, &span.length) != READ_DONE or span.length < -1:
+        return False
+    span.start = cursor.next
+    return span.length < 0 or cursor_take(cursor, <size_t>span.length) != NULL
+
+
 cdef BatchStatus message_take(Cursor* cursor, Message* message) noexcept nogil:
     """Read the message at the cursor and step over it.
 
@@ -80,14 +88,6 @@ cdef BatchStatus message_take(Cursor* cursor, Message* message) noexcept nogil:
             or body.left > 0):
         return BATCH_COUNT
     return BATCH_OK
-
-
-cdef bint long_span_take(Cursor* cursor, Span* span) noexcept nogil:
-    """Read an int32 length and step over as many bytes; False when they are not there."""
-    if cursor_int32(cursor, &span.length) != READ_DONE or span.length < -1:
-        return False
-    span.start = cursor.next
-    return span.length < 0 or cursor_take(cursor, <size_t>span.length) != NULL
 
 
 cdef BatchStatus message_check_crc(const Message* message) noexcept nogil:

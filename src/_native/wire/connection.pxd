@@ -1,9 +1,9 @@
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.wire.buffer_pool cimport BufferPool
-from broker._native.wire.envelope cimport ApiTable, RequestHead
 from broker._native.wire.fetch cimport FetchSession, FetchSessions
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -15,27 +15,55 @@ cdef class Shared:
     cdef readonly Turn turn
     cdef readonly TopicTable topics
     cdef readonly FetchSessions fetch_sessions
-    cdef ApiTable apis
     cdef TimerWheel wheel                 # deadlines of parked fetches
     cdef int64_t monotonic_ms             # of this turn
-    cdef int32_t frame_bytes_max
+    cdef int64_t late_us                  # monotonic: when requests have had their share of it
+    cdef bint is_late                     # they have, when it was looked at last
+    cdef int work                         # done since then, in requests of the usual kind
     cdef uint8_t* receive                 # what one recv fills
     cdef BufferPool pool
     cdef readonly dict connections        # fd → Connection
     cdef list touched                     # connections with something to send
     cdef list slow                        # PendingReply for Python
     cdef object on_close                  # called with (connection, reason)
-    cdef readonly uint64_t requests
+    cdef list dialects                    # by Protocol; None: not served
     cdef readonly uint64_t closed_undecided
+
+    cdef void share_until(self, int64_t late_us) noexcept
+    cdef bint looks_late(self) noexcept
+
+
+# What stands before an answer: nothing, or a length of what follows it and up to five bytes more.
+cdef struct ReplyHead:
+    uint32_t size
+    uint8_t data[9]
+
+
+cdef class Dialect:
+    """How one wire protocol cuts a connection's bytes into requests, and serves them."""
+
+    cdef readonly object protocol         # serves what is left to Python
+    cdef readonly bint is_closed_idle     # after connections.max.idle.ms of silence
+    cdef readonly bint answers_after_end  # a peer that has said its last word still gets answers
+    cdef readonly uint64_t connections
+    cdef readonly uint64_t requests
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept
+    cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept
+    cdef bint waits(self, Connection connection, Cursor frame) noexcept
+    cdef bint serve(self, Connection connection, Cursor frame)
+    cdef void answered(self, int64_t begun_ns) noexcept
+    cdef void refuse(self, Connection connection, int64_t cut)
+    cdef void serve_last(self, Connection connection, Cursor rest)
 
 
 cdef class PendingReply:
     cdef ReplySlot* slot
+    cdef ReplyHead head
     cdef readonly Connection connection
-    cdef bint is_flexible
+    cdef readonly object protocol
     cdef readonly int api_key
     cdef readonly int api_version
-    cdef readonly int32_t correlation_id
     cdef readonly object client_id
     cdef readonly bytes body
 
@@ -47,7 +75,8 @@ cdef class Connection:
     cdef Shared shared
     cdef readonly str peer_host           # the client's address
     cdef public object session            # what the protocol keeps per connection
-    cdef int8_t protocol
+    cdef Dialect dialect                  # None: too few bytes so far
+    cdef uint8_t manners                  # what the dialect remembers of it
     cdef bint expects_long                # the last frame filled most of a read by itself
     cdef uint8_t* partial                 # bytes of a frame that is not whole yet, or unread frames
     cdef size_t partial_size
@@ -55,14 +84,17 @@ cdef class Connection:
     cdef size_t partial_target            # size of the one long frame it will hold; 0 = not such
     cdef ReplySlot* slots_head
     cdef ReplySlot* slots_tail
-    cdef int64_t slots_bytes
+    cdef int64_t slots_bytes              # what they take, with the replies in them
     cdef OutputQueue output
     cdef FetchSession parked              # the long poll it waits on, or None
     cdef Timer timer
     cdef bint is_busy                     # a request is being served that later ones wait behind
+    cdef bint is_held                     # busy until its earlier requests are answered
     cdef bint is_closed
     cdef bint is_closing                  # close once everything has been sent
+    cdef bint has_ended                   # the peer says no more, and waits for its answers
     cdef bint is_touched
+    cdef bint has_waiting                 # whole requests may be in `partial`: they come first
     cdef uint32_t interest                # what epoll watches
     cdef int64_t active_ms                # monotonic: last byte in, or out
     cdef int64_t frame_started_ms         # monotonic: since when a frame is incomplete; 0 = none
@@ -74,14 +106,18 @@ cdef class Connection:
     cdef bint is_dripping(self, int64_t now_ms, int64_t stalled_ms_max) noexcept
     cdef void drop_partial(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
+    cdef bint decide(self, const uint8_t* data, size_t size)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
-    cdef bint serve(self, RequestHead* head)
-    cdef void serve_fetch(self, RequestHead* head)
+    cdef void park(self, FetchSession session)
     cdef void answer_fetch(self)
-    cdef void serve_slowly(self, RequestHead* head)
+    cdef PendingReply hand_over(self, Cursor body)
+    cdef void reply(self, const uint8_t* data, size_t size)
+    cdef void end(self)
     cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame) except *
     cdef void resume(self)
     cdef void drain(self)
+    cdef bint is_unread(self) noexcept
+    cdef bint owes_nothing(self) noexcept
     cdef void send(self)
     cdef void watch(self, uint32_t interest)
     cdef void touch(self)

@@ -4,38 +4,31 @@ Requests of a connection start in order and are answered in order. A request tha
 once (a long poll, or one that Python still works on) holds back the later ones of its connection,
 as Apache Kafka does; produce requests that wait for their sync do not, they are bounded by bytes.
 
-    recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> serve
+    recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> Dialect.serve
                                                                                        |
     send <- OutputQueue <- drain: complete replies, in order <- ReplySlot, one a request
 
-What is ready when is the poller's business (wire/poller); a connection that has something to send
-puts itself on its list of the touched.
+The first bytes decide which Dialect cuts and serves what follows (wire/detection), unless the
+listener has decided before.
+
+What is ready when is the poller's business (wire/poller); a connection that has something to send,
+or requests that it could serve, puts itself on its list of the touched.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC
 from posix.unistd cimport close as c_close
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.clock cimport clock_ms
-from broker._native.kernel.cursor cimport Cursor, load_int32
+from broker._native.kernel.clock cimport clock_ms, monotonic_us
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.buffer_pool cimport pool_give, pool_take, pool_trim
-from broker._native.wire.envelope cimport (
-    API_KEYS,
-    ENVELOPE_OK,
-    FRAME_HEAD_SIZE,
-    PROTOCOL_KAFKA,
-    PROTOCOL_UNDECIDED,
-    REQUEST_HEAD_MIN,
-    RequestHead,
-    envelope_read,
-    protocol_of,
-)
+from broker._native.wire.detection cimport PROTOCOL_UNDECIDED, PROTOCOLS, Protocol, protocol_of
 from broker._native.wire.epoll cimport (
     EPOLL_CTL_MOD,
     EPOLLERR,
@@ -46,7 +39,7 @@ from broker._native.wire.epoll cimport (
     epoll_ctl,
     epoll_event,
 )
-from broker._native.wire.fetch cimport FETCH_NOT_SERVED, FETCH_READY, FetchSession, FetchStatus
+from broker._native.wire.fetch cimport FetchSession
 from broker._native.wire.output_queue cimport (
     SEND_DONE,
     SEND_FAILED,
@@ -56,14 +49,7 @@ from broker._native.wire.output_queue cimport (
     queue_reserve,
     queue_send,
 )
-from broker._native.wire.produce cimport (
-    NOT_SERVED,
-    SERVED,
-    SERVED_CLOSE,
-    ServeStatus,
-    produce_serve,
-)
-from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.reply_slot cimport ReplySlot, slot_cost, slot_free, slot_new
 from broker._native.wire.timer_wheel cimport wheel_clear, wheel_set
 
 from broker.model import limits
@@ -72,36 +58,91 @@ cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int socket, void* into, size_t size, int flags)
     int MSG_DONTWAIT
 
+cdef extern from "sys/ioctl.h" nogil:
+    int ioctl(int fd, unsigned long request, ...)
+
+cdef extern from "linux/sockios.h" nogil:
+    unsigned long SIOCOUTQNSD
+
 cdef enum:
-    KEY_PRODUCE = 0
-    KEY_FETCH = 1
     OWN_BUFFER_MIN = 32 << 10       # a longer incomplete frame gets a buffer of its own
     HEAD_ONLY = 4 << 10             # read of a frame that is expected to get one
+    # Some 100 us between two looks at the clock, if all are requests of the usual kind: each counts
+    # as 1, and so do 4 KiB of a longer one.
+    WORK_PER_LOOK = 64
+    WORK_PER_CALL = 4               # of a socket
+    WORK_BYTES_SHIFT = 12
 
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
 cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
+cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
 cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
+cdef int64_t REPLY_MEMORY_BYTES_PER_CONNECTION = limits.REPLY_MEMORY_BYTES_PER_CONNECTION
 
 
 cdef class Shared:
     """What all connections have in common; the poller is one."""
 
     def __cinit__(self):
-        cdef int i
         self.connections = {}
         self.touched = []
         self.slow = []
         self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
         if self.receive == NULL:
             raise MemoryError
-        for i in range(API_KEYS):
-            self.apis.version_min[i] = -1
+        self.dialects = [None] * PROTOCOLS
 
     def __dealloc__(self):
         free(self.receive)
         pool_trim(&self.pool)
+
+    cdef void share_until(self, int64_t late_us) noexcept:
+        """Let requests be served up to a time (monotonic, us)."""
+        self.late_us = late_us
+        self.is_late = False
+        self.work = 0
+
+    cdef bint looks_late(self) noexcept:
+        """Whether others are to have their turn; the clock is read now and then."""
+        if self.work >= WORK_PER_LOOK:
+            self.work = 0
+            self.is_late = monotonic_us() >= self.late_us
+        return self.is_late
+
+
+cdef class Dialect:
+    """How one wire protocol cuts a connection's bytes into requests, and serves them.
+
+    `serve` is the fast path; whatever it leaves goes to `protocol`, by `Connection.hand_over`.
+    """
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        """Find the first frame: the bytes it takes, 0 when there are more to come, < 0 for bad."""
+        return 0
+
+    cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
+        """How long the frame is that begins here; 0 when that is not known, or not allowed."""
+        return 0
+
+    cdef bint waits(self, Connection connection, Cursor frame) noexcept:
+        """Whether a request may not start before the earlier ones are answered."""
+        return False
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        """Start one request; False when the connection was closed over it."""
+        return False
+
+    cdef void answered(self, int64_t begun_ns) noexcept:
+        """Note that a reply of which that was asked is on its way."""
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        """Answer what `cut` calls bad: the connection ends."""
+        connection.close("not a frame of its protocol")
+
+    cdef void serve_last(self, Connection connection, Cursor rest):
+        """Make what can be made of an unfinished frame, behind which nothing comes any more."""
 
 
 @cython.final
@@ -109,16 +150,20 @@ cdef class PendingReply:
     """One request that Python answers; its place among its connection's replies is kept."""
 
     def __repr__(self):
-        return f"<PendingReply api {self.api_key} v{self.api_version} #{self.correlation_id}>"
+        return f"<PendingReply {self.api_key} v{self.api_version} on {self.connection!r}>"
 
     @property
     def session(self):
         """What the protocol keeps for the connection."""
         return self.connection.session
 
-    def send(self, body):
-        """Answer with a response body (bytes), or with None: this request gets no response."""
-        cdef uint32_t head = 9 if self.is_flexible else 8
+    def send(self, body, *, is_last=False, is_droppable=False):
+        """Answer with a body (bytes), or with None: this request gets no response.
+
+        After the last one the connection is closed. One that is droppable is not sent when the peer
+        does not read what it was sent before.
+        """
+        cdef uint32_t head = self.head.size
         cdef uint32_t size
         cdef bytes content
         if self.slot == NULL:
@@ -132,11 +177,14 @@ cdef class PendingReply:
                     self.slot.data = self.slot.inline_data
                     raise MemoryError
                 self.slot.capacity = head + size
-            store_uint32(self.slot.data, head + size - 4)
-            store_uint32(self.slot.data + 4, self.correlation_id)
-            self.slot.data[8] = 0   # tags of the response header, when it has them
+                self.connection.slots_bytes += self.slot.capacity
+            if head > 0:
+                store_uint32(self.head.data, head + size - 4)
+                memcpy(self.slot.data, self.head.data, head)
             memcpy(self.slot.data + head, <const char*>content, size)
             self.slot.size = head + size
+        self.slot.is_closing = is_last
+        self.slot.is_droppable = is_droppable
         self.finish()
 
     def close(self):
@@ -153,8 +201,8 @@ cdef class PendingReply:
         if slot.connection == NULL:
             slot_free(slot)     # the connection has gone meanwhile
             return
-        self.connection.slots_bytes += slot.size
-        self.connection.is_busy = False
+        # Behind the last answer nothing is served any more, until the connection is closed.
+        self.connection.is_busy = slot.is_closing
         self.connection.touch()
         self.connection.shared.turn.request_end()
 
@@ -181,7 +229,6 @@ cdef class Connection:
         self.shared = shared
         self.fd = fd
         self.peer_host = peer_host
-        self.protocol = PROTOCOL_UNDECIDED
         self.interest = EPOLLIN | EPOLLRDHUP
         self.timer.owner = <void*>self
         self.active_ms = clock_ms(CLOCK_MONOTONIC)
@@ -205,17 +252,23 @@ cdef class Connection:
         if events & EPOLLOUT:
             self.touch()
         if events & EPOLLRDHUP and (self.is_busy or not events & EPOLLIN):
-            self.close("closed by the peer")
+            if self.dialect is None or not self.dialect.answers_after_end:
+                self.close("closed by the peer")
+            else:
+                # What it said before, and that it ends, is read when its turn comes.
+                self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
         elif events & EPOLLIN:
             if self.is_busy or self.is_full():
                 # Not now: what arrives waits in the kernel, and only a hang-up wakes us.
                 self.watch(self.interest & ~<uint32_t>EPOLLIN)
-            else:
+            elif not self.has_waiting:
                 self.read()
 
     cdef bint is_full(self) noexcept:
-        return self.is_closing or self.slots_bytes > WAITING_REPLY_BYTES_PER_CONNECTION or (
-            self.output.bytes > REPLY_QUEUE_BYTES_PER_CONNECTION)
+        return (self.is_closing or self.has_ended
+                or self.slots_bytes > WAITING_REPLY_BYTES_PER_CONNECTION
+                or self.output.bytes > REPLY_QUEUE_BYTES_PER_CONNECTION
+                or self.output.memory_bytes > REPLY_MEMORY_BYTES_PER_CONNECTION)
 
     cdef void read(self):
         """Receive what is there, up to a turn's share, and serve the whole frames in it."""
@@ -237,24 +290,26 @@ cdef class Connection:
         elif self.expects_long:
             # The frame before was long: read the head of this one, then the rest where it stays.
             room = HEAD_ONLY
+        self.shared.work += WORK_PER_CALL
         count = recv(self.fd, into + have, room - have, MSG_DONTWAIT)
         if count < 0:
             if errno != EAGAIN and errno != EINTR:
                 self.close("reset by the peer")
             return False
         if count == 0:
-            self.close("closed by the peer")
+            self.end()
             return False
         self.active_ms = self.shared.monotonic_ms
         have += <size_t>count
-        if is_own and have < self.partial_target:
+        if is_own:
             self.partial_size = have
-            return False
+            if have < self.partial_target:
+                return False
         used = self.take_frames(into, have)
         if used < 0 or self.is_closed:
             return False
         if is_own:
-            # Held exactly one frame. Served, or (when busy) kept whole for later.
+            # Held exactly one frame. Served, or kept whole for a later turn.
             if used > 0:
                 self.drop_partial()
         elif <size_t>used < have:
@@ -262,7 +317,7 @@ cdef class Connection:
         else:
             self.drop_partial()
             self.expects_long = False
-        return room == HEAD_ONLY and not self.is_busy and not self.is_full()
+        return room == HEAD_ONLY and not (self.is_busy or self.is_full() or self.has_waiting)
 
     cdef bint is_dripping(self, int64_t now_ms, int64_t stalled_ms_max) noexcept:
         """Whether a frame has been under way for long and comes in too slowly to wait for."""
@@ -280,13 +335,12 @@ cdef class Connection:
         # Keep bytes that are not served yet: the start of a frame, or frames that must wait.
         cdef size_t target = 0, capacity = 0
         cdef int64_t started_ms = self.frame_started_ms if is_same_frame else 0
-        cdef int32_t length
+        cdef int64_t length = 0
         cdef uint8_t* kept
-        if size >= FRAME_HEAD_SIZE:
-            length = load_int32(data)
-            if (OWN_BUFFER_MIN < length <= self.shared.frame_bytes_max
-                    and length + FRAME_HEAD_SIZE > <int64_t>size):
-                target = <size_t>length + FRAME_HEAD_SIZE
+        if self.dialect is not None:
+            length = self.dialect.announced(data, size)
+            if length > OWN_BUFFER_MIN and length > <int64_t>size:
+                target = <size_t>length
         kept = pool_take(&self.shared.pool, target if target > 0 else size, &capacity)
         if kept == NULL:
             self.close("no memory for its frame")
@@ -300,60 +354,73 @@ cdef class Connection:
         self.expects_long = target > RECEIVE_BYTES_PER_TURN // 2
         self.frame_started_ms = started_ms if started_ms > 0 else self.shared.monotonic_ms
 
+    cdef bint decide(self, const uint8_t* data, size_t size):
+        # By its first bytes. False: not yet, or closed because nobody here speaks that.
+        cdef Protocol protocol = protocol_of(data, size)
+        if protocol == PROTOCOL_UNDECIDED:
+            return False
+        self.dialect = <Dialect>self.shared.dialects[protocol]
+        if self.dialect is None:
+            self.shared.closed_undecided += 1
+            self.close("speaks no protocol that is served here")
+            return False
+        self.dialect.connections += 1
+        return True
+
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size):
-        """Serve whole frames until one must wait; the bytes used, or -1 when it closed."""
+        """Serve whole frames until one must wait; the bytes used, or -1 when it closed.
+
+        Those that wait for nothing but a turn are served in the next: it is touched then.
+        """
         cdef size_t used = 0
-        cdef int32_t length
+        cdef int64_t taken
         cdef Cursor frame
-        cdef RequestHead head
-        if self.protocol == PROTOCOL_UNDECIDED:
-            self.protocol = protocol_of(data, size, &self.shared.apis)
-            if self.protocol == PROTOCOL_UNDECIDED:
-                return 0
-            if self.protocol != PROTOCOL_KAFKA:
-                self.shared.closed_undecided += 1
-                self.close("speaks no protocol that is served here")
-                return -1
-        while size - used >= FRAME_HEAD_SIZE and not self.is_busy and not self.is_full():
-            length = load_int32(data + used)
-            if length < REQUEST_HEAD_MIN or length > self.shared.frame_bytes_max:
-                self.close(f"frame of {length} bytes, allowed are {REQUEST_HEAD_MIN} to "
-                           f"{self.shared.frame_bytes_max}")
-                return -1
-            if size - used - FRAME_HEAD_SIZE < <size_t>length:
+        if self.dialect is None and not self.decide(data, size):
+            return -1 if self.is_closed else 0
+        self.has_waiting = False
+        while used < size:
+            if self.is_busy or self.is_full():
+                self.has_waiting = True
                 break
-            frame.next = data + used + FRAME_HEAD_SIZE
-            frame.left = <size_t>length
-            if envelope_read(frame, &self.shared.apis, &head) != ENVELOPE_OK:
-                self.close("request with a key, version or header that is not served")
+            if self.shared.looks_late():
+                self.has_waiting = True
+                self.touch()
+                break
+            taken = self.dialect.cut(data + used, size - used, &frame)
+            if taken == 0:
+                break
+            if taken < 0:
+                self.has_ended = True
+                self.dialect.refuse(self, taken)
+                return -1 if self.is_closed else <Py_ssize_t>size
+            if self.slots_head != NULL and self.dialect.waits(self, frame):
+                self.is_held = self.is_busy = self.has_waiting = True
+                break
+            self.dialect.requests += 1
+            self.shared.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
+            if not self.dialect.serve(self, frame):
                 return -1
-            self.shared.requests += 1
-            if not self.serve(&head):
-                return -1
-            used += FRAME_HEAD_SIZE + <size_t>length
+            used += <size_t>taken
         return <Py_ssize_t>used
 
-    cdef bint serve(self, RequestHead* head):
-        """Start one request; False when the connection was closed over it."""
-        cdef ServeStatus status = NOT_SERVED
-        cdef ReplySlot* slot = NULL
-        if head.api_key == KEY_PRODUCE:
-            status = produce_serve(self.shared.topics, self.shared.turn, head, &slot)
-        elif head.api_key == KEY_FETCH:
-            self.serve_fetch(head)
-            return not self.is_closed
-        if status == NOT_SERVED:
-            self.serve_slowly(head)
-        elif status == SERVED:
-            self.enqueue(slot)
-        elif status == SERVED_CLOSE:
-            self.close("acks=0 produce that failed")
-            return False
-        return True
+    cdef void end(self):
+        """The peer says no more. One that only half-closed gets what it is owed first."""
+        cdef Cursor rest
+        if self.dialect is None or not self.dialect.answers_after_end:
+            self.close("closed by the peer")
+            return
+        self.has_ended = True
+        self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
+        if self.partial != NULL:
+            rest.next = self.partial
+            rest.left = self.partial_size
+            self.dialect.serve_last(self, rest)
+            self.drop_partial()
+        self.touch()
 
     cdef void enqueue(self, ReplySlot* slot):
         slot.connection = <void*>self
-        self.slots_bytes += slot.size
+        self.slots_bytes += slot_cost(slot)
         if self.slots_tail == NULL:
             self.slots_head = slot
         else:
@@ -362,19 +429,19 @@ cdef class Connection:
         if slot.waiting == 0:
             self.touch()
 
-    cdef void serve_fetch(self, RequestHead* head):
-        cdef FetchStatus status = FETCH_NOT_SERVED
-        cdef FetchSession session
-        if self.slots_head == NULL:
-            session = self.shared.fetch_sessions.begin(
-                self.shared.topics, self.shared.turn, head, &status)
-        if status == FETCH_NOT_SERVED:
-            self.serve_slowly(head)
+    cdef void reply(self, const uint8_t* data, size_t size):
+        """Answer at once, in the order of requests."""
+        cdef ReplySlot* slot = slot_new(<uint32_t>size, 0)
+        if slot == NULL:
+            self.close("no memory for its reply")
             return
+        memcpy(slot.data, data, size)
+        slot.size = <uint32_t>size
+        self.enqueue(slot)
+
+    cdef void park(self, FetchSession session):
+        """Answer a fetch when there is enough, or when its time is over."""
         self.parked = session
-        if status == FETCH_READY:
-            self.answer_fetch()
-            return
         self.is_busy = True
         session.owner.object = <void*>self
         session.park()
@@ -389,27 +456,22 @@ cdef class Connection:
         session.reply(&self.output)
         self.touch()
 
-    cdef void serve_slowly(self, RequestHead* head):
-        # Hand the request to Python, with a place for its reply.
+    cdef PendingReply hand_over(self, Cursor body):
+        """Leave a request to Python, with a place for its reply; None when it closed instead."""
         cdef PendingReply pending = PendingReply.__new__(PendingReply)
         cdef ReplySlot* slot = slot_new(0, 0)
         if slot == NULL:
             self.close("no memory for its reply")
-            return
+            return None
         slot.waiting = 1
         pending.slot = slot
         pending.connection = self
-        pending.is_flexible = head.is_flexible and head.api_key != 18   # ApiVersions: never
-        pending.api_key = head.api_key
-        pending.api_version = head.api_version
-        pending.correlation_id = head.correlation_id
-        if head.client_id != NULL:
-            pending.client_id = PyBytes_FromStringAndSize(
-                <const char*>head.client_id, head.client_id_size).decode("utf-8", "replace")
-        pending.body = PyBytes_FromStringAndSize(<const char*>head.body.next, head.body.left)
+        pending.protocol = self.dialect.protocol
+        pending.body = PyBytes_FromStringAndSize(<const char*>body.next, body.left)
         self.is_busy = True
         self.enqueue(slot)
         self.shared.slow.append(pending)
+        return pending
 
     cdef void resume(self):
         # Serve what was kept while a request held it back, then listen again.
@@ -418,7 +480,7 @@ cdef class Connection:
         cdef size_t size = self.partial_size
         if self.is_closed or self.is_busy or self.is_full():
             return
-        if data != NULL and size >= FRAME_HEAD_SIZE:
+        if data != NULL:
             used = self.take_frames(data, size)
             if used < 0 or self.is_closed:
                 return
@@ -426,7 +488,7 @@ cdef class Connection:
                 self.drop_partial()
             elif used > 0:
                 self.keep(data + used, size - <size_t>used, False)
-        if not self.is_busy and not self.is_full():
+        if not self.is_busy and not self.is_full() and not self.has_ended:
             self.watch(self.interest | EPOLLIN)
 
     # ---- out ----------------------------------------------------------------------------------
@@ -441,25 +503,42 @@ cdef class Connection:
         cdef ReplySlot* slot
         cdef uint8_t* into
         self.is_touched = False
+        self.shared.work += WORK_PER_CALL
         while self.slots_head != NULL and self.slots_head.waiting == 0 and not self.is_closing:
             slot = self.slots_head
-            if slot.is_closing:
-                self.is_closing = True
-                break
-            into = queue_reserve(&self.output, slot.size)
-            if into == NULL:
-                self.close("no memory for its replies")
-                return
-            memcpy(into, slot.data, slot.size)
-            queue_commit(&self.output, slot.size)
+            if slot.begun_ns > 0:
+                self.dialect.answered(slot.begun_ns)
+            if slot.size > 0 and not (slot.is_droppable and self.is_unread()):
+                into = queue_reserve(&self.output, slot.size)
+                if into == NULL:
+                    self.close("no memory for its replies")
+                    return
+                memcpy(into, slot.data, slot.size)
+                queue_commit(&self.output, slot.size)
+            self.is_closing = slot.is_closing
             self.slots_head = slot.next
             if self.slots_head == NULL:
                 self.slots_tail = NULL
-            self.slots_bytes -= slot.size
+            self.slots_bytes -= slot_cost(slot)
             slot_free(slot)
+        if self.is_held and self.slots_head == NULL:
+            self.is_held = self.is_busy = False
+        self.is_closing = self.is_closing or self.owes_nothing()
         self.send()
         if not self.is_closed:
             self.resume()
+
+    cdef bint is_unread(self) noexcept:
+        # Whether the peer leaves answers where they are: more of them wait, here and in the socket,
+        # than one that reads lets come together. A socket that cannot tell has none.
+        cdef int unsent = 0
+        if self.output.bytes <= UNREAD_ANSWER_BYTES_MAX:
+            ioctl(self.fd, SIOCOUTQNSD, &unsent)
+        return self.output.bytes + unsent > UNREAD_ANSWER_BYTES_MAX
+
+    cdef bint owes_nothing(self) noexcept:
+        # Whether a peer that says no more has all its answers, but for what is in the output.
+        return self.has_ended and self.slots_head == NULL and not self.is_busy
 
     cdef void send(self):
         cdef SendStatus status

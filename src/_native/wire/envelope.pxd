@@ -13,13 +13,7 @@ cdef enum:
     API_KEYS = 128           # above every key that exists (95 of them in Kafka 4.4)
     TAGS_MAX = 64            # tagged fields of one structure
     STRING_MAX = 32767       # bytes of a string, compact or not
-    FRAME_HEAD_SIZE = 4      # the int32 before every frame
     REQUEST_HEAD_MIN = 10    # key, version, correlation id, client id length
-
-cdef enum Protocol:
-    PROTOCOL_UNDECIDED       # too few bytes so far
-    PROTOCOL_UNKNOWN         # nothing that is served here
-    PROTOCOL_KAFKA
 
 # The versions that are served, and from which on a header carries tagged fields.
 cdef struct ApiTable:
@@ -42,7 +36,6 @@ cdef struct RequestHead:
     Cursor body
 
 
-cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noexcept nogil
 cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil
 
 

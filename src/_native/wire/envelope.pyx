@@ -1,4 +1,4 @@
-"""First bytes → protocol; frames and request headers of Kafka.
+"""Frames and request headers of Kafka.
 
 A frame is an int32 size and as many bytes. A request header is (Kafka protocol guide):
 
@@ -9,15 +9,13 @@ The client id stays a plain int16 string in flexible headers. ApiVersions is rea
 newer one than ours is answered in version 0 with error 35, so its header must be understood.
 """
 
-from libc.stdint cimport int16_t, int32_t, uint8_t
+from libc.stdint cimport int16_t, int32_t
 
 from broker._native.kernel.cursor cimport (
     READ_DONE,
     Cursor,
     cursor_int16,
     cursor_int32,
-    load_int16,
-    load_int32,
 )
 
 from broker.model import limits
@@ -27,23 +25,6 @@ assert STRING_MAX == limits.STRING_BYTES_MAX
 
 cdef enum:
     KEY_API_VERSIONS = 18
-    VERSION_PLAUSIBLE_MAX = 128   # Kafka 4.4 is at 18 after fifteen years
-
-
-cdef Protocol protocol_of(const uint8_t* data, size_t size, ApiTable* apis) noexcept nogil:
-    """Decide by a connection's first bytes what it speaks (design.md section 6)."""
-    cdef int16_t key, version
-    if size < FRAME_HEAD_SIZE:
-        return PROTOCOL_UNDECIDED
-    if load_int32(data) < REQUEST_HEAD_MIN:
-        return PROTOCOL_UNKNOWN
-    if size < FRAME_HEAD_SIZE + 4:
-        return PROTOCOL_UNDECIDED
-    key = load_int16(data + 4)
-    version = load_int16(data + 6)
-    if 0 <= key < API_KEYS and 0 <= version < VERSION_PLAUSIBLE_MAX:
-        return PROTOCOL_KAFKA
-    return PROTOCOL_UNKNOWN
 
 
 cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil:

@@ -16,6 +16,7 @@ cdef struct OutputQueue:
     OutputChunk* head
     OutputChunk* tail
     int64_t bytes             # not sent yet
+    int64_t memory_bytes      # of them, those that are held in memory
 
 cdef enum SendStatus:
     SEND_DONE                 # the queue is empty

@@ -57,6 +57,7 @@ cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
     queue.tail.size += <uint32_t>size
     queue.tail.left += <int64_t>size
     queue.bytes += <int64_t>size
+    queue.memory_bytes += <int64_t>size
 
 
 cdef int queue_file(OutputQueue* queue, PyObject* file, int fd, int64_t position,
@@ -119,6 +120,8 @@ cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexc
         chunk.left -= sent
         chunk.position += sent
         queue.bytes -= sent
+        if chunk.data != NULL:
+            queue.memory_bytes -= sent
         budget -= sent
         if chunk.left == 0:
             drop_head(queue)
@@ -129,4 +132,4 @@ cdef void queue_free(OutputQueue* queue) noexcept:
     """Drop everything that is still queued."""
     while queue.head != NULL:
         drop_head(queue)
-    queue.bytes = 0
+    queue.bytes = queue.memory_bytes = 0

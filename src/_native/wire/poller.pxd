@@ -1,18 +1,25 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
 from broker._native.wire.connection cimport Shared
+from broker._native.wire.epoll cimport epoll_event
+from broker._native.wire.reply_slot cimport ReplySlot
 
 
 cdef class Poller(Shared):
     cdef int timer_fd
     cdef int64_t timer_armed_ms           # monotonic; -1 = not set
     cdef object dispatch                  # called with `slow`
+    cdef public int64_t share_us          # of a turn: for what arrives, and again for what was kept
+    cdef int first_event                  # of those that the next turn finds ready
 
     cdef int listen_to(self, int fd) except -1
+    cdef void take_events(self, epoll_event* events, int count)
     cdef void take_timer(self)
     cdef void end_turn(self)
     cdef void hand_over(self)
+    cdef void drain_touched(self)
     cdef void finish_acks(self)
+    cdef void fail(self, ReplySlot* slot, uint32_t place) noexcept
     cdef void wake_fetches(self)
     cdef void expire(self)
     cdef void arm(self)

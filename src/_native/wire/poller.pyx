@@ -6,23 +6,31 @@ callback per turn serves everything that is ready, however many connections that
     read what arrived, serve whole frames
     flush    write what was staged, hand dirty logs to the commit thread
     finish   acknowledgements and fetches that can now be answered
-    send     all replies of a connection in one call
+    send     all replies of a connection in one call, then serve what it had to keep
+
+It ends by the clock: what has not had its turn by then is the first of the next one.
 """
 
 cimport cython
 from libc.errno cimport errno
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, itimerspec
 from posix.unistd cimport close as c_close, read as c_read
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint64
-from broker._native.kernel.clock cimport clock_ms
+from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
-from broker._native.wire.connection cimport Connection, Shared
-from broker._native.wire.envelope cimport API_KEYS, PROTOCOL_UNDECIDED
+from broker._native.wire.connection cimport Connection, Dialect, PendingReply, Shared
+from broker._native.wire.detection cimport (
+    PROTOCOL_CURSUS,
+    PROTOCOL_HTTP,
+    PROTOCOL_KAFKA,
+    PROTOCOL_RUSTLOG,
+    PROTOCOL_V1,
+)
 from broker._native.wire.epoll cimport (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
@@ -33,7 +41,7 @@ from broker._native.wire.epoll cimport (
     epoll_wait,
 )
 from broker._native.wire.fetch cimport FetchSessions
-from broker._native.wire.reply_slot cimport ReplySlot, slot_free
+from broker._native.wire.reply_slot cimport ReplySlot, slot_fail, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
 
 import logging
@@ -51,24 +59,32 @@ cdef enum:
     EVENTS_MAX = 256
 
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
+cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
+
+_PLACES = {
+    "kafka": PROTOCOL_KAFKA,
+    "v1": PROTOCOL_V1,
+    "rustlog": PROTOCOL_RUSTLOG,
+    "cursus": PROTOCOL_CURSUS,
+    "http": PROTOCOL_HTTP,
+}
 
 
 @cython.final
 cdef class Poller(Shared):
     """The broker's connections and what one turn of the loop does with them."""
 
-    def __cinit__(self, Turn turn, TopicTable topics, FetchSessions fetch_sessions, *,
-                  int32_t frame_bytes_max=limits.FRAME_BYTES_MAX):
+    def __cinit__(self, Turn turn, TopicTable topics, FetchSessions fetch_sessions):
         self.turn = turn
         self.topics = topics
         self.fetch_sessions = fetch_sessions
-        self.frame_bytes_max = frame_bytes_max
         self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         self.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)
         if self.epoll_fd < 0 or self.timer_fd < 0:
             raise OSError(errno, "epoll or timerfd")
         self.timer_armed_ms = -1
+        self.share_us = TURN_SHARE_US
         self.monotonic_ms = clock_ms(CLOCK_MONOTONIC)
         self.turn.now_ms = clock_ms(CLOCK_REALTIME)
         wheel_init(&self.wheel, self.monotonic_ms)
@@ -90,26 +106,29 @@ cdef class Poller(Shared):
             raise OSError(errno, "epoll_ctl")
         return 0
 
-    def serve_with(self, apis, dispatch, on_close):
-        """Serve these (api key, min, max, first flexible version) and call Python for the rest.
+    def serve_with(self, dialects, dispatch, on_close):
+        """Serve these dialects (name → Dialect), and call Python for what they leave.
 
         `dispatch` is called once a turn with a list of PendingReply; `on_close` with a Connection
         and the reason, for each that ends.
         """
-        for key, version_min, version_max, flexible_from in apis:
-            if not 0 <= key < API_KEYS:
-                raise ValueError(f"api key {key}, expected 0 to {API_KEYS - 1}")
-            self.apis.version_min[key] = version_min
-            self.apis.version_max[key] = version_max
-            self.apis.flexible_from[key] = flexible_from
+        cdef Dialect dialect
+        for name, dialect in dialects.items():
+            self.dialects[_PLACES[name]] = dialect
         self.dispatch = dispatch
         self.on_close = on_close
 
-    def add(self, int fd, str peer_host, session):
-        """Take over an accepted non-blocking socket (its descriptor is ours from here on)."""
+    def add(self, int fd, str peer_host, session, dialect=None):
+        """Take over an accepted non-blocking socket (its descriptor is ours from here on).
+
+        Its first bytes decide what it speaks, unless a dialect is named.
+        """
         cdef Connection connection = Connection(self, fd, peer_host)
         cdef epoll_event event
         connection.session = session
+        if dialect is not None:
+            connection.dialect = self.dialects[_PLACES[dialect]]
+            connection.dialect.connections += 1
         event.events = connection.interest
         event.data.fd = fd
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0:
@@ -120,8 +139,8 @@ cdef class Poller(Shared):
     def __call__(self):
         """Serve what is ready: the event loop calls this when our epoll set is."""
         cdef epoll_event events[EVENTS_MAX]
-        cdef Connection connection
-        cdef int count, i, _round
+        cdef int64_t ends_us = monotonic_us() + self.share_us
+        cdef int count, _round
         for _round in range(POLLS_PER_TURN):
             count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
             if count <= 0:
@@ -129,18 +148,33 @@ cdef class Poller(Shared):
             self.tell_time()
             self.turn.is_running = True
             try:
-                for i in range(count):
-                    if events[i].data.fd == self.timer_fd:
-                        self.take_timer()
-                    elif events[i].data.fd == self.turn.commit.event_fd:
-                        self.turn.take_synced()
-                    else:
-                        connection = <Connection>self.connections.get(events[i].data.fd)
-                        if connection is not None:
-                            connection.on_event(events[i].events)
+                self.share_until(ends_us)
+                self.take_events(events, count)
                 self.end_turn()
             finally:
                 self.turn.is_running = False   # whatever went wrong, the next turn must come
+            if monotonic_us() >= ends_us:
+                return
+
+    cdef void take_events(self, epoll_event* events, int count):
+        # Connections that do not get their turn are reported again, in this order.
+        cdef int first = self.first_event % count
+        cdef int i, place, fd
+        cdef bint is_over = False
+        cdef Connection connection
+        for i in range(count):
+            place = (first + i) % count
+            fd = events[place].data.fd
+            if fd == self.timer_fd:
+                self.take_timer()
+            elif fd == self.turn.commit.event_fd:
+                self.turn.take_synced()
+            elif not is_over:
+                connection = <Connection>self.connections.get(fd)
+                if connection is not None:
+                    connection.on_event(events[place].events)
+                is_over = self.looks_late()
+                self.first_event = place + 1
 
     cdef void take_timer(self):
         # Read, or it stays readable and the loop never rests again.
@@ -154,7 +188,12 @@ cdef class Poller(Shared):
         self.turn.now_ms = clock_ms(CLOCK_REALTIME)
 
     def end(self):
-        """Flush, finish and send what was changed outside of the connections' own turn."""
+        """Flush, finish and send what was changed outside of the connections' own turn.
+
+        The loop calls it once for each time it was asked to: turns of the connections in between
+        leave that as it is, or there would be one more of it after each of them.
+        """
+        self.turn.is_requested = False
         self.tell_time()
         self.turn.is_running = True
         try:
@@ -163,13 +202,12 @@ cdef class Poller(Shared):
             self.turn.is_running = False
 
     cdef void end_turn(self):
-        cdef list touched
-        cdef Connection connection
         cdef int rounds = 0
         self.expire()
         # Serving a kept frame or a slow request can make new work; what is left after a few rounds
         # goes to the next turn.
-        while rounds < POLLS_PER_TURN:
+        self.share_until(monotonic_us() + self.share_us)
+        while rounds < POLLS_PER_TURN and not self.is_late:
             rounds += 1
             if self.slow:
                 self.hand_over()
@@ -178,18 +216,31 @@ cdef class Poller(Shared):
             self.finish_acks()
             if not self.touched:
                 break
-            touched = self.touched
-            self.touched = []
-            for connection in touched:
-                if not connection.is_closed:
-                    connection.drain()
+            self.drain_touched()
         self.turn.is_running = False
         if self.slow or self.touched or self.turn.has_work():
             self.turn.request_end()
         self.arm()
 
+    cdef void drain_touched(self):
+        cdef list touched = self.touched
+        cdef Connection connection
+        cdef int done = 0
+        self.touched = []
+        for connection in touched:
+            if self.looks_late():
+                self.touched = touched[done:] + self.touched
+                return
+            done += 1
+            if not connection.is_closed:
+                connection.drain()
+        self.looks_late()
+
     cdef void hand_over(self):
-        cdef list slow = self.slow
+        cdef list slow
+        cdef PendingReply pending
+        # Nobody waits for the answer of one whose connection has closed by now.
+        slow = [pending for pending in self.slow if not pending.connection.is_closed]
         self.slow = []
         try:
             self.dispatch(slow)
@@ -206,10 +257,7 @@ cdef class Poller(Shared):
             next_waiter = waiter.next
             slot = <ReplySlot*>waiter.owner
             if waiter.status != LOG_OK:
-                store_uint16(slot.data + waiter.place, 56)         # KAFKA_STORAGE_ERROR
-                store_uint64(slot.data + waiter.place + 2, -1)     # no base offset
-                if slot.has_log_start:
-                    store_uint64(slot.data + waiter.place + 18, -1)
+                self.fail(slot, waiter.place)
             slot.waiting -= 1
             if slot.waiting == 0:
                 if slot.connection == NULL:
@@ -217,6 +265,20 @@ cdef class Poller(Shared):
                 else:
                     (<Connection>slot.connection).touch()
             waiter = next_waiter
+
+    cdef void fail(self, ReplySlot* slot, uint32_t place) noexcept:
+        # What a reply said before its wait failed is not true. Kafka's has a place for each error,
+        # the others have another answer, which is given once.
+        if slot.is_failed or slot.connection == NULL:
+            return
+        if slot.failed_size > 0:
+            slot.is_failed = True
+            slot_fail(slot)
+            return
+        store_uint16(slot.data + place, slot.storage_error)
+        store_uint64(slot.data + place + 2, -1)     # no base offset
+        if slot.has_log_start:
+            store_uint64(slot.data + place + 18, -1)
 
     cdef void wake_fetches(self):
         # Parked fetches whose logs have changed.
@@ -272,10 +334,11 @@ cdef class Poller(Shared):
             elif connection.is_busy or connection.slots_head != NULL:
                 continue
             elif connection.partial == NULL:
-                if silent_ms > idle_ms_max:
+                if silent_ms > idle_ms_max and (
+                        connection.dialect is None or connection.dialect.is_closed_idle):
                     connection.close("idle")
             elif silent_ms > stalled_ms_max or connection.is_dripping(now_ms, stalled_ms_max) or (
-                    connection.protocol == PROTOCOL_UNDECIDED
+                    connection.dialect is None
                     and now_ms - connection.frame_started_ms > first_ms_max):
                 connection.close("stalled inside a frame")
 

@@ -1,5 +1,5 @@
-"""Produce, versions 3-13, for the common case: known partitions, good batches, and transactions
-that the coordinator has admitted to these partitions.
+"""Produce, versions 0-13, for the common case: known partitions, good batches, up to version 2
+plain message sets (old_produce.pyx), and transactions that the coordinator has admitted there.
 
 The request (protocols/kafka-messages.txt) is walked twice. The first walk checks everything and
 changes nothing; whatever it finds odd makes the whole request NOT_SERVED, and the Python handler,
@@ -42,6 +42,7 @@ from broker._native.wire.envelope cimport (
     read_string,
     read_tags,
 )
+from broker._native.wire.old_produce cimport old_set_take, old_sets_begin
 from broker._native.wire.reply_slot cimport ReplySlot, slot_new
 
 from broker.model import limits
@@ -51,9 +52,12 @@ cdef enum:
     TOPIC_ID_SIZE = 16
     REPLY_PART_SIZE = 4 + 2 + 8 + 8 + 8 + 4 + 2 + 1
     REPLY_FIXED_SIZE = 4 + 4 + 1 + 5 + 4 + 1
-    VERSION_MIN = 3
+    VERSION_THROTTLE = 1
+    VERSION_APPEND_TIME = 2
+    VERSION_BATCHES = 3       # magic 2, transactional ids
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
+    ERROR_NOT_LEADER = 6
     ERROR_KAFKA_STORAGE = 56
 
 assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
@@ -63,6 +67,7 @@ cdef struct Part:
     void* log                 # PartitionLog, borrowed: the topic table holds it
     uint8_t* batch
     BatchInfo info
+    bint is_converted         # from a message set, and sound: `info` has been read
     bint is_duplicate
     ProducerBatch original
     AckWaiter* waiter         # NULL: nothing to wait for
@@ -88,7 +93,7 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     log.request_mark = request_mark
     if size <= 0 or size > log.batch_bytes_max:
         return False
-    if batch_validate(records, <size_t>size, &part.info) != BATCH_OK:
+    if not part.is_converted and batch_validate(records, <size_t>size, &part.info) != BATCH_OK:
         return False
     if (part.info.attributes & ATTRIBUTE_TRANSACTIONAL > 0) != has_transaction or (
             head.api_version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
@@ -109,6 +114,7 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
     cdef int32_t partition = 0, count = 0, size = 0, _i
     cdef const uint8_t* records
     cdef TopicEntry entry
+    cdef Part* part
     if head.api_version >= VERSION_TOPIC_ID:
         topic.name = cursor_take(cursor, TOPIC_ID_SIZE)
         topic.name_size = TOPIC_ID_SIZE
@@ -134,8 +140,11 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
             return False
         if head.is_flexible and not read_tags(cursor):
             return False
-        if not check_part(entry.log_of(partition), records, size, head, has_transaction,
-                          &parts[part_count[0]]):
+        part = &parts[part_count[0]]
+        part.is_converted = head.api_version < VERSION_BATCHES
+        if part.is_converted and not old_set_take(&records, &size, &part.info):
+            return False
+        if not check_part(entry.log_of(partition), records, size, head, has_transaction, part):
             return False
         part_count[0] += 1
     return not head.is_flexible or read_tags(cursor)
@@ -170,8 +179,10 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
     store_uint32(at, partition)
     store_uint16(at + 4, error)
     store_uint64(at + 6, base_offset)
-    store_uint64(at + 14, -1)            # log append time: the topic has create time
-    at += 22
+    at += 14
+    if head.api_version >= VERSION_APPEND_TIME:
+        store_uint64(at, -1)             # the topic has create time
+        at += 8
     if head.api_version >= 5:
         store_uint64(at, log_start_offset)
         at += 8
@@ -212,7 +223,7 @@ cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
         slot.waiting += 1
         at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
         return True
-    at[0] = put_part(at[0], head, log.partition, ERROR_KAFKA_STORAGE, -1, -1)
+    at[0] = put_part(at[0], head, log.partition, slot.storage_error, -1, -1)
     return False
 
 
@@ -221,14 +232,15 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
     """Serve one request whole, or not at all."""
     global request_mark
     cdef Cursor cursor = head.body
-    cdef const uint8_t* transactional_id
+    cdef const uint8_t* transactional_id = NULL
     cdef int32_t size = 0, timeout_ms = 0, topic_count = 0, part_count = 0, i
     cdef uint32_t reply_size = REPLY_FIXED_SIZE
     cdef int16_t acks = 0
-    if head.api_version < VERSION_MIN:
+    if head.api_version < VERSION_BATCHES:
+        old_sets_begin()
+    elif not read_string(&cursor, head.is_flexible, &transactional_id, &size):
         return NOT_SERVED
-    if (not read_string(&cursor, head.is_flexible, &transactional_id, &size)
-            or cursor_int16(&cursor, &acks) != READ_DONE or acks < -1 or acks > 1
+    if (cursor_int16(&cursor, &acks) != READ_DONE or acks < -1 or acks > 1
             or cursor_int32(&cursor, &timeout_ms) != READ_DONE
             or not read_count(&cursor, head.is_flexible, &topic_count)
             or topic_count < 1 or topic_count > PARTS_MAX):
@@ -262,6 +274,8 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
     cdef uint8_t* at = slot.data + 8
     cdef int32_t part = 0, i, _j
     slot.has_log_start = head.api_version >= 5
+    slot.storage_error = (
+        ERROR_KAFKA_STORAGE if head.api_version >= VERSION_BATCHES else ERROR_NOT_LEADER)
     store_uint32(slot.data + 4, head.correlation_id)
     if head.is_flexible:
         at[0] = 0                                    # tags of the response header
@@ -275,8 +289,9 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
         if head.is_flexible:
             at[0] = 0
             at += 1
-    store_uint32(at, 0)                              # throttle time
-    at += 4
+    if head.api_version >= VERSION_THROTTLE:
+        store_uint32(at, 0)
+        at += 4
     if head.is_flexible:
         at[0] = 0
         at += 1

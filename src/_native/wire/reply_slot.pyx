@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memmove
 
 from broker._native.log.turn cimport AckWaiter
 
@@ -26,8 +27,10 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
     slot.next = NULL
     slot.connection = NULL
     slot.waiting = 0
-    slot.is_closing = slot.has_log_start = False
-    slot.size = 0
+    slot.is_closing = slot.is_droppable = slot.is_failed = slot.has_log_start = False
+    slot.size = slot.failed_size = slot.failed_start = 0
+    slot.failed_end = NULL
+    slot.begun_ns = 0
     slot.data = slot.inline_data
     slot.capacity = SLOT_INLINE_SIZE
     slot.waiters = &slot.one
@@ -45,6 +48,16 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
             return NULL
         slot.capacity = capacity
     return slot
+
+
+cdef void slot_fail(ReplySlot* slot) noexcept nogil:
+    """Give the other answer, that a wait has failed."""
+    if slot.failed_end != NULL:
+        memcpy(slot.data + slot.failed_start, slot.failed_end, slot.failed_size)
+    else:
+        memmove(slot.data, slot.data + slot.size, slot.failed_size)
+    slot.size = slot.failed_start + slot.failed_size
+    slot.failed_size = 0
 
 
 cdef void slot_free(ReplySlot* slot) noexcept nogil:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
 
+V1_PARTITIONS = 3  # of every topic, as V1's original server is configured by default
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2  # argparse's own for a bad command line
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.command is None:
             parser.print_help(sys.stderr)
             return EXIT_USAGE
-        return _start(parsed)
+        return _import(parsed) if parsed.command == "import" else _start(parsed)
     except PolylogError as error:
         print(f"broker: {error}", file=sys.stderr)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
@@ -79,7 +81,38 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--check", action="store_true", help="check the configuration, print it and exit"
     )
+    _add_import(commands)
     return parser
+
+
+def _add_import(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    importing = commands.add_parser(
+        "import",
+        help="bring another server's data into a running broker",
+        description="Bring what V1's original server has kept into a running broker: records with"
+        " their times, committed offsets. Stop that server first. What is damaged is told with its"
+        " file and line, and the exit code is 1 then.",
+        formatter_class=_FORMATTER,
+    )
+    importing.add_argument("format", choices=("v1",), help="whose data it is")
+    importing.add_argument("folder", type=Path, metavar="DIR", help="its data directory")
+    importing.add_argument(
+        "--broker",
+        default="localhost:9092",
+        metavar="HOST:PORT",
+        help="where the broker listens (default: localhost:9092)",
+    )
+    importing.add_argument(
+        "--partitions",
+        type=int,
+        default=V1_PARTITIONS,
+        metavar="N",
+        help="how many partitions that server was configured for; topics that are made get as many"
+        " (default: 3, as there)",
+    )
+    importing.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="how to report"
+    )
 
 
 def _version() -> int:
@@ -87,6 +120,13 @@ def _version() -> int:
 
     print(f"polylog {version('polylog')}")
     return EXIT_OK
+
+
+def _import(parsed: argparse.Namespace) -> int:
+    from broker.cli import import_v1  # noqa: PLC0415 - a start needs none of it
+
+    options = import_v1.options(parsed.folder, parsed.broker, parsed.partitions, parsed.output)
+    return import_v1.run(options)
 
 
 def _start(parsed: argparse.Namespace) -> int:

@@ -35,11 +35,14 @@ def banner(addresses: Sequence[Address], config: Config) -> str:
     ]
     if config.flag("polylog.insecure"):
         lines.append(f"  security    {INSECURE_WORDS}")
-    return "\n".join((*lines, "", _SNIPPET.format(address=_reachable(addresses[0]))))
+    for_kafka = [each for each in addresses if each.protocol in ("", "kafka")]
+    if for_kafka:
+        lines += ["", _SNIPPET.format(address=_reachable(for_kafka[0]))]
+    return "\n".join(lines)
 
 
 def _reachable(address: Address) -> Address:
     """An address that works on this machine for one that may stand for all."""
     if not address.is_wildcard:
-        return address
+        return address._replace(protocol="")
     return Address("::1" if address.host == "::" else "127.0.0.1", address.port)

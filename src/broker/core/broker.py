@@ -9,6 +9,7 @@ from broker.core.group_configs import GroupConfigs
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
+from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
@@ -37,6 +38,7 @@ class Broker(NamedTuple):
     group_configs: GroupConfigs
     # What the metadata store counts its changes with.
     metadata_revision: Callable[[], Awaitable[int]]
+    named_producers: NamedProducers
 
     @property
     def config(self) -> Config:

@@ -15,7 +15,7 @@ from broker.core import config_records
 from broker.core.io_thread import IoThread
 from broker.core.tasks import Tasks
 from broker.model.config import Config, value_to_text
-from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
+from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.own_config import ConfigChange, OwnConfig
 from broker.model.settings import BROKER_SETTINGS, DYNAMIC_SETTINGS
 from broker.model.topic_config import TopicConfig
@@ -88,7 +88,8 @@ class BrokerConfigs:
             config = self._planned(name, own)
 
             async def commit() -> None:
-                await self._put(name, own)
+                key = metadata.broker_config_key(name)
+                await config_records.put(self._store, self._io_thread, key, own)
 
             await self._alter_defaults(config, commit)
             self._own[name] = own
@@ -114,13 +115,6 @@ class BrokerConfigs:
         config = self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
         TopicConfig({}, config)  # what is altered and what is given at a start may contradict
         return config
-
-    async def _put(self, name: str, own: Mapping[str, str]) -> None:
-        operation = config_records.operation(metadata.broker_config_key(name), own)
-        try:
-            await self._io_thread.run(lambda: self._store.transact([], [operation]))
-        except StorageError as error:
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _report(self, config: Config) -> None:
         for key in DYNAMIC_SETTINGS:

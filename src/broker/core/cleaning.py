@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from broker.core.compactor_process import CompactorFailedError, Message, compacting
+from broker.core.steps import in_steps
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import StorageError
@@ -184,9 +185,7 @@ class Cleaning:
         """Do one pass over the most urgent log; False when none is due."""
         plans: dict[str, Plan] = {}
         logs: dict[str, tuple[CompactedLog, TopicConfig]] = {}
-        for place, (log, config) in enumerate(list(self._logs())):
-            if place % limits.UPKEEP_LOGS_PER_STEP == 0:
-                await asyncio.sleep(0)
+        async for log, config in in_steps(list(self._logs()), limits.UPKEEP_LOGS_PER_STEP):
             if "compact" in config.words("cleanup.policy") and self._may_clean(log):
                 plan = self._plan(log, config)
                 if plan is not None:

@@ -39,7 +39,7 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
     assert process.stdout is not None
     messages = _messages(process, process.stdout)
     try:
-        process.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
+        _send(process.stdin, job)
         yield messages
     finally:
         await messages.aclose()
@@ -47,6 +47,13 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
             process.kill()
         process.stdin.close()  # until now it tells the process that its parent lives
         await process.wait()
+
+
+def _send(pipe: asyncio.StreamWriter, job: Job) -> None:
+    try:
+        pipe.write(json.dumps(job._asdict()).encode() + b"\n")
+    except (OSError, RuntimeError) as error:  # RuntimeError: of uvloop, for a pipe that is closed
+        raise CompactorFailedError(f"the process ended at its start: {error}") from error
 
 
 def _environment() -> dict[str, str]:

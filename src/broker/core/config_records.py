@@ -8,7 +8,8 @@ conf/group/<id>     of a group
 import json
 from collections.abc import Mapping
 
-from broker.model.errors import StorageError
+from broker.core.io_thread import IoThread
+from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.storage import metadata
 
 
@@ -17,6 +18,17 @@ def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
     if not own:
         return metadata.Delete(key)
     return metadata.Put(key, json.dumps({"version": 1, "config": dict(own)}).encode())
+
+
+async def put(
+    store: metadata.MetaStore, io_thread: IoThread, key: bytes, own: Mapping[str, str]
+) -> None:
+    """Make this the configuration under a key, for good; RequestError when the store fails."""
+    change = operation(key, own)
+    try:
+        await io_thread.run(lambda: store.transact([], [change]))
+    except StorageError as error:
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def read_all(store: metadata.MetaStore, prefix: bytes) -> dict[str, dict[str, str]]:

@@ -32,7 +32,7 @@ from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
 from broker.core.notes import Notes
 from broker.model.clock import Clock
-from broker.model.errors import ErrorCode, PolylogError
+from broker.model.errors import ErrorCode, NoRoom, PolylogError
 from broker.model.limits import (
     BATCH_BYTES_MAX,
     LOAD_BYTES_PER_STEP,
@@ -236,8 +236,13 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         """Append, replay, and give the replies once all that was appended is durable."""
         self.check()
         is_active = self.state is PartitionState.ACTIVE
-        if is_active and decision.records and not self._append(decision):
-            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        try:
+            if is_active and decision.records and not self._append(decision):
+                self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        except NoRoom as error:  # For the records of one more transactional producer.
+            self._notes.log([f"records refused partition={self.name} reason={error}"])
+            _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
+            return
         if self.state is PartitionState.UNLOADED:
             _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
@@ -306,6 +311,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _append_batch(self, batch: bytes, count: int) -> bool:
         try:
             self._end_offset = self._log.append_internal(batch) + count
+        except NoRoom:
+            raise  # not a failure of the log
         except PolylogError as error:
             return self._failed(error)
         return True

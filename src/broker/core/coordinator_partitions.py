@@ -75,28 +75,35 @@ class World(NamedTuple):
         create_future: the event loop's.
         clock: for deadlines and for what is stored.
         wake_at: asks that `tick` be called at this monotonic time in ms, or before.
+        partition_count: how many partitions the topic has; None before there is a topic.
     """
 
     open_log: Callable[[int], InternalLog]
     create_future: CreateFuture
     clock: Clock
     wake_at: Callable[[int], None]
+    partition_count: Callable[[], int | None] = lambda: None
 
 
 class _Partition(Generic[RecordT, ResponseT, ShardT]):
     """A shard and its driver."""
 
-    def __init__(self, driver: CoordinatorPartition[RecordT, ResponseT], shard: ShardT) -> None:
+    def __init__(
+        self, number: int, driver: CoordinatorPartition[RecordT, ResponseT], shard: ShardT
+    ) -> None:
+        self.number = number
         self.driver = driver
         self.shard = shard
-        self.when_loaded: list[Work[ShardT]] = []
-        self.work: deque[Iterator[Decision[RecordT, ResponseT]]] = deque()  # begun, not finished
+        self.is_resumed = False  # time passes for it
+        # What has begun and is not finished: the time that passes, and everything else.
+        self.ticking: deque[Iterator[Decision[RecordT, ResponseT]]] = deque()
+        self.work: deque[Iterator[Decision[RecordT, ResponseT]]] = deque()
 
 
 class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     """All partitions of one internal topic that this broker coordinates."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (a topic, its machines, and what they need)
         self,
         topic: str,
         partition_count: int,
@@ -105,8 +112,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         make_shard: Callable[[int], ShardT],
         *,
         expiry_interval_ms: int,
+        goes_on_in_part: bool,
     ) -> None:
-        """Know how to reach the world; nothing is opened yet."""
+        """Know how to reach the world; nothing is opened yet.
+
+        The topic is made with `partition_count` partitions; one that exists may have another count.
+        A shard that fails while it resumes is loaded again, unless it can go on in part.
+        """
         self._topic = topic
         self._partition_count = partition_count
         self._world = world
@@ -114,20 +126,31 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._make_shard = make_shard
         self._notes = Notes(world.clock)
         self._expiry_interval_ms = expiry_interval_ms
+        self._goes_on_in_part = goes_on_in_part
         self._expiry_ms = world.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
-        self._expected: dict[int, list[Work[ShardT]]] = {}  # their logs are being recovered
-        self._not_empty: set[int] = set()  # when they were recovered
+        self._expected: set[int] = set()  # their logs are being recovered
+        self._not_empty: set[int] = set()  # when they were recovered, or in use since
+        self._lost: set[int] = set()  # their disk has failed: not before the next start
+        # What is to be done everywhere and is not: a shard that is dropped leaves it to the next.
+        self._unfinished: dict[int, list[Work[ShardT]]] = {}
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
+        self._turn = 0
         self._awake_at_ms: int | None = None  # what wake_at was told last
         self._is_closed = False
 
     # ---- which there are -------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
-        """The partition that keeps a key, as Kafka finds it."""
+        """The partition that keeps a key, as Kafka finds it.
+
+        The setting may have changed since the topic was made: what counts is what there is.
+        """
+        if len(key) > limits.COORDINATOR_KEY_CHARS_MAX:
+            return 0  # Nothing has such a key: any partition will say so.
+        count = self._world.partition_count() or self._partition_count
         hash_code = _java_hash(key)
-        return 0 if hash_code == _INT32_MIN else abs(hash_code) % self._partition_count
+        return 0 if hash_code == _INT32_MIN else abs(hash_code) % count
 
     @property
     def is_loading(self) -> bool:
@@ -138,7 +161,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     def numbers(self) -> list[int]:
         """Every partition that may hold something, whether it can serve now or not."""
-        return [*self._expected, *self._partitions]
+        return sorted(self._expected | self._not_empty)
+
+    def within_reach(self) -> list[int]:
+        """Those of them that serve, or will: without those whose disk has failed."""
+        return [number for number in self.numbers() if number not in self._lost]
 
     def shards(self) -> Iterator[ShardT]:
         """Every shard that is in memory, also of partitions that load."""
@@ -153,7 +180,12 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     @property
     def is_complete(self) -> bool:
         """Whether every partition that holds something can say what."""
-        return not self._expected and all(self.shard(each) for each in self._not_empty)
+        return all(self.shard(number) is not None for number in self.numbers())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every partition within reach can say what it holds."""
+        return all(self.shard(number) is not None for number in self.within_reach())
 
     def leader_epoch(self, number: int) -> int:
         """The epoch under which a partition is coordinated: its log's."""
@@ -161,20 +193,17 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     def expect(self, partitions: Iterable[int]) -> None:
         """These partitions exist, and their logs are still being recovered."""
-        self._expected.update((number, []) for number in partitions)
+        self._expected.update(partitions)
 
     def recovered(self, number: int, *, is_empty: bool) -> None:
         """Begin to load a partition that was expected, to be ready when its keys are asked for."""
-        when_loaded = self._expected.pop(number, [])
-        if not is_empty:
+        self._expected.discard(number)
+        if is_empty:
+            self._unfinished.pop(number, None)
+        elif not self._is_closed:
             self._not_empty.add(number)
-        partition = None
-        if not is_empty and not self._is_closed:
             # Many logs are recovered in one turn: each is loaded in turns of its own.
-            partition = self._partition(number, loads_now=False)
-        if partition is not None:
-            for work in when_loaded:
-                self._do(partition, work)
+            self._partition(number, loads_now=False)
 
     # ---- commands --------------------------------------------------------------------------------
 
@@ -215,7 +244,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.work.append(command(partition.shard, waiter, self._now()))
-            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
+            self._work_off(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
             self._wake_for(partition)
         return future
 
@@ -225,6 +254,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.driver.end_transaction(marker, waiter)
+            self._wake_for(partition)
 
     def _ready(
         self, number: int, waiter: Waiter[AnswerT]
@@ -237,86 +267,120 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return None
         partition = self._partition(number)
-        if partition is None:
+        if partition is None or partition.driver.state is PartitionState.UNLOADED:
             waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        elif partition.driver.state is PartitionState.LOADING:
+            return None
+        if partition.driver.state is PartitionState.LOADING:
             waiter.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return None
         return partition
 
     def everywhere(self, work: Work[ShardT]) -> None:
-        """Do something in every partition that has been in use, when it is loaded."""
-        for waiting in self._expected.values():
-            waiting.append(work)
-        for number in list(self._partitions):
-            partition = self._partition(number)
-            if partition is not None:
-                self._do(partition, work)
+        """Have something done in every partition that may hold something, once it is loaded."""
+        for number in self.within_reach():
+            self._unfinished.setdefault(number, []).append(work)
+            partition = self._partitions.get(number)
+            if partition is not None and partition.driver.state is PartitionState.ACTIVE:
+                partition.work.append(self._finish(partition, work))
+                self._wake_for(partition)
 
-    def _do(self, partition: _Partition[RecordT, ResponseT, ShardT], work: Work[ShardT]) -> None:
-        if partition.driver.state is PartitionState.LOADING:
-            partition.when_loaded.append(work)
-        else:
-            partition.work.append(iter(work(partition.shard)))
-            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
-            self._wake_for(partition)
+    def _finish(
+        self, partition: _Partition[RecordT, ResponseT, ShardT], work: Work[ShardT]
+    ) -> Iterator[Decision[RecordT, ResponseT]]:
+        """Do what is to be done everywhere; who comes to the end of it has done it."""
+        yield from work(partition.shard)
+        unfinished = self._unfinished[partition.number]
+        unfinished.remove(work)
+        if not unfinished:
+            del self._unfinished[partition.number]
 
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self) -> int:
         """Load on, let deadlines pass; the monotonic time in ms at which to be called again."""
         now = self._now()
+        awake_at_ms = None  # If this fails, its caller decides when, and whoever needs it earlier.
+        try:
+            self._take_turn(now)
+            awake_at_ms = self._next_deadline_ms(now)
+        finally:
+            self._awake_at_ms = awake_at_ms
+        return awake_at_ms
+
+    def _take_turn(self, now: Moment) -> None:
         is_expiry = now.monotonic_ms >= self._expiry_ms
-        room = limits.COORDINATOR_DECISIONS_PER_TURN
         is_loading = False
-        for number, partition in list(self._partitions.items()):
+        for number in list(self._not_empty):
+            # Nobody may ask, and what it keeps goes on without it.
+            self._partition(number, loads_now=False)
+        for partition in list(self._partitions.values()):
             partition.driver.check()
             partition.driver.give_replies()
-            if partition.driver.state is PartitionState.UNLOADED:
-                self._partition(number)  # Nobody may ask, and what it keeps goes on without it.
-                continue
             if partition.driver.wants_load_step and not is_loading:
                 is_loading = True  # One after the other: the first is ready as soon as can be.
                 self._load_step(partition)
-            if partition.driver.state is PartitionState.ACTIVE:
-                if not partition.work:
-                    partition.work.append(partition.shard.tick(now))
-                if is_expiry:
-                    partition.work.append(partition.shard.expire(now))
-                room -= self._work_off(partition, room)
+            if is_expiry and partition.driver.state is PartitionState.ACTIVE:
+                partition.work.append(partition.shard.expire(now))
+        self._pass_time(now)
         if is_expiry:
             self._expiry_ms = now.monotonic_ms + self._expiry_interval_ms
-        self._awake_at_ms = self._next_deadline_ms(now)
-        return self._awake_at_ms
+
+    def _pass_time(self, now: Moment) -> None:
+        """Take the decisions of this turn: those of deadlines first, a long expiry can wait.
+
+        But not for ever: there may be deadlines in every turn, so a share is kept for other work,
+        and for partitions first in which no time passes before it is done. Each turn begins with
+        another partition, so that none takes the room of the others.
+        """
+        partitions = [
+            each for each in self._partitions.values() if each.driver.state is PartitionState.ACTIVE
+        ]
+        first = self._turn % max(len(partitions), 1)
+        partitions = partitions[first:] + partitions[:first]
+        self._turn += 1
+        has_work = any(partition.work for partition in partitions)
+        share = limits.COORDINATOR_DECISIONS_PER_TURN // limits.COORDINATOR_WORK_SHARE
+        kept = share if has_work else 0
+        room = limits.COORDINATOR_DECISIONS_PER_TURN - kept
+        for partition in partitions:
+            if partition.is_resumed and not partition.ticking:
+                partition.ticking.append(partition.shard.tick(now))
+            room -= self._work_off(partition, partition.ticking, room)
+        room = max(room, 0) + kept
+        for partition in sorted(partitions, key=lambda each: each.is_resumed):
+            room -= self._work_off(partition, partition.work, room)
 
     def _next_deadline_ms(self, now: Moment) -> int:
         deadlines = [self._expiry_ms]
-        for number, partition in self._partitions.items():
-            if partition.driver.wants_load_step or partition.driver.has_replies:
+        for number in self._not_empty:
+            partition = self._partitions.get(number)
+            if partition is None or partition.driver.state is PartitionState.UNLOADED:
+                deadlines.append(self._retry_ms[number])
+            elif partition.driver.wants_load_step or partition.driver.has_replies:
                 return now.monotonic_ms
-            if partition.driver.state is PartitionState.ACTIVE:
-                if partition.work:
+            elif partition.driver.state is PartitionState.ACTIVE:
+                if partition.work or partition.ticking:
                     return now.monotonic_ms
                 deadline_ms = partition.shard.next_deadline_ms()
                 if deadline_ms is not None:
                     deadlines.append(deadline_ms)
-            elif partition.driver.state is PartitionState.UNLOADED:
-                deadlines.append(self._retry_ms[number])
         return min(deadlines)
 
-    def _work_off(self, partition: _Partition[RecordT, ResponseT, ShardT], room: int) -> int:
-        """Take the next decisions of what has been begun; how many there were, large ones more."""
+    def _work_off(
+        self,
+        partition: _Partition[RecordT, ResponseT, ShardT],
+        begun: deque[Iterator[Decision[RecordT, ResponseT]]],
+        room: int,
+    ) -> int:
+        """Take the next decisions of what has begun; how many there were, large ones more."""
         taken = 0
-        while partition.work and taken < room:
-            if partition.driver.state is not PartitionState.ACTIVE:
-                partition.work.clear()
-                break
-            decision = next(partition.work[0], None)
+        while begun and taken < room and partition.driver.state is PartitionState.ACTIVE:
+            decision = next(begun[0], None)
             if decision is None:
-                partition.work.popleft()
+                begun.popleft()
             else:
-                weight = len(decision.records) + len(decision.replies)
-                taken += 1 + weight // limits.COORDINATOR_DECISION_RECORDS
+                size = len(decision.records) + len(decision.replies)
+                taken += 1 + size // limits.COORDINATOR_DECISION_RECORDS + decision.weight
                 partition.driver.apply(decision)
         return taken
 
@@ -326,6 +390,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         for partition in self._partitions.values():
             partition.driver.unload(ErrorCode.NOT_COORDINATOR)
         self._partitions.clear()
+        self._not_empty.clear()
 
     # ---- opening and loading ---------------------------------------------------------------------
 
@@ -339,7 +404,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         now_ms = self._world.clock.monotonic_ms()
         if now_ms < self._retry_ms.get(number, now_ms):
             return None
-        self._retry_ms[number] = now_ms + limits.LOAD_RETRY_MS
+        self._retry_later(number)
         self._partitions.pop(number, None)
         try:
             log = self._world.open_log(number)
@@ -348,7 +413,17 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 "coordinator unavailable partition=%s-%d error=%s", self._topic, number, error
             )
             return None
-        return None if log.is_offline else self._open(number, log, loads_now=loads_now)
+        if log.is_offline:  # It stays so: what is still to be done here, nobody will ever do.
+            self._lost.add(number)
+            self._unfinished.pop(number, None)
+            return None
+        return self._open(number, log, loads_now=loads_now)
+
+    def _retry_later(self, number: int) -> None:
+        """A partition that failed is not opened again at once, and then without being asked for."""
+        self._retry_ms[number] = self._world.clock.monotonic_ms() + limits.LOAD_RETRY_MS
+        if number in self._not_empty:
+            self._wake(self._retry_ms[number])
 
     def _open(
         self, number: int, log: InternalLog, *, loads_now: bool
@@ -363,7 +438,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             lambda: self._wake(self._world.clock.monotonic_ms()),
             notes=self._notes,
         )
-        partition = self._partitions[number] = _Partition(driver, shard)
+        partition = self._partitions[number] = _Partition(number, driver, shard)
+        self._not_empty.add(number)
         if loads_now:
             self._load_step(partition)
         self._wake_for(partition)
@@ -372,10 +448,26 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _load_step(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
         partition.driver.load_step()
         if partition.driver.state is PartitionState.ACTIVE:
-            partition.work.append(iter(partition.shard.resume(self._now())))
-            partition.work.extend(iter(work(partition.shard)) for work in partition.when_loaded)
-            partition.when_loaded.clear()
-            self._work_off(partition, limits.COORDINATOR_DECISIONS_PER_TURN)
+            partition.work.append(self._resume(partition))
+            unfinished = self._unfinished.get(partition.number, ())
+            partition.work.extend(self._finish(partition, work) for work in unfinished)
+            self._work_off(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
+        elif partition.driver.state is PartitionState.UNLOADED:
+            self._retry_later(partition.number)
+
+    def _resume(
+        self, partition: _Partition[RecordT, ResponseT, ShardT]
+    ) -> Iterator[Decision[RecordT, ResponseT]]:
+        """Have a shard go on; where a mistake stops it, time passes for what has not stopped."""
+        try:
+            yield from partition.shard.resume(self._now())
+        except Exception:
+            if not self._goes_on_in_part:
+                partition.driver.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._retry_later(partition.number)
+            raise
+        finally:
+            partition.is_resumed = True
 
     def _now(self) -> Moment:
         return Moment(self._world.clock.monotonic_ms(), self._world.clock.wall_ms())
@@ -399,7 +491,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 def _java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number.
 
-    Remembered, because every command of a key asks for it, and a key may be long.
+    Remembered, because every command of a key asks for it, and a key may have a thousand units.
     """
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     value = 0

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from broker.core import config_records
 from broker.core.io_thread import IoThread
 from broker.core.tasks import Tasks
 from broker.model.config import Config
-from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
+from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.group_config import GroupConfig
 from broker.model.limits import GROUP_CONFIG_NAME_BYTES_MAX, GROUP_CONFIGS_MAX
 from broker.model.own_config import ConfigChange
@@ -76,19 +76,13 @@ class GroupConfigs:
     async def _alter(self, group_id: str, change: ConfigChange) -> None:
         async with self._changes:
             config = self.plan(group_id, change)
-            await self._put(group_id, config.overrides)
+            key = metadata.group_config_key(group_id)
+            await config_records.put(self._store, self._io_thread, key, config.overrides)
             if config.overrides:
                 self._own[group_id] = config
             else:
                 self._own.pop(group_id, None)
             _log.info("group configuration altered: group=%r own=%s", group_id, config.overrides)
-
-    async def _put(self, group_id: str, own: Mapping[str, str]) -> None:
-        operation = config_records.operation(metadata.group_config_key(group_id), own)
-        try:
-            await self._io_thread.run(lambda: self._store.transact([], [operation]))
-        except StorageError as error:
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def check_name(group_id: str) -> None:

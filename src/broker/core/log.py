@@ -49,7 +49,10 @@ class InternalLog(SyncedLog, Protocol):
     """A log that a coordinator writes."""
 
     def append_internal(self, batch: bytes) -> int:
-        """Append a batch of our own; its base offset. StorageError when that fails."""
+        """Append a batch of our own; its base offset. StorageError when that fails.
+
+        NoRoom, and nothing is different, for one more producer than the log may remember.
+        """
 
 
 class TransactionalLog(SyncedLog, Protocol):
@@ -65,6 +68,9 @@ class TransactionalLog(SyncedLog, Protocol):
 
         Id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.
         """
+
+    def active_producer(self, producer_id: int) -> tuple[int, int, int, int, int, int] | None:
+        """The same of one producer; None when nothing is known of it."""
 
     @property
     def open_transactions(self) -> dict[int, int]:
@@ -101,6 +107,9 @@ class Log(TransactionalLog, Protocol):
     def move_log_start(self, offset: int) -> None:
         """Let the log begin later, at most at the high watermark; nobody reads what is below."""
 
+    def has_batch(self, records: bytes) -> bool:
+        """Whether a batch repeats one of its producer's last here, which is appended only once."""
+
     def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
         """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
 
@@ -114,6 +123,14 @@ class Log(TransactionalLog, Protocol):
 
         None when the first does not fit and `at_least_one` is not asked for.
         """
+
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+
+    @property
+    def segment_entries(self) -> list[tuple[int, int, int]]:
+        """(base offset, bytes, largest timestamp or -1) of its segments, oldest first."""
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Offset and timestamp of the first record at or after a time."""

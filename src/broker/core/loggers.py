@@ -4,11 +4,11 @@ Levels are Kafka's words. What is altered lasts as long as the process, as in Ka
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from broker.model.config import ConfigEntry, Source
 from broker.model.errors import ConfigError, ErrorCode, RequestError
-from broker.model.own_config import ConfigChange, OwnConfig
+from broker.model.own_config import Alteration, ConfigChange, OwnConfig
 from broker.model.settings import Kind, Setting
 
 ROOT = "root"
@@ -44,7 +44,7 @@ def plan(change: ConfigChange) -> dict[str, int]:
     own = {name: _word(level) for name, level in _own_levels().items()}
     settings = {name: Setting(name, Kind.STRING, None, doc="") for name in _names()}
     try:
-        wanted = change(OwnConfig({}, own, settings))
+        wanted = change(_OwnLevels({}, own, settings))
         levels = {name: _level(name, text, settings) for name, text in wanted.items()}
     except ConfigError as error:
         raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
@@ -59,6 +59,23 @@ def alter(change: ConfigChange) -> None:
     wanted = plan(change)
     for name in _names():
         logging.getLogger(_python_name(name)).setLevel(wanted.get(name, logging.NOTSET))
+
+
+class _OwnLevels(OwnConfig):
+    """What is deleted need not be there, as everywhere, but has to be a logger, as in Kafka."""
+
+    __slots__ = ()
+
+    def altered(self, alterations: Iterable[Alteration]) -> dict[str, str]:
+        alterations = list(alterations)
+        for each in alterations:
+            _check_name(each.name, self._settings)
+        return super().altered(alterations)
+
+
+def _check_name(name: str, settings: Mapping[str, Setting]) -> None:
+    if name not in settings:
+        raise ConfigError(f"there is no logger {name!r:.100}")
 
 
 def _names() -> list[str]:
@@ -82,8 +99,7 @@ def _word(level: int) -> str:
 
 
 def _level(name: str, word: str, settings: Mapping[str, Setting]) -> int:
-    if name not in settings:
-        raise ConfigError(f"there is no logger {name!r:.100}")
+    _check_name(name, settings)
     if word not in _LEVELS:
         raise ConfigError(f"{name}={word!r:.100}: allowed is {' | '.join(_LEVELS)}")
     return _LEVELS[word]

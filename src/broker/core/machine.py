@@ -33,18 +33,24 @@ class Decision(Generic[RecordT, ResponseT]):
     the driver logs when the records are appended.
     """
 
-    __slots__ = ("notes", "records", "replies", "transaction")
+    __slots__ = ("notes", "records", "replies", "transaction", "weight")
 
     def __init__(
         self,
         records: Iterable[RecordT] = (),
         replies: Iterable[tuple[Token, ResponseT]] = (),
         transaction: tuple[int, int] | None = None,
+        *,
+        weight: int = 0,
     ) -> None:
-        """Begin with what is known already; a command adds to it."""
+        """Begin with what is known already; a command adds to it.
+
+        `weight`: how many other decisions have taken as long to make, where it was long.
+        """
         self.records = list(records)
         self.replies = list(replies)
         self.transaction = transaction
+        self.weight = weight
         self.notes: list[str] = []
 
     def reply(self, token: Token, response: ResponseT) -> None:

@@ -85,11 +85,16 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
 
 
 def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:
-    """Compare the batch's bounds, which its producer wrote, with what the topic accepts."""
+    """Compare the batch's bounds, which its producer wrote, with what the topic accepts.
+
+    Only a log says when it was that a record was appended.
+    """
     base, latest = _TIMESTAMPS.unpack_from(records, _TIMESTAMPS_POSITION)
     before = config.integer("message.timestamp.before.max.ms")
     after = config.integer("message.timestamp.after.max.ms")
-    if base != -1 and (now_ms - base > before or latest - now_ms > after):
+    is_too_old = base != -1 and now_ms - base > before
+    is_appended = records[ATTRIBUTES_POSITION + 1] & _LOG_APPEND_TIME
+    if is_too_old or latest - now_ms > after or is_appended:
         raise RequestError(ErrorCode.INVALID_TIMESTAMP)
 
 

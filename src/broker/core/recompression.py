@@ -13,8 +13,9 @@ wait as they came, of each connection the batches of one request, and of all onl
 from asyncio import Semaphore, get_running_loop
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from struct import Struct
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from broker._native.kernel.crc32c import crc32c
 from broker._native.records.keyless import keyless
@@ -52,6 +53,17 @@ class KeylessRecordsError(RequestError):
         """Keep the places, counted from 0 in the batch."""
         super().__init__(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without key")
         self.places = places
+
+
+class Slow(Protocol):
+    """What is to be done with a client's records beside the loop, before they are appended."""
+
+    @property
+    def records(self) -> bytes:
+        """As they came."""
+
+    def run(self) -> bytes:
+        """The batch to be appended; RequestError when the records are not what they should be."""
 
 
 class Preparation(NamedTuple):
@@ -105,7 +117,27 @@ def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
         return None
     (attributes,) = _ATTRIBUTES.unpack_from(records, ATTRIBUTES_POSITION)
     came = COMPRESSIONS[attributes & _CODEC]
-    stored = _stored(config, came)
+    return _preparation(config, records, came, _stored(config, came))
+
+
+def fold(config: TopicConfig, records: bytes, came: Compression) -> bytes:
+    """The batch to be appended of one that was unfolded already; `came` is what its producer used.
+
+    RequestError as of `Preparation.run`.
+    """
+    preparation = _preparation(config, records, NONE, _stored(config, came))
+    return records if preparation is None else preparation.run()
+
+
+def is_folded(config: TopicConfig, came: Compression) -> bool:
+    """Whether a compression is at work in `fold`: not on the loop."""
+    return _stored(config, came) is not NONE
+
+
+def _preparation(
+    config: TopicConfig, records: bytes, came: Compression, stored: Compression
+) -> Preparation | None:
+    needs_keys = "compact" in config.words("cleanup.policy")
     if came is stored and not needs_keys:
         return None
     return Preparation(
@@ -132,30 +164,50 @@ class Recompression:
         self._tasks = Tasks()
         self._waiting_bytes = 0
 
-    async def append(self, preparation: Preparation, append: Callable[[bytes], _T]) -> _T:
+    async def append(self, preparation: Slow, append: Callable[[bytes], _T]) -> _T:
         """Append a batch once it is prepared, even if its producer has gone by then.
 
         RequestError as of `Preparation.run` and of `append`, which is called on the loop, and when
         too much is waiting already.
         """
-        waiting_bytes = self._waiting_bytes + len(preparation.records)
-        if waiting_bytes > RECOMPRESSION_WAITING_BYTES_MAX:
+        self._take_room(len(preparation.records))
+        work = self._run(len(preparation.records), preparation.run, append)
+        return await self._tasks.to_its_end(work)
+
+    async def unfold(self, codec: int, folded: bytes, size_max: int) -> bytes:
+        """Unfold bytes that a dialect compresses its own way, to at most so many.
+
+        CodecError when they cannot be, RequestError when too much is waiting already.
+        """
+        self._take_room(len(folded))
+        unfold = partial(decompress, codec, folded, size_max)
+        return await self._tasks.to_its_end(self._run(len(folded), unfold, _as_it_is))
+
+    def _take_room(self, size: int) -> None:
+        if self._waiting_bytes + size > RECOMPRESSION_WAITING_BYTES_MAX:
             text = "more batches wait to be compressed than there is room for"
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
-        self._waiting_bytes = waiting_bytes
-        return await self._tasks.to_its_end(self._append(preparation, append))
+        self._waiting_bytes += size
 
-    async def _append(self, preparation: Preparation, append: Callable[[bytes], _T]) -> _T:
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Do other slow work on records in the thread, in its turn: what a reader is to get."""
+        async with self._turns:
+            return await get_running_loop().run_in_executor(self._executor, work)
+
+    async def _run(self, size: int, work: Callable[[], bytes], then: Callable[[bytes], _T]) -> _T:
         try:
             async with self._turns:
-                loop = get_running_loop()
-                return append(await loop.run_in_executor(self._executor, preparation.run))
+                return then(await get_running_loop().run_in_executor(self._executor, work))
         finally:
-            self._waiting_bytes -= len(preparation.records)
+            self._waiting_bytes -= size
 
     def stop(self) -> None:
         """Finish the batch at hand and end the thread."""
         self._executor.shutdown()
+
+
+def _as_it_is(unfolded: bytes) -> bytes:
+    return unfolded
 
 
 def _stored(config: TopicConfig, came: Compression) -> Compression:

@@ -6,7 +6,7 @@ from broker.core.broker import Broker
 class Session:
     """One connection, as the protocols see it; the connection itself is native."""
 
-    __slots__ = ("broker", "client_host", "listener_host", "listener_port")
+    __slots__ = ("broker", "client_host", "listener_host", "listener_port", "state")
 
     def __init__(
         self, broker: Broker, client_host: str, listener_host: str, listener_port: int
@@ -16,6 +16,7 @@ class Session:
         self.client_host = client_host
         self.listener_host = listener_host
         self.listener_port = listener_port
+        self.state: object = None  # what its dialect remembers of it
 
     @property
     def java_host(self) -> str:

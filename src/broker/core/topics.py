@@ -8,7 +8,7 @@ a start each log says for itself whether it is loading.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from broker.core import topic_records
@@ -20,6 +20,7 @@ from broker.core.steps import in_steps
 from broker.core.tasks import Tasks
 from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import (
+    DEFAULT,
     NewPartitions,
     NewTopic,
     Plan,
@@ -50,6 +51,10 @@ _COORDINATOR_CONFIG = {
     "compression.type": "producer",
     "segment.bytes": str(100 << 20),
     "polylog.durability": "group-commit",
+}
+_COORDINATOR_PARTITIONS = {
+    OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
 }
 
 
@@ -155,7 +160,10 @@ class Topics:
         return TopicConfig(own, self._config) if own else self._plain_config
 
     def plan(self, new: NewTopic) -> Plan:
-        """Check that a topic may be created; RequestError says why not."""
+        """Check that a topic may be created; RequestError says why not.
+
+        One of the broker's own is made as the broker makes it, whoever asks.
+        """
         check_name(new.name)
         if new.name in self._by_name:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic '{new.name}' already exists")
@@ -165,45 +173,48 @@ class Topics:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"topic '{new.name}' collides with existing topic '{collision}'",
             )
-        partitions = partition_count(new, self._config)
+        partitions = self._new_partitions(new)
         check_room(partitions, existing=0, held=self._partition_count)
         try:
-            config = self._config_of(without_null(new.config))
+            config = self._new_config(new)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        check_durability(new.name, config)
         return Plan(new.name, partitions, config)
+
+    def _new_partitions(self, new: NewTopic) -> int:
+        setting = _COORDINATOR_PARTITIONS.get(new.name)
+        if setting is not None and new.partitions == DEFAULT and not new.assignments:
+            new = new._replace(partitions=self._config.integer(setting))
+        return partition_count(new, self._config)
+
+    def _new_config(self, new: NewTopic) -> TopicConfig:
+        own = without_null(new.config)
+        if new.name not in INTERNAL_TOPICS:
+            return self._config_of(own)
+        check_durability(new.name, self._config_of({**_COORDINATOR_CONFIG, **own}))
+        return self._config_of({**own, **_COORDINATOR_CONFIG})
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic: when this returns it can be written and read."""
         return await self._tasks.to_its_end(self._create(new))
 
-    async def get_or_create(self, name: str) -> Topic:
+    async def get_or_create(self, name: str, partitions: int = DEFAULT) -> Topic:
         """The topic of that name, created with the broker's defaults if it does not exist."""
-        return await self._get_or_create(NewTopic(name))
-
-    async def offsets_topic(self) -> Topic:
-        """The topic that groups live in, with Kafka's own settings; acks wait for the disk."""
-        return await self._internal_topic(OFFSETS_TOPIC, "offsets.topic.num.partitions")
-
-    async def transactions_topic(self) -> Topic:
-        """The topic that transactions live in."""
-        return await self._internal_topic(
-            TRANSACTIONS_TOPIC, "transaction.state.log.num.partitions"
-        )
-
-    async def _internal_topic(self, name: str, partitions: str) -> Topic:
-        count = self._config.integer(partitions)
-        return await self._get_or_create(NewTopic(name, count, config=_COORDINATOR_CONFIG))
-
-    async def _get_or_create(self, new: NewTopic) -> Topic:
         try:
-            return self._by_name.get(new.name) or await self.create(new)
+            return self._by_name.get(name) or await self.create(NewTopic(name, partitions))
         except RequestError as error:
-            existing = self._by_name.get(new.name)  # somebody else was faster
+            existing = self._by_name.get(name)  # somebody else was faster
             if existing is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             return existing
+
+    async def offsets_topic(self) -> Topic:
+        """The topic that groups live in, with Kafka's own settings; acks wait for the disk."""
+        return await self.get_or_create(OFFSETS_TOPIC)
+
+    async def transactions_topic(self) -> Topic:
+        """The topic that transactions live in."""
+        return await self.get_or_create(TRANSACTIONS_TOPIC)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, its configuration and its records."""
@@ -240,9 +251,7 @@ class Topics:
                 return
             await commit()
             self._config, self._plain_config = config, plain
-            pairs = zip(topics, planned, strict=True)
-            async for topic, its_config in in_steps(pairs, TOPICS_CONFIGURED_PER_STEP):
-                await self._obey(topic, its_config)
+            await self._obey(zip(topics, planned, strict=True))
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""
@@ -274,9 +283,7 @@ class Topics:
             operations = topic_records.deletions(topic.name, topic.topic_id)
             await self._transact([], [*operations, topic_records.remembered(deleted)])
             self._withdraw(topic)
-            for number, log in enumerate(topic.logs):
-                if number % LOGS_DELETED_PER_STEP == 0:
-                    await asyncio.sleep(0)
+            async for log in in_steps(topic.logs, LOGS_DELETED_PER_STEP):
                 self._delete_log(log)
             for callback in self._on_delete:
                 callback(topic.name)
@@ -293,16 +300,23 @@ class Topics:
             await self._put(
                 lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
             )
-            await self._obey(topic, config)
+            await self._obey([(topic, config)])
             return topic
 
-    async def _obey(self, topic: Topic, config: TopicConfig) -> None:
-        is_same = topic.config.has_values_of(config)
-        topic.config = config
-        if is_same:
-            return
-        async for log in in_steps(topic.logs, LOGS_CONFIGURED_PER_STEP):
-            self._configure_log(log, config)
+    async def _obey(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
+        async for _ in in_steps(self._obeying(configs), LOGS_CONFIGURED_PER_STEP):
+            pass
+
+    def _obeying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
+        """A step for each topic, whose values are compared, and one for each log told of others."""
+        for topic, config in configs:
+            is_same = topic.config.has_values_of(config)
+            topic.config = config
+            yield
+            if not is_same:
+                for log in topic.logs:
+                    self._configure_log(log, config)
+                    yield
 
     def _planned(self, topic: Topic | None, own: Mapping[str, str], config: Config) -> TopicConfig:
         try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from broker._native.kernel import file_ops
+from broker.core.steps import in_steps
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import StorageError
@@ -157,9 +158,7 @@ class Upkeep:
     ) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
         """The logs that have something to let go of, and where they are to begin."""
         now_ms = self._clock.wall_ms()
-        for place, (log, config) in enumerate(logs):
-            if place % limits.UPKEEP_LOGS_PER_STEP == 0:
-                await asyncio.sleep(0)
+        async for log, config in in_steps(logs, limits.UPKEEP_LOGS_PER_STEP):
             if not log.is_in_service:
                 continue
             try:

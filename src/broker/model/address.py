@@ -1,4 +1,8 @@
-"""HOST:PORT, as listeners, banners and advertised addresses write it."""
+"""HOST:PORT, as listeners, banners and advertised addresses write it.
+
+PROTOCOL://HOST:PORT is a listener on which only that protocol is spoken; without it the first bytes
+of each connection decide.
+"""
 
 import socket
 from typing import NamedTuple
@@ -6,6 +10,8 @@ from typing import NamedTuple
 from broker.model.errors import ConfigError
 
 PORT_MAX = 65_535
+# What a listener can be pinned to: the names of the wire protocols.
+PROTOCOLS = ("kafka", "v1", "rustlog", "cursus")
 DEFAULT_PORT = 9092
 _WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _BOTH_FAMILIES = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::")}  # noqa: S104
@@ -18,10 +24,13 @@ class Address(NamedTuple):
 
     host: str
     port: int
+    protocol: str = ""  # of PROTOCOLS; empty: whatever a connection speaks
 
     def __str__(self) -> str:
-        """HOST:PORT, IPv6 in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """HOST:PORT, IPv6 in brackets, behind the protocol where one is pinned."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = f"{self.protocol}://" if self.protocol else ""
+        return f"{scheme}{host}:{self.port}"
 
     @property
     def is_wildcard(self) -> bool:
@@ -47,8 +56,10 @@ class Address(NamedTuple):
 def parse_address(text: str) -> Address:
     """Read HOST:PORT, also in Kafka's form PLAINTEXT://HOST:PORT; a missing host means all."""
     scheme, separator, rest = text.strip().rpartition("://")
-    if separator and scheme.upper() != "PLAINTEXT":
-        raise ConfigError(f"{text!r}: only PLAINTEXT:// listeners exist, not {scheme}://")
+    protocol = "" if scheme.upper() == "PLAINTEXT" else scheme.lower()
+    if separator and protocol and protocol not in PROTOCOLS:
+        known = ", ".join(f"{each}://" for each in PROTOCOLS)
+        raise ConfigError(f"{text!r}: {scheme}:// is not known; {known} or PLAINTEXT:// are")
     host, colon, port_text = rest.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -58,7 +69,7 @@ def parse_address(text: str) -> Address:
         raise ConfigError(f"{text!r}: expected HOST:PORT, for example 127.0.0.1:{DEFAULT_PORT}")
     if int(port_text) > PORT_MAX:
         raise ConfigError(f"{text!r}: a port is 0 .. {PORT_MAX}")
-    return Address(host, int(port_text))
+    return Address(host, int(port_text), protocol)
 
 
 def _packed(family: int, host: str) -> bytes:

@@ -16,6 +16,7 @@ what was being done and says what was expected, what came, and where:
       ConfigError       a setting that does not exist or is out of range   (exit 2)
       DataDirError      a data directory that cannot be used              (exit 73)
       StorageError      the disk failed                                   (exit 74)
+      NoRoom            a limit is reached: nothing was written, and what there is can be used
       SegmentGone       a reader comes too late: retention or a delete took the file away
 
 The names are Kafka's (protocol guide, error codes), which every dialect here maps from.
@@ -26,6 +27,10 @@ from enum import Enum
 
 class ErrorCode(Enum):
     """Why a request was refused; NONE when it was not."""
+
+    # There is one of each. Enum's own hash is a call of Python, for every answer that looks up a
+    # number.
+    __hash__ = object.__hash__
 
     NONE = "NONE"
     UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
@@ -228,5 +233,17 @@ class StorageError(PolylogError):
     """The disk failed: a write, a sync or a read came back with an error."""
 
 
+class NoRoom(PolylogError):
+    """A limit of a log is reached: nothing was written, and the log is as good as before."""
+
+
 class SegmentGone(PolylogError):
     """Part of a log that was there is not any more: retention, or a deleted topic."""
+
+
+class Unreachable(PolylogError):
+    """The broker that a command is for is not there, or has gone."""
+
+
+class ImportFailed(PolylogError):
+    """Not all of another server's data could be brought here; what to do stands in the message."""

@@ -32,6 +32,11 @@ def random_uuid() -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
+def random_below(count: int) -> int:
+    """A random number below one of at most a billion; `secrets` is not worth its import either."""
+    return int.from_bytes(os.urandom(8)) % count
+
+
 def id_to_text(identifier: bytes) -> str:
     """The 22 characters that stand for an id in files and messages."""
     return b2a_base64(identifier, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()

@@ -33,6 +33,9 @@ SENDFILE_BYTES_MAX = 1 * MIB
 # Taken from epoll at once, and how often, before Python's event loop gets its turn.
 EVENTS_PER_POLL = 256
 POLLS_PER_TURN = 8
+# How long a turn serves requests that arrive, and then, once more, those that were kept before: the
+# rest waits for the next turn, so that no client holds up the others.
+TURN_SHARE_US = 1_500
 
 # --- connections ----------------------------------------------------------------------------------
 
@@ -45,6 +48,11 @@ STALLED_SECONDS = 30
 FRAME_BYTES_PER_MS_MIN = 1
 # Kafka closes a silent connection after ten minutes; clients reconnect without an error.
 CONNECTION_IDLE_MS = 600_000
+# Clients of other dialects may be silent for as long as they like. Whether such a peer is still
+# there is asked after so long, then so often; after so many questions it has vanished.
+KEEPALIVE_IDLE_SECONDS = 300
+KEEPALIVE_SECONDS = 30
+KEEPALIVE_PROBES = 4
 LISTEN_BACKLOG = 1024
 # Taken in one turn of the loop, so that a storm of connects does not hold up the others.
 ACCEPTS_PER_TURN = 64
@@ -55,10 +63,12 @@ LISTEN_TRIES = 16
 # processor's cache: 0.61 CPU-s/GB at 1 MB per partition, 0.25 with this (medians, 5 and 3 rounds).
 SEND_BUFFER_BYTES = 100 * KIB
 # Replies that wait for a sync or for an earlier reply, per connection: then its requests stop. A
-# produce reply is some 60 bytes, so thousands of small requests in flight stay honest.
+# place for a short one is some 300 bytes, so 3,000 small requests in flight stay honest.
 WAITING_REPLY_BYTES_PER_CONNECTION = 1 * MIB
-# Replies queued for a peer that does not read; above it the connection's requests stop.
+# Replies queued for a peer that does not read; above it the connection's requests stop. Runs of
+# files are queued as what they are; of what is copied to memory there is less.
 REPLY_QUEUE_BYTES_PER_CONNECTION = 64 * MIB
+REPLY_MEMORY_BYTES_PER_CONNECTION = 2 * MIB
 # Places for replies kept for the next requests, of all connections: some 300 KB.
 REPLY_SLOTS_KEPT_MAX = 1_024
 
@@ -78,9 +88,13 @@ PARTITIONS_PER_BROKER_MAX = 50_000
 METADATA_PARTITIONS_CACHED = 1_024
 # Partitions in one answer of DescribeTopicPartitions, which goes on where it ended (KIP-966).
 DESCRIBED_PARTITIONS_MAX = 2_000
-# Partitions of one request that the native paths have a table for; a larger one goes to Python.
+# Partitions of one request that the native paths have a table for; a larger Produce goes to Python,
+# a larger Fetch is refused.
 NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
+# Partitions that Python's Fetch reads before others have a turn of the loop: some 10 us each, and
+# 40 where there are records.
+FETCH_PARTITIONS_PER_STEP = 32
 RECORD_BYTES_MIN = 7  # an empty record of magic 2: a batch of n bytes holds at most n / 7
 # Decompression is always bounded. Four times the largest batch serves honest compressors; a bomb
 # (zstd 32,000:1) stops there.
@@ -94,6 +108,16 @@ RECOMPRESSION_THREADS = 1
 # Bytes of batches that wait for that, of all connections; a producer beyond it is told to try
 # again. A second's work or more, and what a hundred producers send at once.
 RECOMPRESSION_WAITING_BYTES_MAX = 128 * MIB
+# Messages of magic 0 and 1 of one request that the loop converts: 0.5 ms at most. A request with
+# more, and what is compressed, is converted beside the loop.
+OLD_MESSAGES_BYTES_MAX = 1 * MIB
+# What is read of a log at once for an old consumer; after so many bytes or batches of conversion
+# others have their turn of the loop: 1 ms. Larger batches are converted beside the loop.
+OLD_FETCH_BYTES_PER_TURN = 256 * KIB
+OLD_FETCH_BATCHES_PER_TURN = 128
+# What such a fetch returns beside its first batch, however much is asked for: a reply that Python
+# has made is copied a few times in one turn of the loop, 1.5 ms per MiB (measured).
+OLD_FETCH_BYTES_MAX = 2 * MIB
 # Largest batch that can be, whoever makes it: sums of a few sizes stay within 32 bits.
 BATCH_BYTES_MAX = 1 << 30
 # What the codec unfolds in one call when the caller names no limit of its own.
@@ -114,12 +138,95 @@ FETCH_WAIT_MS_MAX = 300_000
 FETCH_SESSIONS_MAX = 1_000
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
+# Of a log that is read record by record, or written so: bytes of one read, and how many records one
+# turn of the loop makes objects of, or batches; about 2 ms.
+READ_BYTES_PER_STEP = 64 * KIB
+RECORDS_READ_PER_TURN = 4_000
+# What the loop unfolds of a batch for such a reader, 0.5 ms; what may be unfolded beside it, one
+# batch at a time, however well it was compressed: its columns take up to three times as much.
+READ_UNFOLDED_BYTES_PER_TURN = 256 * KIB
+READ_UNFOLDED_BYTES_MAX = 64 * MIB
+RECORDS_WRITTEN_PER_TURN = 20_000
+
+# --- V1 -------------------------------------------------------------------------------------------
+
+# A command, before its newline: what the original's buffer of 64 KiB has room for.
+V1_REQUEST_BYTES_MAX = 65_535
+# Of records in one answer, as they stand in it; a record that is longer comes alone. And how many
+# of them, so that small ones do not hold up the loop: 2 ms.
+V1_CONSUME_BYTES_MAX = 1 * MIB
+V1_CONSUME_RECORDS_MAX = 10_000
+# Of one value, what is made fit for a line in a turn: 1 ms.
+V1_VALUE_BYTES_PER_TURN = 256 * KIB
+# What the native path reads of a log at once, and for one answer; what needs more is answered in
+# steps.
+V1_READ_BYTES_PER_STEP = 256 * KIB
+V1_READ_BYTES_MAX = 2 * MIB
+# Partitions of which followers or a role are known, 0.5 KB each; brokers that have registered.
+V1_REPLICATED_PARTITIONS_MAX = 10_000
+V1_BROKERS_MAX = 1_000
+
+# --- RustLog --------------------------------------------------------------------------------------
+
+# Its frames, in both directions (rustlog.txt, "Frame Structure").
+RUSTLOG_FRAME_BYTES_MAX = 10_485_760
+# Largest batch of a topic that is created through its door: a record that fills a frame, and what
+# is around it.
+RUSTLOG_MESSAGE_BYTES_MAX = RUSTLOG_FRAME_BYTES_MAX + 1 * KIB
+# What a JSON request may have beside its records: it becomes Python objects.
+RUSTLOG_ENVELOPE_BYTES_MAX = 64 * KIB
+# Read of a JSON request, or written of an answer, before others have a turn of the loop: 2 ms.
+RUSTLOG_BYTES_PER_STEP = 1 * MIB
+# Records of one JSON request: each has its offset in the answer, of up to 20 digits.
+RUSTLOG_JSON_RECORDS_MAX = 400_000
+# The native fetch reads no more of a log in one turn; for more there are steps.
+RUSTLOG_NATIVE_FETCH_BYTES_MAX = 1 * MIB
+# Its clients do not ask again: they wait so long for a coordinator that loads, and it is looked at
+# so often.
+GROUP_READY_WAIT_MS = 5_000
+GROUP_READY_POLL_MS = 20
+# Committed offsets of which the lag is remembered for its metrics.
+RUSTLOG_LAGS_MAX = 1_000
+
+# --- Cursus ---------------------------------------------------------------------------------------
+
+# Largest frame that its document and clients allow, and what a compressed one may unfold to.
+CURSUS_FRAME_BYTES_MAX = 64 * MIB
+# Records in one answer: its newer clients read no frame of 16 MiB.
+CURSUS_CONSUME_BYTES_MAX = 15 * MIB
+CURSUS_CONSUME_RECORDS_MAX = 8_192
+CURSUS_BATCH_RECORDS_MAX = 100_000
+# What stands before the message of a text command: commits of 10,000 partitions have 200 KB.
+CURSUS_COMMAND_BYTES_MAX = 256 * KIB
+# A compressed body is unfolded on the loop where it is short and cannot become long.
+CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX = 256 * KIB
+# A longer batch is left to Python, which takes it apart step by step: 1 ms of the loop.
+CURSUS_FAST_BATCH_BYTES_MAX = 1 * MIB
+# Records of a batch that are made objects of before others have their turn, about 2 ms.
+CURSUS_ROWS_PER_TURN = 2_000
+# Runs of sequences in one batch to an idempotent topic; an honest one has one.
+CURSUS_RUNS_PER_BATCH_MAX = 1_000
+CURSUS_PRODUCER_ID_BYTES_MAX = 255
+# A stand-in for the largest batch of a producer of which only a short last one was seen.
+CURSUS_BATCH_RECORDS_ASSUMED = 100
+# Answers to acks=0 that nobody reads: no more are sent while so much waits in front of them. The
+# kernel takes that and what one more turn brings, so that none is sent in part.
+UNREAD_ANSWER_BYTES_MAX = 16 * KIB
+# Request line and headers of a health check.
+HTTP_HEAD_BYTES_MAX = 8 * KIB
+
 # --- producers ------------------------------------------------------------------------------------
 
 # Ids per partition are swept by producer.id.expiration.ms; the oldest make room before that.
 PRODUCER_IDS_PER_PARTITION_MAX = 10_000
 PRODUCER_BATCHES_REMEMBERED = 5  # Kafka's: clients keep at most five in flight
 PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
+
+# Batches of one named producer that may be ahead of one that is still to come, as its clients keep
+# five in flight that overtake each other; and gaps in its sequences that are remembered.
+NAMED_PRODUCER_BATCHES_AHEAD = 5
+# Records of a log that are read, at a load, before others have their turn.
+NAMED_PRODUCERS_LOADED_PER_TURN = 2_000
 
 # --- groups ---------------------------------------------------------------------------------------
 
@@ -136,6 +243,33 @@ PENDING_MEMBERS_PER_GROUP_MAX = MEMBERS_PER_GROUP_MAX
 # Kafka's NewMemberJoinTimeoutMs: a member that joins for the first time may wait so long for the
 # others. Its session cannot end it before, because it cannot heartbeat yet.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+# V1's: its members give no session timeout.
+ASSIGNED_SESSION_TIMEOUT_MS = 10_000
+# Members of a group that the broker assigns at once: each join assigns all anew and writes them in
+# one record, in one turn: 1.5 ms for so many.
+ASSIGNED_MEMBERS_MAX = 200
+# Of groups.json and offsets.json, each: what a start reads of them.
+V1_FILE_BYTES_MAX = 64 * MIB
+# They are written at most so often, and looked for what has changed in such steps of a turn.
+V1_FILES_SECONDS = 1
+V1_GROUPS_PER_STEP = 16
+V1_OFFSETS_PER_STEP = 1_000
+# Offsets that are brought into the log in one batch at a start; batches and groups that wait for
+# the disk at once; and how long a start waits for the next of them.
+V1_OFFSETS_PER_COMMIT = 500
+V1_LOADED_AT_ONCE = 64
+V1_LOAD_SECONDS = 60
+# A line in a segment of V1's original server: its commands end at 64 KiB, and the prefix of a line
+# that is stored can be longer than theirs.
+V1_LINE_BYTES_MAX = 128 * KIB
+# What `broker import` sends at once, and says of damage in its report; each is told as it is found.
+IMPORT_BATCH_BYTES = 512 * KIB
+IMPORT_BATCH_RECORDS = 2_000
+IMPORT_OFFSETS_PER_REQUEST = 1_000
+IMPORT_DAMAGES_REPORTED = 1_000
+# A command gives up a broker that does not answer, and asks again for what a start makes it wait.
+CLIENT_TIMEOUT_SECONDS = 30
+CLIENT_RETRY_SECONDS = 0.1
 # Members, topics and partitions that one turn looks at to assign a consumer group, about
 # 2 ms. A larger group is assigned in several turns, so long apart.
 ASSIGNMENT_WORK_PER_SLICE = 2_000
@@ -148,6 +282,9 @@ REGEX_MATCHES_PER_SLICE = 400
 REGEX_COMPILE_WORK = 20  # what it counts for to make a pattern ready
 REGEX_REFRESH_INTERVAL_MS = 1_000
 REGEX_BYTES_MAX = 4_096
+# Names of topics that one member of the consumer protocol is subscribed to: one of its records. Of
+# Kafka's longest names a thousand.
+SUBSCRIBED_NAMES_BYTES_MAX = 256 * KIB
 REGEX_MEMORY_BYTES_MAX = 1 * MIB
 # Where subscriptions differ, how often an assignor goes over all topics to even out: each time
 # there is less to move, and what is left then differs by a few partitions.
@@ -160,6 +297,10 @@ OFFSETS_EXPIRY_INTERVAL_MS = 600_000
 # Groups and offsets that are looked at, and records that remove them, before others have a turn of
 # the loop: an expiry goes through all groups, a deletion through all offsets of one.
 REMOVALS_PER_STEP = 128
+# Groups that are listed in one step of a turn: 2 us each.
+GROUPS_LISTED_PER_STEP = 16
+# Kafka takes any that fits a request; it stands in every record of its transactions.
+TRANSACTIONAL_ID_BYTES_MAX = 1 * KIB
 # Transactional ids known, and transactions open at once (reliability.md 4.3).
 TRANSACTIONAL_IDS_MAX = 10_000
 OPEN_TRANSACTIONS_MAX = 1_000
@@ -171,10 +312,13 @@ TRANSACTIONS_PER_STEP = 64
 TRANSACTION_RETRY_MS = 1_000
 # Kafka's add.partitions.to.txn.retry.backoff.max.ms.
 CONCURRENT_TRANSACTION_WAIT_MS = 100
-# Markers that are appended before the loop serves others: some 20 us each.
+# Markers that are appended, and partitions that are opened to a transaction or synced at its end,
+# before the loop serves others: some 20 us each.
 MARKERS_PER_TURN = 128
-# Groups and transactional ids of which it is remembered in which partition they live.
+# Groups and transactional ids of which it is remembered to which partition they hash, and how long
+# such a name can be: a longer one names nothing, and is neither hashed nor remembered.
 COORDINATOR_KEYS_REMEMBERED = 4_096
+COORDINATOR_KEY_CHARS_MAX = max(GROUP_ID_BYTES_MAX, TRANSACTIONAL_ID_BYTES_MAX)
 # How much of a log one step of loading reads and replays, some 10 us a record; between two steps
 # the loop serves others.
 LOAD_BYTES_PER_STEP = 64 * KIB
@@ -186,6 +330,11 @@ REPLIES_PER_TURN = 64
 COORDINATOR_DECISIONS_PER_TURN = 32
 # So many records or replies of one decision weigh as much as another decision.
 COORDINATOR_DECISION_RECORDS = 8
+# One of so many decisions of a turn is kept for what is not a deadline.
+COORDINATOR_WORK_SHARE = 4
+# A slice of a computation (ASSIGNMENT_WORK_PER_SLICE, REGEX_MATCHES_PER_SLICE) weighs as much as so
+# many decisions: no other begins after it in the turn.
+COORDINATOR_SLICE_DECISIONS = 32
 # Groups that one request fetches offsets of or deletes, before others have a turn of the loop.
 GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
@@ -203,6 +352,10 @@ NOTES_PER_SECOND_MAX = 100
 STAGED_BYTES_MAX = 64 * KIB
 STAGED_BATCH_BYTES_MAX = 32 * KIB
 STAGED_BYTES_MIN = 4 * KIB
+# Memory in which a dialect's records become a batch, kept from one request to the next.
+PLAIN_BATCH_BYTES_KEPT = 256 * KIB
+# Records that are put into one batch in one go: 2 ms of the shortest.
+RUN_RECORDS_PER_BATCH = 100_000
 # A log that takes more than a few records reserves a tail for more; it starts small and doubles
 # while the partition is written to.
 TAIL_RESERVE_AFTER_BYTES = 64 * KIB
@@ -280,7 +433,10 @@ LOGS_CONFIGURED_PER_STEP = 256
 TOPICS_CONFIGURED_PER_STEP = 16
 # Resources whose keys are all described before others have their turn: up to 0.5 ms each.
 CONFIGS_DESCRIBED_PER_STEP = 8
-# Partitions of one topic in a request of an administrator, before others: 3 us each.
+# Partitions in which one request looks up a time or an end, before others: 20 us each, and more
+# where a batch has to be unfolded for it.
+OFFSETS_FOUND_PER_STEP = 8
+# Partitions that one request names, before others: 3 us each.
 PARTITIONS_ANSWERED_PER_STEP = 1_000
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
@@ -324,19 +480,26 @@ assert MESSAGE_BYTES_MAX + FRAME_SLACK_BYTES <= FRAME_BYTES_MAX
 assert RECEIVE_BYTES_PER_TURN <= FRAME_BYTES_MAX
 assert SENDFILE_BYTES_MAX <= SEND_BYTES_PER_TURN <= REPLY_QUEUE_BYTES_PER_CONNECTION
 assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
+assert OLD_FETCH_BYTES_PER_TURN <= OLD_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
 assert FIRST_REQUEST_SECONDS <= STALLED_SECONDS < CONNECTION_IDLE_MS // 1000
 assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
+assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX
-assert RECOMPRESSION_WAITING_BYTES_MAX >= FRAME_BYTES_MAX
+assert max(FRAME_BYTES_MAX, CURSUS_FRAME_BYTES_MAX) <= RECOMPRESSION_WAITING_BYTES_MAX
 assert GROUP_CONFIG_NAME_BYTES_MAX + 24 <= METADATA_KEY_BYTES_MAX
 assert RECOVERY_READ_BYTES >= MESSAGE_BYTES_MAX
 assert GROUP_METADATA_BYTES_MAX <= MESSAGE_BYTES_MAX
+assert SUBSCRIBED_NAMES_BYTES_MAX < GROUP_METADATA_BYTES_MAX
+assert RUSTLOG_FRAME_BYTES_MAX < RUSTLOG_MESSAGE_BYTES_MAX < FRAME_BYTES_MAX
+assert RUSTLOG_JSON_RECORDS_MAX * 21 < RUSTLOG_FRAME_BYTES_MAX
+assert 2 * UNREAD_ANSWER_BYTES_MAX < SEND_BUFFER_BYTES
+assert MESSAGE_BYTES_MAX < CURSUS_CONSUME_BYTES_MAX < CURSUS_FRAME_BYTES_MAX

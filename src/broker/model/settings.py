@@ -6,7 +6,7 @@ views of the same rows: a row's `topic` names the topic key that it is the broke
 precedence (`log.retention.ms` before `.minutes` before `.hours`).
 
 A row with `is_dynamic` may be altered while the broker runs, for good (KIP-226), and so may the
-first row of each topic key; every other is read once, at the start, as in Kafka 4.3.
+first row of each topic key; every other is read once, at the start, also where Kafka 4.3 alters it.
 
 `applies=False` marks what is accepted, checked, stored and described because tools read and write
 it, but which nothing here acts on yet; the documentation says so in words and a start that sets it
@@ -92,7 +92,7 @@ _NETWORK = (
     Setting("node.id", Kind.INT, 1, minimum=0,
             doc="Id of this broker in its cluster."),
     Setting("listeners", Kind.LIST, ("localhost:9092",),
-            doc="HOST:PORT addresses to listen on; localhost means IPv4 and IPv6, port 0 a free"
+            doc="[PROTOCOL://]HOST:PORT to listen on; localhost means IPv4 and IPv6, port 0 a free"
                 " port."),
     Setting("advertised.listeners", Kind.LIST, (),
             doc="HOST:PORT told to clients, in the order of listeners; empty: the address they"
@@ -329,7 +329,8 @@ _CLEANER = (
 
 _REPLICA = r"[0-9]+:[0-9]+|\*"
 
-# Keys that only a topic has. Tiered storage can only be off; throttling is of replicas.
+# Keys that only a topic has. Tiered storage can only be off; throttling is of replicas. Cursus's
+# are what its CREATE says of a topic and Kafka has no key for.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
             doc="Whether old segments move to tiered storage, which does not exist here."),
@@ -343,6 +344,12 @@ _TOPIC_ONLY = (
     Setting("follower.replication.throttled.replicas", Kind.LIST, (), applies=False,
             pattern=_REPLICA,
             doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
+    Setting("polylog.cursus.idempotent", Kind.BOOLEAN, False,
+            doc="Whether records that come through Cursus are checked for repetition and gaps, by"
+                " their producer's name and sequence."),
+    Setting("polylog.cursus.partitioner", Kind.STRING, "hash_key",
+            choices=("hash_key", "round_robin"),
+            doc="Where Cursus's PUBLISH puts a record that names no partition."),
 )
 # fmt: on
 

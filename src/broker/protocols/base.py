@@ -6,25 +6,32 @@ A protocol sees values only: no socket, no task, no byte outside the request's b
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker.core.session import Session
 
-# The answer's bytes without framing; None: nothing is ever sent; an awaitable: later.
-Answer: TypeAlias = bytes | None
-Reply: TypeAlias = Answer | Awaitable[Answer]
+
+class LastAnswer(NamedTuple):
+    """An answer behind which the connection is closed."""
+
+    body: bytes
+
+
+class DroppableAnswer(NamedTuple):
+    """An answer that not every peer reads: nothing of it is sent to one that reads none."""
+
+    body: bytes
 
 
 _ResultT = TypeVar("_ResultT")
 _AnswerT_co = TypeVar("_AnswerT_co", covariant=True)
 
 
-class Deferred(Awaitable[_AnswerT_co], Generic[_ResultT, _AnswerT_co]):
+class Deferred(Generic[_ResultT, _AnswerT_co]):
     """A result that core will give, and the answer that becomes of it.
 
-    It can be awaited; whoever serves many adds a callback to `future`, which takes no task.
+    Whoever serves it adds a callback to `future`, which takes no task as an awaitable does.
     """
 
     __slots__ = ("_finish", "future")
@@ -40,11 +47,10 @@ class Deferred(Awaitable[_AnswerT_co], Generic[_ResultT, _AnswerT_co]):
         """The answer, once the future is done; raises what `finish` raises."""
         return self._finish(self.future)
 
-    def __await__(self) -> Generator[Any, None, _AnswerT_co]:
-        """Wait for the future."""
-        with suppress(Exception):  # `finish` finds it
-            yield from self.future.__await__()
-        return self.answer()
+
+# The answer's bytes without framing; None: nothing is ever sent; the others: later.
+Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | None
+Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 
 class WireProtocol(Protocol):
@@ -57,4 +63,8 @@ class WireProtocol(Protocol):
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Reply:
-        """Serve one request; a CodecError or PeerError, now or awaited, closes the connection."""
+        """Serve one request; a CodecError or PeerError, now or awaited, closes the connection.
+
+        Operation, version and client id are 0, 0 and None where a dialect has none of them in
+        front of its requests.
+        """

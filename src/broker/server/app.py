@@ -16,8 +16,15 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import OFFLINE, ROLLED, Turn
+from broker._native.wire.connection import Dialect
+from broker._native.wire.cursus import Cursus
+from broker._native.wire.cursus_batch import sequence_of
 from broker._native.wire.fetch import FetchSessions
+from broker._native.wire.http import Http
+from broker._native.wire.kafka import Kafka
 from broker._native.wire.poller import Poller
+from broker._native.wire.rustlog import RustLog
+from broker._native.wire.v1 import V1
 from broker.codec import compression, schema
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
@@ -27,6 +34,7 @@ from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
+from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
@@ -38,11 +46,13 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.errors import StorageError
-from broker.protocols.kafka import PROTOCOL
+from broker.protocols import cursus, http, kafka, rustlog, v1
 from broker.protocols.kafka.apis import APIS
 from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
 from broker.server.requests import Requests
+from broker.server.v1_copies import V1Copies
+from broker.server.v1_import import V1Import
 from broker.storage import metadata
 from broker.storage.deletion import DeletedFolders
 from broker.storage.log_dir import LogDir
@@ -133,6 +143,12 @@ class _Process:
             config, loop, self._clock, self._topics, self._group_configs
         )
         self._recompression = Recompression()
+        self._named_producers = NamedProducers(
+            self._clock,
+            self._io_thread,
+            lambda: self._configs.current.integer("producer.id.expiration.ms"),
+            sequence_of,
+        )
         self._broker = Broker(
             self._configs,
             self._clock,
@@ -147,6 +163,7 @@ class _Process:
             self._persist_log_starts,
             self._group_configs,
             self._metadata_revision,
+            self._named_producers,
         )
         self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
         self._cleaning = Cleaning(
@@ -157,8 +174,13 @@ class _Process:
             log_dir.path,
             _cleaning_settings(config),
         )
+        self._v1_copies = V1Copies(
+            log_dir.path, self._coordinators.groups, self._clock, self._on_disk
+        )
         self._configs.follow(self._obey)
         self._topics.when_deleted(self._cleaning.topic_deleted)
+        self._topics.when_deleted(v1.PROTOCOL.replicas.forget_topic)
+        self._topics.when_deleted(self._named_producers.forget_topic)
         self._stop: asyncio.Future[int] = loop.create_future()
 
     # ---- start -------------------------------------------------------------------------------
@@ -169,6 +191,9 @@ class _Process:
         listeners = self._listen()
         self._load()
         self._loop.add_reader(self._poller.epoll_fd, self._poller)
+        if not await self._take_over_v1():
+            await self._shut_down()
+            return self._stop.result()
         for listener in listeners:
             listener.serve(
                 self._loop,
@@ -193,7 +218,7 @@ class _Process:
     def _begin_background(self) -> list[asyncio.Task[None]]:
         """What goes on as long as the broker runs; a log line tells of one that ends before."""
         check_ms = self._config.integer("log.retention.check.interval.ms")
-        work = [self._housekeep(), self._upkeep.run(check_ms)]
+        work = [self._housekeep(), self._upkeep.run(check_ms), self._v1_copies.run()]
         if self._config.flag("log.cleaner.enable"):
             work.append(self._cleaning.run())
         tasks = [asyncio.ensure_future(each) for each in work]
@@ -207,11 +232,9 @@ class _Process:
             limits.FETCH_SESSION_IDLE_MS,
             self._config.integer("fetch.max.bytes"),
         )
-        poller = Poller(
-            self._turn, self._table, sessions, frame_bytes_max=self._config.frame_bytes_max
-        )
-        requests = Requests(self._loop, PROTOCOL)
-        poller.serve_with(_served_apis(), requests.dispatch, requests.closed)
+        poller = Poller(self._turn, self._table, sessions)
+        requests = Requests(self._loop)
+        poller.serve_with(_dialects(self._config), requests.dispatch, requests.closed)
         self._turn.schedule = partial(self._loop.call_soon, poller.end)
         return poller
 
@@ -228,6 +251,25 @@ class _Process:
         self._deletions.remove(self._partitions.set_strays_aside())
         self._coordinators.expect()
         self._loading.start(logs, limits.RECOVERY_THREADS)
+
+    async def _take_over_v1(self) -> bool:
+        """Bring V1's groups into the log: False when the broker is to stop before that is done."""
+        groups = self._coordinators.groups
+        folder = self._log_dir.path
+        work = V1Import(folder, groups, self._topics, self._io_thread, self._clock).run()
+        importing = asyncio.ensure_future(work)
+        either: list[asyncio.Future[Any]] = [importing, self._stop]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not importing.done():
+            importing.cancel()
+            await asyncio.wait([importing])
+            return False
+        try:
+            importing.result()
+        except StorageError:
+            await self._shut_down()
+            raise
+        return True
 
     def _log_is_ready(self, log: PartitionLog) -> None:
         self._coordinators.log_is_ready(log)
@@ -280,16 +322,46 @@ class _Process:
                 await self._on_disk(self._log_dir.probe)
 
     async def _write_checkpoint(self) -> bool:
+        """Write up to where logs are synced: compaction goes as far, so their producers go first.
+
+        Nobody shall have to read them from records that are not there any more.
+        """
         points = self._partitions.plan_checkpoint()
+        try:
+            await self._named_producers.cover(self._logs_with_named_producers())
+        except StorageError as error:
+            _log.warning("named producers not written: error=%s", error)
+            return False
         return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
     async def _persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
+        await self._cover_named_producers(planned)
         self._partitions.note_log_starts(planned)
         await self._io_thread.run(self._partitions.write_log_starts)
 
     async def _save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:
+        try:
+            await self._cover_named_producers(planned)
+        except StorageError as error:
+            _log.warning("named producers not written: error=%s", error)
+            return False
         self._partitions.note_log_starts(planned)
         return await self._on_disk(self._partitions.write_log_starts)
+
+    async def _cover_named_producers(self, planned: Sequence[tuple[Any, int]]) -> None:
+        """Have it on the disk who wrote the records that are about to go."""
+        losing = {log for log, start in planned if start > log.log_start_offset}
+        await self._named_producers.cover(
+            [log for log in self._logs_with_named_producers() if log in losing]
+        )
+
+    def _logs_with_named_producers(self) -> list[Any]:
+        return [
+            log
+            for topic in self._topics
+            if topic.config.flag("polylog.cursus.idempotent")
+            for log in topic.logs
+        ]
 
     async def _on_disk(self, work: Callable[[], None]) -> bool:
         """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
@@ -327,6 +399,7 @@ class _Process:
             await asyncio.sleep(0.005)
         self._loading.stop()
         self._deletions.stop()
+        await self._v1_copies.write()
         self._coordinators.close()
         self._poller.close()
         await asyncio.sleep(0)  # the tasks of their requests end
@@ -356,6 +429,31 @@ def _open_segments_max() -> int:
     """Half of the descriptors that the process may have; the others are connections'."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(limits.OPEN_SEGMENTS_MIN, descriptors // 2)
+
+
+def _dialects(config: Config) -> dict[str, Dialect]:
+    """What is spoken here, by the names that listeners are pinned by."""
+    return {
+        kafka.PROTOCOL.name: Kafka(
+            kafka.PROTOCOL, _served_apis(), frame_bytes_max=config.frame_bytes_max
+        ),
+        v1.PROTOCOL.name: _v1(),
+        rustlog.PROTOCOL.name: RustLog(
+            rustlog.PROTOCOL, rustlog.PROTOCOL.counters, write_failed=rustlog.PROTOCOL.write_failed
+        ),
+        cursus.PROTOCOL.name: Cursus(cursus.PROTOCOL),
+        http.PROTOCOL.name: Http(http.PROTOCOL),
+    }
+
+
+def _v1() -> V1:
+    dialect = V1(v1.PROTOCOL, v1.STORAGE_FAILURE)
+
+    def obey(follower_count: int) -> None:
+        dialect.has_followers = follower_count > 0
+
+    v1.PROTOCOL.replicas.when_roles_change = obey
+    return dialect
 
 
 def _served_apis() -> list[tuple[int, int, int, int]]:

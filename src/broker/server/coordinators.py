@@ -23,6 +23,7 @@ from broker.core.transactions.records import Place
 from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import LOAD_RETRY_MS
 from broker.server.quiet_load import QuietLoad
 
 _log = logging.getLogger(__name__)
@@ -50,13 +51,13 @@ class Coordinators:
         ]
         groups_alarm, transactions_alarm = self._alarms
         self.groups = GroupCoordinator(
-            World(self._offsets_topic.log, loop.create_future, clock, groups_alarm.wake_at),
+            self._offsets_topic.world(loop, clock, groups_alarm),
             settings=_group_settings(config, group_configs),
             topics=topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
         )
         self.transactions = TransactionCoordinator(
-            World(self._state_topic.log, loop.create_future, clock, transactions_alarm.wake_at),
+            self._state_topic.world(loop, clock, transactions_alarm),
             self._log_of,
             self.groups,
             settings=TransactionSettings(
@@ -76,16 +77,17 @@ class Coordinators:
         ):
             topic = self._topics.get(name)
             if topic is not None:
-                coordinator.expect(range(len(topic.logs)))
+                coordinator.expect(range(topic.partition_count))
 
     def log_is_ready(self, log: PartitionLog) -> None:
         """A log has recovered."""
-        is_empty = log.log_end_offset == 0
+        # What a log holds whose files cannot be used, nobody knows.
+        is_empty = log.log_end_offset == 0 and not log.is_offline
         if log.topic == OFFSETS_TOPIC:
             self.groups.recovered(log.partition, is_empty=is_empty)
         elif log.topic == TRANSACTIONS_TOPIC:
             self.transactions.recovered(log.partition, is_empty=is_empty)
-        if not is_empty and log.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        if not is_empty and not log.is_offline and log.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             self._quiet_load.begin()
         if log.open_transactions:
             self.transactions.suspect((log.topic, log.partition))
@@ -109,7 +111,10 @@ class Coordinators:
         return self._then_look(self.transactions.tick())
 
     def _then_look(self, next_ms: int) -> int:
-        self._quiet_load.look(is_loading=self.groups.is_loading or self.transactions.is_loading)
+        if self._quiet_load.is_held and not (
+            self.groups.is_loading or self.transactions.is_loading
+        ):
+            self._quiet_load.end()
         return next_ms
 
     def _log_of(self, place: Place) -> PartitionLog | None:
@@ -142,7 +147,11 @@ class _Alarm:
 
     def ring(self) -> None:
         self.stop()
-        self.wake_at(self._tick())
+        next_ms = self._clock.monotonic_ms() + LOAD_RETRY_MS  # where a tick fails
+        try:
+            next_ms = self._tick()
+        finally:
+            self.wake_at(next_ms)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -158,6 +167,14 @@ class _InternalTopic:
         self._topics = topics
         self._make = make
         self._making: asyncio.Future[Topic] | None = None
+
+    def world(self, loop: asyncio.AbstractEventLoop, clock: Clock, alarm: _Alarm) -> World:
+        """What the coordinator needs whose memory the topic is."""
+        return World(self.log, loop.create_future, clock, alarm.wake_at, self._partition_count)
+
+    def _partition_count(self) -> int | None:
+        topic = self._topics.get(self._name)
+        return None if topic is None else topic.partition_count
 
     def log(self, partition: int) -> PartitionLog:
         topic = self._topics.get(self._name)

@@ -11,6 +11,9 @@ from broker.model.address import Address
 from broker.model.errors import ConfigError
 from broker.model.limits import (
     ACCEPTS_PER_TURN,
+    KEEPALIVE_IDLE_SECONDS,
+    KEEPALIVE_PROBES,
+    KEEPALIVE_SECONDS,
     LISTEN_BACKLOG,
     LISTEN_TRIES,
     SEND_BUFFER_BYTES,
@@ -29,9 +32,11 @@ class Listener:
         """Bind and listen; ConfigError when the address cannot be had."""
         self._sockets = _bind_all(address)
         self._advertised = advertised
+        self._dialect = address.protocol or None
         self.port = int(self._sockets[0].getsockname()[1])
         self.bound = tuple(
-            Address(str(bound.getsockname()[0]), self.port) for bound in self._sockets
+            Address(str(bound.getsockname()[0]), self.port, address.protocol)
+            for bound in self._sockets
         )
 
     def serve(
@@ -80,10 +85,14 @@ class Listener:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self.port)
         session = make_session(peer, reached.host, reached.port)
-        poller.add(accepted.detach(), peer, session)
+        poller.add(accepted.detach(), peer, session, self._dialect)
 
 
 def _bind_all(address: Address) -> list[socket.socket]:

@@ -8,23 +8,27 @@ import gc
 
 
 class QuietLoad:
-    """Holds the collector back from the first partition that loads to the last."""
+    """Holds the collector back from the first partition that loads to the last.
+
+    Attributes:
+        is_held: whether it is to be told of the end.
+    """
 
     def __init__(self) -> None:
         """Nothing loads yet."""
-        self._is_held = False
+        self.is_held = False
         self._is_over = False
 
     def begin(self) -> None:
         """A partition begins to load; what is loaded again after a failure is not worth it."""
         if not self._is_over:
-            self._is_held = True
+            self.is_held = True
             gc.disable()
 
-    def look(self, *, is_loading: bool) -> None:
+    def end(self) -> None:
         """Let the collector work again once all is loaded; it leaves alone what exists now."""
-        if self._is_held and not is_loading:
-            self._is_held = False
+        if self.is_held:
+            self.is_held = False
             self._is_over = True
             gc.freeze()
             gc.enable()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker._native.wire.connection import Connection, PendingReply
 from broker.model.errors import CodecError, PeerError
-from broker.protocols.base import Answer, Deferred, WireProtocol
+from broker.protocols.base import Answer, Deferred, DroppableAnswer, LastAnswer, WireProtocol
 
 if TYPE_CHECKING:
     from broker.core.session import Session
@@ -21,10 +21,9 @@ _ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops", "answer
 class Requests:
     """Serves what the native paths hand over."""
 
-    def __init__(self, loop: AbstractEventLoop, protocol: WireProtocol) -> None:
-        """Serve one protocol."""
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        """Serve each request by the protocol of its dialect."""
         self._loop = loop
-        self._protocol = protocol
         # Owned here until they are done; by connection, so that its end ends them.
         self._running: dict[Connection, Future[Any]] = {}
 
@@ -32,18 +31,19 @@ class Requests:
         """Start each request; at most one per connection is ever under way."""
         for request in pending:
             try:
-                reply = self._protocol.handle(
+                protocol = _protocol(request)
+                reply = protocol.handle(
                     request.api_key,
                     request.api_version,
                     request.client_id,
                     request.body,
                     cast("Session", request.session),
                 )
-            except (CodecError, PeerError) as error:
-                _refuse(request, error)
+            except Exception as error:  # noqa: BLE001 - told by _give_up
+                _give_up(request, error)
                 continue
-            if reply is None or isinstance(reply, bytes):
-                request.send(reply)
+            if reply is None or isinstance(reply, (bytes, LastAnswer, DroppableAnswer)):
+                _send(request, reply)
             elif isinstance(reply, Deferred):
                 self._running[request.connection] = reply.future
                 reply.future.add_done_callback(partial(self._finish, request, reply))
@@ -63,35 +63,55 @@ class Requests:
         else:
             _log.warning("connection closed: peer=%s reason=%s", connection.peer_host, reason)
 
-    def _forget(self, connection: Connection, _ended: Task[None]) -> None:
-        self._running.pop(connection, None)
+    def _forget(self, connection: Connection, ended: Future[Any]) -> None:
+        # An answer leaves before its task has ended: the next request may be under way by now.
+        if self._running.get(connection) is ended:
+            del self._running[connection]
 
     def _finish(
         self, request: PendingReply, reply: Deferred[Any, Answer], done: Future[Any]
     ) -> None:
         if done.cancelled():
             return  # the connection has ended
-        self._running.pop(request.connection, None)
+        self._forget(request.connection, done)
         try:
-            request.send(reply.answer())
-        except (CodecError, PeerError) as error:
-            _refuse(request, error)
+            _send(request, reply.answer())
+        except Exception as error:  # noqa: BLE001 - told by _give_up
+            _give_up(request, error)
 
 
 async def _answer(request: PendingReply, reply: Awaitable[Answer]) -> None:
     try:
-        request.send(await reply)
-    except (CodecError, PeerError) as error:
-        _refuse(request, error)
+        _send(request, await reply)
+    except Exception as error:  # noqa: BLE001 - told by _give_up
+        _give_up(request, error)
 
 
-def _refuse(request: PendingReply, error: CodecError | PeerError) -> None:
+def _protocol(request: PendingReply) -> WireProtocol:
+    return cast("WireProtocol", request.protocol)
+
+
+def _send(request: PendingReply, answer: Answer) -> None:
+    if isinstance(answer, LastAnswer):
+        request.send(answer.body, is_last=True)
+    elif isinstance(answer, DroppableAnswer):
+        request.send(answer.body, is_droppable=True)
+    else:
+        request.send(answer)
+
+
+def _give_up(request: PendingReply, error: Exception) -> None:
     """No error response exists, or none may be sent: the end of the connection is the answer."""
-    _log.warning(
-        "request refused: peer=%s api_key=%d version=%d error=%s",
+    is_expected = isinstance(error, (CodecError, PeerError))
+    _log.log(
+        logging.WARNING if is_expected else logging.ERROR,
+        "request %s: peer=%s protocol=%s api_key=%d version=%d error=%s",
+        "refused" if is_expected else "failed in the broker",
         request.connection.peer_host,
+        _protocol(request).name,
         request.api_key,
         request.api_version,
         error,
+        exc_info=None if is_expected else error,
     )
     request.close()

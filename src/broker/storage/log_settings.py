@@ -14,6 +14,7 @@ class LogSettings(TypedDict):
     is_group_commit: bool
     is_plain: bool
     needs_keys: bool
+    knows_names: bool
     segment_bytes_max: int
     segment_ms: int
     segment_jitter_ms: int
@@ -38,6 +39,7 @@ def log_settings(topic: str, config: TopicConfig) -> LogSettings:
         "is_group_commit": config.is_group_commit,
         "is_plain": is_plain(topic, config),
         "needs_keys": "compact" in config.words("cleanup.policy"),
+        "knows_names": config.flag("polylog.cursus.idempotent"),
         "segment_bytes_max": config.integer("segment.bytes"),
         "segment_ms": config.integer("segment.ms"),
         "segment_jitter_ms": config.integer("segment.jitter.ms"),

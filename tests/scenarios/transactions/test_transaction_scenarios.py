@@ -11,13 +11,11 @@ Producer ids count up from 1; `id=` and `epoch=` name the producer, else it is t
 given out. `advance`, `reload` and REWRITE_SCENARIOS are those of the groups' conversations.
 """
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from broker.core.machine import Moment
 from broker.core.transactions import records
 from broker.core.transactions.commands import (
     AddRequest,
@@ -35,56 +33,38 @@ from broker.core.transactions.commands import (
     VerifyResponse,
     WriteMarkers,
 )
+from broker.core.transactions.coordinator import RECORD_FORMAT
 from broker.core.transactions.records import Place
 from broker.core.transactions.shard import Room, TransactionShard
 from broker.model.errors import ErrorCode
-from tests.scenarios.test_scenarios import START_MS, Words, run_file
+from tests.scenarios.conversation import Conversation, Words, check_file
+from tests.subscriptions import place
 
 FOLDER = Path(__file__).parent
 VERSION_2 = 2
 
 
-class Conversation:
-    """One shard, its log, a clock, and what has been said since last asked."""
+class TransactionConversation(Conversation[TransactionShard]):
+    """What is said to transactions, and by them to who works outside."""
 
     def __init__(self) -> None:
         self.settings = TransactionSettings()
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.now_ms = START_MS
-        self.ids = 0
-        self.lines: list[str] = []
         self.holder: dict[str, tuple[int, int]] = {}
         self.syncing: dict[str, SyncData] = {}
         self.marking: dict[str, WriteMarkers] = {}
-        self.shard = self.start()
+        super().__init__(RECORD_FORMAT)
 
-    def start(self) -> TransactionShard:
+    def make_shard(self) -> TransactionShard:
         room = Room(self.settings)
         room.count(lambda: iter((self.shard,)))
         return TransactionShard(self.settings, room, "outside")
 
-    def run(self, line: str) -> list[str]:
-        words = Words(line)
-        verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
-        verb(words)
-        said, self.lines = [line.rstrip() for line in self.lines], []
-        return said
+    def shown_record(self, record: records.TransactionRecord) -> str:
+        return _record(record)
 
-    def now(self) -> Moment:
-        return Moment(self.now_ms, self.now_ms)
-
-    def apply(self, decision: TransactionDecision) -> None:
-        for record in decision.records:
-            key, value = records.encode(record)
-            self.log.append((key, value))
-            replayed = records.decode(key, value)
-            assert replayed == record
-            self.shard.replay(replayed)
-            self.lines.append(f"record {_record(record)}")
-        self.lines += [f"note {note}" for note in decision.notes]
-        for token, response in decision.replies:
-            self.remember(response)
-            self.lines.append(f"{token}: {_response(response)}")
+    def shown_response(self, response: Response) -> str:
+        self.remember(response)
+        return _response(response)
 
     def remember(self, response: Response) -> None:
         if isinstance(response, SyncData):
@@ -105,7 +85,7 @@ class Conversation:
             ids_max=words.number("ids_max", 10_000),
             open_max=words.number("open_max", 1_000),
         )
-        self.shard = self.start()
+        self.begin_again()
 
     def fresh_id(self) -> int:
         self.ids += 1
@@ -129,12 +109,12 @@ class Conversation:
 
     def do_add(self, words: Words) -> None:
         version = VERSION_2 if "v2" in words.bare else 0
-        places = tuple(_place(each) for each in words.bare[1:] if each != "v2")
+        places = tuple(place(each) for each in words.bare[1:] if each != "v2")
         request = AddRequest(self.producer(words), places, version)
         self.apply(self.shard.add(request, words.token, self.now()))
 
     def do_verify(self, words: Words) -> None:
-        request = VerifyRequest(self.producer(words), tuple(map(_place, words.bare[1:])))
+        request = VerifyRequest(self.producer(words), tuple(map(place, words.bare[1:])))
         self.apply(self.shard.verify(request, words.token))
 
     def do_commit(self, words: Words) -> None:
@@ -173,33 +153,8 @@ class Conversation:
 
     # ---- time and the log ------------------------------------------------------------------------
 
-    def do_advance(self, words: Words) -> None:
-        """Let time pass, deadline by deadline, as the loop would."""
-        end_ms = self.now_ms + int(words.bare[0])
-        while True:
-            deadline_ms = self.shard.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            before = len(self.lines)
-            for decision in self.shard.tick(self.now()):
-                self.apply(decision)
-            if len(self.lines) > before:
-                self.lines.insert(before, f"+{self.now_ms - end_ms + int(words.bare[0])} ms")
-        self.now_ms = end_ms
-
     def do_expire(self, _words: Words) -> None:
-        for decision in self.shard.expire(self.now()):
-            self.apply(decision)
-
-    def do_reload(self, _words: Words) -> None:
-        """Lose everything but the log."""
-        self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
-        self.shard = self.start()
-        for key, value in self.log:
-            self.shard.replay(records.decode(key, value))
-        for decision in self.shard.resume(self.now()):
-            self.apply(decision)
+        self.apply_all(self.shard.expire(self.now()))
 
     def do_epochs_used_up(self, words: Words) -> None:
         """As after 32,766 transactions: the log says so."""
@@ -212,11 +167,6 @@ class Conversation:
 
 
 # ---- how things are shown ------------------------------------------------------------------------
-
-
-def _place(text: str) -> Place:
-    topic, _, partition = text.rpartition("-")
-    return topic, int(partition)
 
 
 def _places(places: Iterable[Place]) -> str:
@@ -257,10 +207,4 @@ def _response(response: Response) -> str:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_conversation(path: Path) -> None:
-    expected = path.read_text()
-
-    actual = run_file(expected, Conversation())
-
-    if os.environ.get("REWRITE_SCENARIOS"):
-        path.write_text(actual)
-    assert actual == expected
+    check_file(path, TransactionConversation())

@@ -86,7 +86,25 @@ def test_wrong_configuration_exits_2_and_says_what_to_do(
     assert not started
 
 
-@pytest.mark.parametrize("arguments", [["stop"], ["start", "--frobnicate"], ["start", "extra"]])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--partitions", "0"], "--partitions is 1 .. 10000"),
+        (["--broker", "nowhere"], "expected HOST:PORT"),
+        ([], "give the data directory of V1's server"),
+    ],
+)
+def test_a_wrong_import_exits_2_and_says_what_to_do(
+    tmp_path: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", "v1", str(tmp_path), *options]) == 2
+
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["stop"], ["start", "--frobnicate"], ["start", "extra"], ["import", "v2", "."]]
+)
 def test_wrong_usage_exits_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from broker._native.records.record_batch import STATUS_TEXTS
+from broker.codec import encode
 from broker.core import partition
 from broker.core.partition import Growth, append, check_leader_epoch, epoch_at, wait_durable
 from broker.model.errors import ErrorCode, RequestError
@@ -73,6 +74,21 @@ def test_records_without_a_time_are_accepted() -> None:
     log = make_log({"message.timestamp.before.max.ms": "1000"})
 
     append(log, log.config, batch(timestamp=-1), NOW_MS)
+
+
+def test_a_first_record_without_a_time_hides_no_other() -> None:
+    log = make_log({"message.timestamp.after.max.ms": "1000"})
+    [data] = encode([(None, b"v"), (None, b"v", [], NOW_MS + 1001)], timestamp_ms=-1)
+
+    assert refusal(log, data) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_only_a_log_says_when_a_record_was_appended() -> None:
+    [data] = encode([b"v"], timestamp_ms=NOW_MS, timestamp_type="LogAppendTime")
+
+    assert refusal(make_log(), data) is ErrorCode.INVALID_TIMESTAMP
+    log = make_log({"message.timestamp.type": "LogAppendTime"})
+    assert append(log, log.config, data, NOW_MS + 5).append_time_ms == NOW_MS + 5
 
 
 def test_a_leader_epoch_older_or_newer_than_ours_is_refused() -> None:

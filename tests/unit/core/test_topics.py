@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.topic_rules import NewPartitions, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
@@ -121,12 +121,35 @@ def test_a_topic_that_another_broker_created_exists() -> None:
     assert refusal(world, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-@pytest.mark.parametrize("own", [{}, {"polylog.durability": "os"}])
-def test_a_topic_of_the_broker_is_created_durable_or_not_at_all(own: dict[str, str]) -> None:
+def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
     world = World({"polylog.durability": "os"})
 
-    assert refusal(world, NewTopic(OFFSETS_TOPIC, 1, config=own)) is ErrorCode.INVALID_CONFIG
+    refused = NewTopic(OFFSETS_TOPIC, 1, config={"polylog.durability": "os"})
+    assert refusal(world, refused) is ErrorCode.INVALID_CONFIG
     assert asyncio.run(world.topics.offsets_topic()).config.is_group_commit
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        (OFFSETS_TOPIC, "offsets.topic.num.partitions"),
+        (TRANSACTIONS_TOPIC, "transaction.state.log.num.partitions"),
+    ],
+)
+def test_a_topic_of_the_broker_is_the_same_whoever_creates_it(name: str, setting: str) -> None:
+    world = World({setting: "7", "log.cleanup.policy": "delete"})
+
+    topic = asyncio.run(world.topics.create(NewTopic(name, config={"cleanup.policy": "delete"})))
+
+    assert topic.partition_count == 7
+    assert topic.config.words("cleanup.policy") == ("compact",)
+    assert topic.config.is_group_commit
+
+
+def test_a_topic_of_the_broker_has_as_many_partitions_as_are_asked_for() -> None:
+    topic = asyncio.run(World().topics.create(NewTopic(OFFSETS_TOPIC, 3)))
+
+    assert topic.partition_count == 3
 
 
 def test_creating_the_same_topic_at_once_makes_one() -> None:
@@ -204,7 +227,43 @@ def test_the_logs_of_a_large_topic_are_configured_in_steps(
     asyncio.run(scenario())
 
     assert [log.config.integer("retention.ms") for log in topic.logs] == [5] * 5
-    assert {2, 4} <= set(turns)
+    assert {1, 3} <= set(turns)  # The topic itself is a step.
+
+
+def test_the_logs_of_many_topics_are_configured_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 4)
+    world = World()
+    for name in "abcdef":
+        world.create(name, 3)
+    configured = 0
+    most = 0
+
+    def configure(_log: object, _config: object) -> None:
+        nonlocal configured
+        configured += 1
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            before = configured
+            await asyncio.sleep(0)
+            most = max(most, configured - before)
+
+    async def scenario() -> None:
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        config = world.config.altered({"log.retention.ms": "5"}, {})
+        await world.topics.alter_defaults(config, commit)
+        await asyncio.sleep(0)
+        watching.cancel()
+
+    world.topics._configure_log = configure
+    asyncio.run(scenario())
+
+    assert configured == 18
+    assert most <= 4
 
 
 def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,9 @@ def test_anything_else_is_refused(text: str) -> None:
         parse_address(text)
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1:1", "[::1]:1", "[::]:1", "name:1", "[fe80::1]:2"])
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1:1", "[::1]:1", "[::]:1", "name:1", "[fe80::1]:2", "kafka://[::1]:1"]
+)
 def test_what_is_printed_can_be_read_again(text: str) -> None:
     assert str(parse_address(text)) == text
 

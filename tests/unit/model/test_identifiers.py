@@ -5,7 +5,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
-from broker.model.identifiers import id_from_text, id_to_text, random_id, random_uuid
+from broker.model.identifiers import id_from_text, id_to_text, random_below, random_id, random_uuid
 
 
 def test_text_is_url_safe_base64_without_padding() -> None:
@@ -34,3 +34,7 @@ def test_a_random_uuid_is_a_new_one_every_time_in_the_usual_form() -> None:
 
     assert first != second
     assert str(uuid.UUID(first)) == first
+
+
+def test_random_numbers_are_below_what_was_asked_for_and_reach_all_of_it() -> None:
+    assert {random_below(3) for _ in range(200)} == {0, 1, 2}

@@ -19,11 +19,11 @@ def test_the_collector_rests_until_everything_is_loaded() -> None:
     load = QuietLoad()
 
     load.begin()
-    load.look(is_loading=True)
-    during = gc.isenabled()
-    load.look(is_loading=False)
+    during = (load.is_held, gc.isenabled())
+    load.end()
 
-    assert not during
+    assert during == (True, False)
+    assert not load.is_held
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
 
@@ -31,7 +31,7 @@ def test_the_collector_rests_until_everything_is_loaded() -> None:
 def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work() -> None:
     load = QuietLoad()
     load.begin()
-    load.look(is_loading=False)
+    load.end()
 
     load.begin()
 
@@ -39,6 +39,6 @@ def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work()
 
 
 def test_a_broker_that_has_nothing_to_load_leaves_the_collector_alone() -> None:
-    QuietLoad().look(is_loading=False)
+    QuietLoad().end()
 
     assert gc.get_freeze_count() == 0

@@ -7,7 +7,8 @@
     offsets.py      the committed offsets; pending_offsets.py those of open transactions
     administration.py  lists, deletions and expiry: what concerns many groups or many offsets
     consumer/       the machine of one consumer group, whose partitions the broker assigns (KIP-848)
-    conversions.py  groups that become of the other kind; kinds.py: which there are
+    assigned/       the machine of a group whose partitions the broker assigns at once (V1)
+    conversions.py  groups that become of another kind; kinds.py: which there are
     shard.py        the groups and offsets of one partition of __consumer_offsets
     coordinator.py  the public face: finds the shard, answers when the log is durable
 

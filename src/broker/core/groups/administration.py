@@ -5,8 +5,9 @@ between two steps. A decision must have its effect before the next one is asked 
 meanwhile is looked at anew.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 from broker.core.groups.commands import (
     DeleteOffsetsRequest,
@@ -21,7 +22,10 @@ from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
-from broker.model.limits import REMOVALS_PER_STEP
+from broker.model.limits import GROUPS_LISTED_PER_STEP, REMOVALS_PER_STEP
+
+# What was looked at, counted, and the records that remove it.
+_Part: TypeAlias = tuple[int, list[OffsetRecord]]
 
 
 class Administration:
@@ -51,8 +55,8 @@ class Administration:
 
     def _list_groups(self, request: ListGroupsRequest, token: Token) -> Iterator[GroupDecision]:
         listed = []
-        for place, group_id in enumerate(list(self._groups)):
-            if place % REMOVALS_PER_STEP == REMOVALS_PER_STEP - 1:
+        for place, group_id in enumerate(list(self._groups), 1):
+            if place % GROUPS_LISTED_PER_STEP == 0:
                 yield Decision()
             group = self._groups.get(group_id)
             if group is None:
@@ -99,31 +103,49 @@ class Administration:
                 decision.reply(token, ErrorCode.NONE)
             yield decision
 
-    def delete_offsets(self, request: DeleteOffsetsRequest, token: Token) -> GroupDecision:
+    def delete_offsets(
+        self, request: DeleteOffsetsRequest, token: Token
+    ) -> Iterator[GroupDecision]:
         """An administrator lets a group forget partitions that none of its members reads."""
+        return self._until_answered(token, self._delete_offsets(request, token))
+
+    def _delete_offsets(
+        self, request: DeleteOffsetsRequest, token: Token
+    ) -> Iterator[GroupDecision]:
         group = self._groups.get(request.group_id)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.offset_deletion_error()
-        if group is None or error is not ErrorCode.NONE:
-            return Decision((), [(token, DeleteOffsetsResponse(error))])
-        decision: GroupDecision = Decision()
-        errors = {}
-        for topic, partitions in request.topics.items():
-            if group.subscribes_to(topic):
-                errors[topic] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                continue
-            errors[topic] = ErrorCode.NONE
-            unique = dict.fromkeys(partitions)
-            decision.records += self._offsets.removals(request.group_id, topic, unique)
-        decision.reply(token, DeleteOffsetsResponse(ErrorCode.NONE, errors))
-        return decision
+        errors: dict[str, ErrorCode] = {}
+        if error is ErrorCode.NONE:
+            yield from _gathered(self._unread(request, errors))
+        yield Decision((), [(token, DeleteOffsetsResponse(error, errors))])
 
-    def forget_topic(self, topic: str) -> Iterator[GroupDecision]:
-        """Every group forgets the offsets of a topic that is gone."""
-        for group_id in self._offsets.groups():
-            partitions = self._offsets.partitions(group_id, topic)
-            for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
-                part = partitions[first : first + REMOVALS_PER_STEP]
-                yield Decision(self._offsets.removals(group_id, topic, part))
+    def _unread(
+        self, request: DeleteOffsetsRequest, errors: dict[str, ErrorCode]
+    ) -> Iterator[_Part]:
+        """What is to be forgotten, part by part; each topic's error as far as it is known."""
+        for topic, partitions in request.topics.items():
+            errors[topic] = ErrorCode.NONE
+            for part in _parts(partitions):
+                group = self._groups.get(request.group_id)  # None: forgotten with its last offset.
+                if group is not None and group.subscribes_to(topic):
+                    errors[topic] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                    break
+                yield (
+                    1 + len(part),
+                    self._offsets.removals(request.group_id, topic, dict.fromkeys(part)),
+                )
+
+    def forget_topic(self, topic: str, deleted_ms: int) -> Iterator[GroupDecision]:
+        """Every group forgets the offsets of a topic that is gone since that wall time.
+
+        What was committed later is of another topic of that name. This may be done long after the
+        deletion, and again after a load.
+        """
+        return _gathered(
+            (1 + len(part), self._offsets.removals_until(group_id, topic, part, deleted_ms))
+            for group_id in self._offsets.groups()
+            for part in _parts(self._offsets.partitions(group_id, topic))
+        )
 
     # ---- expiry ----------------------------------------------------------------------------------
 
@@ -189,3 +211,23 @@ class Administration:
             decision.records += group.tombstones()
             decision.note("group expired", "it has neither members nor offsets", group=group_id)
         return decision
+
+
+def _parts(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
+    """So many partitions as one step looks at; one part if there are none."""
+    for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
+        yield partitions[first : first + REMOVALS_PER_STEP]
+
+
+def _gathered(parts: Iterable[_Part]) -> Iterator[GroupDecision]:
+    """As many parts in one decision as one step looks at."""
+    records: list[OffsetRecord] = []
+    looked_at = 0
+    for weight, removals in parts:
+        records += removals
+        looked_at += weight
+        if looked_at >= REMOVALS_PER_STEP:
+            yield Decision(records)
+            records, looked_at = [], 0
+    if records:
+        yield Decision(records)

@@ -18,7 +18,7 @@ The state is not stored, it follows from two things:
 - the waiting room, open between two generations. Members come and go there; it is never written,
   and the record that ends a rebalance closes it.
 
-Sessions, parked requests and ids handed out (`Attendance`, `_syncing`, `_pending`) are not written
+Sessions, parked requests and ids handed out (`Attendance`, `Syncs`, `HandedOutIds`) are not written
 either: after a load members get a full session timeout, and everybody who waited was told.
 At most one record follows from a command, so that each command sees the last one's effect.
 """
@@ -44,6 +44,7 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.joining import (
+    Syncs,
     WaitingRoom,
     choose_protocol,
     joined,
@@ -51,7 +52,7 @@ from broker.core.groups.joining import (
     replaced,
     synced,
 )
-from broker.core.groups.presence import Attendance, Presence
+from broker.core.groups.presence import Attendance, HandedOutIds, Presence
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from broker.core.machine import Decision, Moment, Token
@@ -72,11 +73,8 @@ class ClassicGroup:
         self._settings = settings
         self._room: WaitingRoom | None = None
         self._attendance = Attendance()
-        self._pending: dict[str, int] = {}  # ids handed out and not used yet: their deadlines
-        self._pending_earliest_ms: int | None = None  # no such id is too old before
-        self._syncing: dict[str, Token] = {}  # members that wait for the leader's assignments
-        self._unsynced: set[str] = set()  # members that have not asked for theirs yet
-        self._sync_deadline_ms: int | None = None
+        self._handed_out = HandedOutIds()
+        self._syncs = Syncs()
         self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
 
     # ---- what it is ------------------------------------------------------------------------------
@@ -100,7 +98,7 @@ class ClassicGroup:
     @property
     def is_idle(self) -> bool:
         """Whether nobody is in it or on the way into it."""
-        return self.state is GroupState.EMPTY and not self._pending
+        return self.state is GroupState.EMPTY and not self._handed_out
 
     @property
     def is_stored(self) -> bool:
@@ -171,7 +169,7 @@ class ClassicGroup:
     def waiting(self) -> list[Token]:
         """Everybody whose request is parked here."""
         joining = [] if self._room is None else list(self._room.joined.values())
-        return joining + list(self._syncing.values())
+        return joining + list(self._syncs.waiting.values())
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -188,7 +186,7 @@ class ClassicGroup:
             presence = Presence(member.instance_id, (protocol,), deadline_ms)
             self._attendance.add(member.member_id, presence)
         if self.state is GroupState.COMPLETING_REBALANCE:
-            self._await_syncs(self.image.members, now)
+            self._syncs.expect(self.image.members, now.monotonic_ms)
 
     # ---- another kind of group (KIP-848) ---------------------------------------------------------
 
@@ -228,7 +226,7 @@ class ClassicGroup:
         if self._room is not None:
             for member_id, token in self._room.joined.items():
                 decision.reply(token, JoinResponse(error, member_id))
-        for token in self._syncing.values():
+        for token in self._syncs.waiting.values():
             decision.reply(token, SyncResponse(error))
 
     # ---- join ------------------------------------------------------------------------------------
@@ -245,8 +243,8 @@ class ClassicGroup:
             decision.reply(token, JoinResponse(error, request.member_id))
         elif request.member_id == NO_MEMBER_ID:
             self._join_first(request, token, now, decision)
-        elif request.member_id in self._pending:
-            del self._pending[request.member_id]
+        elif request.member_id in self._handed_out:
+            self._handed_out.remove(request.member_id)
             self._admit(request, token, now, decision)
         else:
             self._join_again(request, token, now, decision)
@@ -256,7 +254,7 @@ class ClassicGroup:
         """What forbids this member to join this group, whatever its state."""
         if not self._supports(request):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id != NO_MEMBER_ID and request.member_id not in self._pending:
+        if request.member_id != NO_MEMBER_ID and request.member_id not in self._handed_out:
             error = self._identity_error(request.member_id, request.instance_id)
             if error is not ErrorCode.NONE:
                 return error
@@ -287,7 +285,7 @@ class ClassicGroup:
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
         """A member without an id: a static one may be an old one that was restarted."""
-        member_id = f"{request.instance_id or request.client_id}-{request.fresh_id}"
+        member_id = request.fresh_member_id
         named = request._replace(member_id=member_id)
         if request.instance_id is not None:
             old_id = self._attendance.static_id(request.instance_id)
@@ -297,11 +295,10 @@ class ClassicGroup:
                 self._replace_static(old_id, named, token, now, decision)
         elif not request.requires_member_id:
             self._admit(named, token, now, decision)
-        elif len(self._pending) >= limits.PENDING_MEMBERS_PER_GROUP_MAX:
+        elif len(self._handed_out) >= limits.PENDING_MEMBERS_PER_GROUP_MAX:
             decision.reply(token, JoinResponse(ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:  # KIP-394: a client that gives up between the two joins leaves no member behind.
-            self._pending[member_id] = now.monotonic_ms + request.session_timeout_ms
-            self._look_before(self._pending[member_id])
+            self._handed_out.add(member_id, now.monotonic_ms + request.session_timeout_ms)
             decision.reply(token, JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 
     def _join_again(
@@ -381,7 +378,7 @@ class ClassicGroup:
         )
         self._attendance.remove(old_id)
         self._attendance.add(member.member_id, presence)
-        self._unsynced.discard(old_id)
+        self._syncs.has_asked(old_id)
         decision.records.append(GroupRecord(self.group_id, image))
         response = joined(image, member.member_id)
         if is_leader and request.supports_skip_assignment:
@@ -401,11 +398,8 @@ class ClassicGroup:
             generation=self.image.generation,
             members=len(self.image.members),
         )
-        for token in self._syncing.values():
+        for token in self._syncs.end():
             decision.reply(token, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
-        self._syncing.clear()
-        self._unsynced.clear()
-        self._sync_deadline_ms = None
         image = self.image
         self._room = WaitingRoom(
             dict(image.members), image.protocol_type, image.leader, is_initial=not image.members
@@ -435,7 +429,7 @@ class ClassicGroup:
         if room is not None and room.is_over(
             now.monotonic_ms,
             self._settings.initial_rebalance_delay_ms,
-            awaits_more=bool(self._pending),
+            awaits_more=bool(self._handed_out),
         ):
             self._complete(room, decision, now)
 
@@ -468,7 +462,7 @@ class ClassicGroup:
             self._attendance[member_id].is_new = False
             self._attendance.live_until(member_id, now.monotonic_ms + member.session_timeout_ms)
         if room.members:
-            self._await_syncs(room.members, now)
+            self._syncs.expect(room.members, now.monotonic_ms)
 
     def _next_image(self, room: WaitingRoom, now: Moment) -> GroupImage:
         generation = self.image.generation + 1
@@ -491,14 +485,13 @@ class ClassicGroup:
             decision.reply(token, SyncResponse(error))
             return decision
         self._touch(request.member_id, now)
-        self._unsynced.discard(request.member_id)
+        self._syncs.has_asked(request.member_id)
         if self.state is GroupState.STABLE:
             decision.reply(token, synced(self.image, request.member_id))
             return decision
-        earlier = self._syncing.pop(request.member_id, None)
+        earlier = self._syncs.park(request.member_id, token)
         if earlier is not None:
             decision.reply(earlier, SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS))
-        self._syncing[request.member_id] = token
         if request.member_id == self.image.leader:
             self._assign(request.assignments, decision, now)
         return decision
@@ -507,11 +500,12 @@ class ClassicGroup:
         error = self._member_error(request.member_id, request.instance_id, request.generation)
         if error is not ErrorCode.NONE:
             return error
-        if request.protocol_type not in (None, self.image.protocol_type):
+        if self._was_consumer_group:  # Its members may have been told of another protocol there.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        is_other_type = request.protocol_type not in (None, self.image.protocol_type)
+        if is_other_type or request.protocol not in (None, self.image.protocol):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if request.protocol not in (None, self.image.protocol):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if self._room is not None or self._was_consumer_group:
+        if self._room is not None:
             return ErrorCode.REBALANCE_IN_PROGRESS
         if sum(map(len, request.assignments.values())) > self._settings.metadata_bytes_max:
             # As Kafka answers when the record that holds them would be too large.
@@ -528,17 +522,10 @@ class ClassicGroup:
         }
         image = self.image._replace(state_timestamp_ms=now.wall_ms, members=members)
         decision.records.append(GroupRecord(self.group_id, image))
-        for member_id, token in self._syncing.items():
+        for member_id, token in self._syncs.waiting.items():
             decision.reply(token, synced(image, member_id))
-        for member_id in self._syncing:
             self._touch(member_id, now)
-        self._syncing.clear()
-
-    def _await_syncs(self, members: Mapping[str, Member], now: Moment) -> None:
-        """Members that do not ask for their assignment in time are taken for dead."""
-        patience_ms = max(member.rebalance_timeout_ms for member in members.values())
-        self._unsynced = set(members)
-        self._sync_deadline_ms = now.monotonic_ms + patience_ms
+        self._syncs.waiting.clear()
 
     # ---- staying and leaving ---------------------------------------------------------------------
 
@@ -571,8 +558,8 @@ class ClassicGroup:
         return decision
 
     def _leave_one(self, member: LeavingMember) -> tuple[ErrorCode, str | None]:
-        if member.instance_id is None and member.member_id in self._pending:
-            del self._pending[member.member_id]
+        if member.instance_id is None and member.member_id in self._handed_out:
+            self._handed_out.remove(member.member_id)
             return ErrorCode.NONE, None
         if member.member_id == NO_MEMBER_ID and member.instance_id is not None:
             static_id = self._attendance.static_id(member.instance_id)
@@ -600,49 +587,39 @@ class ClassicGroup:
     def tick(self, now: Moment) -> GroupDecision:
         """Let time do its work: sessions end, rooms close, those who never synced are removed."""
         decision: GroupDecision = Decision()
-        for member_id, deadline_ms in list(self._pending.items()):
-            if now.monotonic_ms >= deadline_ms:
-                del self._pending[member_id]
-        silent = [member_id for member_id in self.members if self._is_gone(member_id, now)]
-        unsynced: list[str] = []
-        if self._sync_deadline_ms is not None and now.monotonic_ms >= self._sync_deadline_ms:
-            self._sync_deadline_ms = None
-            unsynced = [each for each in self._unsynced if each not in silent]
+        self._handed_out.expire(now.monotonic_ms)
+        silent = {each: None for each in self.members if self._is_gone(each, now)}
+        late = self._syncs.late(self.members, now.monotonic_ms)
+        unsynced = [each for each in late if each not in silent]
         if silent:
-            self._note_gone(silent, "not heard of for the session timeout", decision)
+            self._note_gone(list(silent), "not heard of for the session timeout", decision)
         if unsynced:
             reason = "did not ask for the assignment within the rebalance timeout"
             self._note_gone(unsynced, reason, decision)
         if silent or unsynced:
-            gone = silent + unsynced
+            gone = [*silent, *unsynced]
             self._remove(gone, f"{_members(gone)} expired", decision, now)
         else:
             self._settle(decision, now)
         self._attendance.look_again()
-        self._pending_earliest_ms = min(self._pending.values(), default=None)
         return decision
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time before which `tick` has nothing to do; None if it never has."""
         deadlines = (
             self._attendance.earliest_ms,
-            self._pending_earliest_ms,
-            self._sync_deadline_ms,
+            self._handed_out.earliest_ms,
+            self._syncs.deadline_ms,
             None if self._room is None else self._room.deadline_ms,
         )
         return min((each for each in deadlines if each is not None), default=None)
-
-    def _look_before(self, deadline_ms: int) -> None:
-        """An id that was handed out and not used becomes too old at that time."""
-        if self._pending_earliest_ms is None or deadline_ms < self._pending_earliest_ms:
-            self._pending_earliest_ms = deadline_ms
 
     def _is_gone(self, member_id: str, now: Moment) -> bool:
         """Whether a session is over; who waits for us cannot heartbeat, so we wait for it."""
         presence = self._attendance[member_id]
         if now.monotonic_ms < presence.session_deadline_ms:
             return False
-        is_waiting = member_id in self._syncing or (
+        is_waiting = member_id in self._syncs.waiting or (
             self._room is not None and member_id in self._room.joined
         )
         if is_waiting and not presence.is_new:
@@ -712,7 +689,7 @@ class ClassicGroup:
         joining = None if self._room is None else self._room.joined.pop(member_id, None)
         if joining is not None:
             decision.reply(joining, JoinResponse(ErrorCode.FENCED_INSTANCE_ID, member_id))
-        syncing = self._syncing.pop(member_id, None)
+        syncing = self._syncs.waiting.pop(member_id, None)
         if syncing is not None:
             decision.reply(syncing, SyncResponse(ErrorCode.FENCED_INSTANCE_ID))
 

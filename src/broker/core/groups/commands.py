@@ -10,6 +10,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from broker.core.groups.assigned.commands import AssignedResponse, AssignedStatus
 from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
     ConsumerHeartbeatResponse,
@@ -75,6 +76,11 @@ class JoinRequest(NamedTuple):
     supports_skip_assignment: bool = False
     fresh_id: str = ""
     reason: str = ""  # in the client's words (KIP-800)
+
+    @property
+    def fresh_member_id(self) -> str:
+        """The id of a member that has none yet: people know its instance or client by it."""
+        return f"{self.instance_id or self.client_id}-{self.fresh_id}"
 
 
 class JoinedMember(NamedTuple):
@@ -273,6 +279,8 @@ Response: TypeAlias = (
     | ListGroupsResponse
     | ConsumerHeartbeatResponse
     | ConsumerGroupDescription
+    | AssignedResponse
+    | AssignedStatus
     | ErrorCode
 )
 

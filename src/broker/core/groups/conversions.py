@@ -7,8 +7,11 @@ stands here until its records are replayed: only then does the shard know it.
 
 from collections.abc import Callable, Iterator
 
+from broker.core.groups.assigned.commands import AssignedError, AssignedJoin, AssignedResponse
+from broker.core.groups.assigned.group import AssignedGroup, Outcome
+from broker.core.groups.assigned.images import AssignedImage, first_image, from_log
 from broker.core.groups.classic import ClassicGroup
-from broker.core.groups.commands import GroupDecision, GroupSettings, JoinRequest
+from broker.core.groups.commands import GroupDecision, GroupSettings, GroupState, JoinRequest
 from broker.core.groups.consumer.checks import check_heartbeat
 from broker.core.groups.consumer.commands import (
     JOIN_EPOCH,
@@ -20,7 +23,9 @@ from broker.core.groups.consumer.migration import downgraded, upgrade_records
 from broker.core.groups.consumer.records import ConsumerRecord
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.kinds import Group
+from broker.core.groups.records import GroupImage
 from broker.core.machine import Decision, Moment, Token
+from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
 
 
@@ -31,7 +36,7 @@ class Conversions:
         self, settings: GroupSettings, topics: SeenTopics, has_room: Callable[[], bool]
     ) -> None:
         """Begin with none."""
-        self.downgraded: set[str] = set()  # classic groups now, their members do not know it yet
+        self.downgraded: dict[str, None] = {}  # classic now, their members do not know it yet
         self._settings = settings
         self._topics = topics
         self._has_room = has_room
@@ -41,17 +46,75 @@ class Conversions:
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
         """A consumer group that the log now knows."""
-        prepared = self._prepared.pop(group_id, None)
+        prepared = self._prepared.get(group_id)
         if isinstance(prepared, ConsumerGroup):
+            del self._prepared[group_id]
             return prepared
         return ConsumerGroup(group_id, self._settings.consumer, self._topics)
 
     def classic_group(self, group_id: str) -> ClassicGroup:
-        """A group that was a consumer group as far as the log knows."""
-        prepared = self._prepared.pop(group_id, None)
+        """A group that was of another kind as far as the log knows."""
+        prepared = self._prepared.get(group_id)
         if isinstance(prepared, ClassicGroup):
+            del self._prepared[group_id]
             return prepared
         return ClassicGroup(group_id, self._settings)
+
+    def assigned_group(self, group_id: str, stored: GroupImage) -> AssignedGroup:
+        """An assigned group that the log now knows.
+
+        Raises:
+            CodecError: the record is no such group's.
+        """
+        prepared = self._prepared.get(group_id)
+        if isinstance(prepared, AssignedGroup):
+            del self._prepared[group_id]
+            return prepared
+        return self._assigned(group_id, from_log(stored))
+
+    def _assigned(self, group_id: str, image: AssignedImage) -> AssignedGroup:
+        members_max = min(self._settings.members_max, limits.ASSIGNED_MEMBERS_MAX)
+        return AssignedGroup(group_id, image, members_max=members_max)
+
+    # ---- to an assigned group --------------------------------------------------------------------
+
+    def assigned_join(self, request: AssignedJoin, known: Group | None, now: Moment) -> Outcome:
+        """The first member of an assigned group, whatever the group was before."""
+        error = self._taken_error(known, now)
+        if error is not AssignedError.NONE:
+            return Decision(), AssignedResponse(error, request.member_id)
+        image = first_image(request.family, request.topic, request.assignor)
+        group = self._assigned(request.group_id, image)
+        return self._instead(group, group.join(request, now), known)
+
+    def restored(
+        self, group_id: str, image: AssignedImage, known: Group | None, now: Moment
+    ) -> Outcome:
+        """An assigned group that another server has left; one that is here already goes on."""
+        is_here = isinstance(known, AssignedGroup)  # also when nobody in it is alive any more
+        error = AssignedError.OTHER_FAMILY if is_here else self._taken_error(known, now)
+        if error is not AssignedError.NONE:
+            return Decision(), AssignedResponse(error)
+        group = self._assigned(group_id, image)
+        return self._instead(group, group.restore(now), known)
+
+    def _instead(self, group: AssignedGroup, outcome: Outcome, known: Group | None) -> Outcome:
+        """Have an assigned group take the place of what there was."""
+        decision, response = outcome
+        if isinstance(known, ConsumerGroup):  # The record of another kind is replaced, not ended.
+            decision.records = [*known.tombstones(), *decision.records]
+        self._prepared[group.group_id] = group
+        return decision, response
+
+    def _taken_error(self, known: Group | None, now: Moment) -> AssignedError:
+        if known is None:
+            return AssignedError.NONE if self._has_room() else AssignedError.FULL
+        is_free = known.is_idle
+        if isinstance(known, ClassicGroup):  # Who has only asked for a member id is not in it.
+            is_free = known.state is GroupState.EMPTY
+        elif isinstance(known, AssignedGroup):
+            is_free = not known.has_live_members(now)
+        return AssignedError.NONE if is_free else AssignedError.OTHER_FAMILY
 
     # ---- to a consumer group ---------------------------------------------------------------------
 
@@ -79,11 +142,15 @@ class Conversions:
             raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker knows too many groups")
 
     def _begin(
-        self, request: ConsumerHeartbeat, known: ClassicGroup | None, token: Token, now: Moment
+        self,
+        request: ConsumerHeartbeat,
+        known: ClassicGroup | AssignedGroup | None,
+        token: Token,
+        now: Moment,
     ) -> GroupDecision:
         """The first heartbeat of a consumer group, in one batch with what it was before."""
         group = ConsumerGroup(request.group_id, self._settings.consumer, self._topics)
-        before = self._upgrade(known) if known is not None and not known.is_idle else []
+        before = self._before(known, now)
         for record in before:
             group.replay(record)
         group.resume(now)
@@ -92,6 +159,7 @@ class Conversions:
             return decision
         if known is not None:
             decision.records = [*known.tombstones(), *before, *decision.records]
+        if isinstance(known, ClassicGroup):
             known.dismiss(decision)
         if before:
             decision.note(
@@ -101,20 +169,42 @@ class Conversions:
         self._prepared[request.group_id] = group
         return decision
 
-    def _upgrade(self, group: ClassicGroup) -> list[ConsumerRecord]:
-        return upgrade_records(group, self._settings.consumer, self._topics)
+    def _before(
+        self, known: ClassicGroup | AssignedGroup | None, now: Moment
+    ) -> list[ConsumerRecord]:
+        """What a consumer group takes over from what the group was."""
+        if isinstance(known, AssignedGroup):
+            if known.has_live_members(now):
+                raise RequestError(
+                    ErrorCode.GROUP_ID_NOT_FOUND, "the group has members of another protocol"
+                )
+            return []
+        if known is None or not known.members:
+            return []
+        return upgrade_records(known, self._settings.consumer, self._topics)
 
     # ---- to a classic group ----------------------------------------------------------------------
 
     def join(
-        self, request: JoinRequest, known: ConsumerGroup, token: Token, now: Moment
+        self,
+        request: JoinRequest,
+        known: ConsumerGroup | AssignedGroup,
+        token: Token,
+        now: Moment,
     ) -> GroupDecision:
-        """A classic member joins a consumer group without members, which is classic from now on."""
-        group = ClassicGroup(request.group_id, self._settings)
+        """A classic member joins a group of another kind that nobody is in: it is classic now.
+
+        Not yet when it has only been given an id to join with.
+        """
+        group = self._prepared.pop(request.group_id, None)
+        if not isinstance(group, ClassicGroup):
+            group = ClassicGroup(request.group_id, self._settings)
+        group.tick(now)  # The ids that it has given grow old.
         decision = group.join(request, token, now)
         if not group.is_idle:
-            decision.records = [*known.tombstones(), *decision.records]
             self._prepared[request.group_id] = group
+        if group.members:
+            decision.records = [*known.tombstones(), *decision.records]
         return decision
 
     def maybe_downgrade(self, group: ConsumerGroup, decision: GroupDecision) -> None:
@@ -125,13 +215,13 @@ class Conversions:
             decision.note(
                 "group downgraded", "its last consumer protocol member left", group=group.group_id
             )
-            self.downgraded.add(group.group_id)
+            self.downgraded[group.group_id] = None
 
     def rebalances(
         self, find: Callable[[str], Group | None], now: Moment
     ) -> Iterator[tuple[Group, GroupDecision]]:
         """Have members of what are classic groups now join again."""
         while self.downgraded:
-            group = find(self.downgraded.pop())
+            group = find(self.downgraded.popitem()[0])
             if isinstance(group, ClassicGroup):
                 yield group, group.begin_rebalance("the group was a consumer group", now)

@@ -6,13 +6,25 @@ done.
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import Promise, RecordFormat
+from broker.core.coordinator import Promise, RecordFormat, Told
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups import records
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedCommit,
+    AssignedCommits,
+    AssignedError,
+    AssignedJoin,
+    AssignedResponse,
+    AssignedStatus,
+    Family,
+)
+from broker.core.groups.assigned.group import AssignedGroup
+from broker.core.groups.assigned.images import AssignedImage
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     CommitRequest,
@@ -41,6 +53,7 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.records import CommittedOffset
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment, Token
 from broker.core.topic import OFFSETS_TOPIC
@@ -72,19 +85,24 @@ class GroupCoordinator:
             world: the logs of `__consumer_offsets`, the loop and the clock.
             settings: what an operator may move.
             topics: what consumer groups can be subscribed to.
-            partition_count: of `__consumer_offsets`; fixed once that topic exists.
+            partition_count: with which `__consumer_offsets` is made; one that exists has its own.
             fresh_id: makes the ids of members unique.
         """
         self._settings = settings or GroupSettings()
+        self._clock = world.clock
         self._fresh_id = fresh_id
+        self.assigned_changes = 0  # grows with each change of an assigned group and its offsets
         self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
             CoordinatorPartitions(
                 OFFSETS_TOPIC,
                 partition_count,
                 world,
                 RECORD_FORMAT,
-                lambda _number: GroupShard(self._settings, self._has_room, topics),
+                lambda _number: GroupShard(
+                    self._settings, self._has_room, topics, self._count_assigned_change
+                ),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
+                goes_on_in_part=True,  # one group needs no other
             )
         )
 
@@ -168,8 +186,8 @@ class GroupCoordinator:
         )
 
     def partitions(self) -> list[int]:
-        """The partitions of `__consumer_offsets` that may hold groups."""
-        return self._partitions.numbers()
+        """The partitions of `__consumer_offsets` that may hold groups, and whose disk works."""
+        return self._partitions.within_reach()
 
     def list_groups(self, number: int, request: ListGroupsRequest) -> Future[ListGroupsResponse]:
         """The groups of one partition."""
@@ -206,6 +224,127 @@ class GroupCoordinator:
             lambda error: ConsumerGroupDescription(error, group_id),
         )
 
+    # ---- groups that the broker assigns at once --------------------------------------------------
+
+    def assigned_join(self, request: AssignedJoin) -> Future[AssignedResponse]:
+        """A member asks for its part of a topic; it has it at once.
+
+        Errors: LOADING, UNAVAILABLE, INVALID_NAME, OTHER_FAMILY, FULL.
+        """
+        number = self.partition_for(request.group_id)
+        nobody: Told[AssignedResponse] = Told(lambda _: None)
+        self._partitions.serve_to(  # What it does must be so before the join is decided.
+            number,
+            lambda shard, _, now: shard.end_sessions(request.group_id, now),
+            nobody,
+            lambda error: _refused(error, request.member_id),
+        )
+        return self._serve(
+            request.group_id,
+            lambda shard, token, now: shard.assigned.join(request, token, now),
+            lambda error: _refused(error, request.member_id),
+        )
+
+    def assigned_sync(self, call: AssignedCall) -> Future[AssignedResponse]:
+        """A member of this generation asks for its partitions again, and is alive.
+
+        Errors: LOADING, UNAVAILABLE, GROUP_NOT_FOUND, STALE_GENERATION, UNKNOWN_MEMBER.
+        """
+        return self._serve(
+            call.group_id,
+            lambda shard, token, now: shard.assigned.sync(call, token, now),
+            lambda error: _refused(error, call.member_id),
+        )
+
+    def assigned_heartbeat(self, call: AssignedCall) -> Future[AssignedResponse]:
+        """A member of this generation is alive; errors as of a sync."""
+        return self._serve(
+            call.group_id,
+            lambda shard, token, now: shard.assigned.sync(call, token, now),
+            lambda error: _refused(error, call.member_id),
+        )
+
+    def assigned_leave(self, call: AssignedCall) -> Future[AssignedResponse]:
+        """A member of this generation goes; errors as of a sync."""
+        return self._serve(
+            call.group_id,
+            lambda shard, token, now: shard.assigned.leave(call, token, now),
+            lambda error: _refused(error, call.member_id),
+        )
+
+    def assigned_commit(self, request: AssignedCommit) -> Future[AssignedResponse]:
+        """A member says how far it has read one of its partitions, which is no sign of life.
+
+        A commit without membership, of any dialect, is `commit_offsets` without a generation and
+        member: UNKNOWN_MEMBER_ID as long as the group has live members. Errors: as of a sync, then
+        NOT_ASSIGNED, OFFSET_REFUSED.
+        """
+        return self._serve(
+            request.call.group_id,
+            lambda shard, token, now: shard.assigned.commit(request, token, now),
+            lambda error: _refused(error, request.call.member_id),
+        )
+
+    def assigned_check(self, call: AssignedCall) -> Future[AssignedResponse]:
+        """Whether a member is of this generation, which is no sign of life; errors as of a sync."""
+        return self._serve(
+            call.group_id,
+            lambda shard, token, now: shard.assigned.check(call, token, now),
+            lambda error: _refused(error, call.member_id),
+        )
+
+    def assigned_commit_all(self, request: AssignedCommits) -> Future[AssignedResponse]:
+        """Commit some partitions of a group together, or none; offsets only rise.
+
+        Without a member and generation it is allowed at any time. Errors: as of a commit, then
+        OFFSET_REGRESSION.
+        """
+        return self._serve(
+            request.call.group_id,
+            lambda shard, token, now: shard.assigned.commit_all(request, token, now),
+            lambda error: _refused(error, request.call.member_id),
+        )
+
+    def assigned_status(self, call: AssignedCall) -> Future[AssignedStatus]:
+        """A group as its dialect shows it; only whose family and group the call names counts.
+
+        Errors: LOADING, UNAVAILABLE, GROUP_NOT_FOUND.
+        """
+        return self._serve(
+            call.group_id,
+            lambda shard, token, now: shard.assigned.status(call, token, now),
+            lambda error: AssignedStatus(_refused(error, "").error),
+        )
+
+    def restore_assigned(self, group_id: str, image: AssignedImage) -> Future[AssignedResponse]:
+        """Take a group over as another server has left it, unless it is here or one is in use.
+
+        Errors: LOADING, UNAVAILABLE, OTHER_FAMILY, FULL.
+        """
+        return self._serve(
+            group_id,
+            lambda shard, token, now: shard.assigned.restore(group_id, image, token, now),
+            lambda error: _refused(error, ""),
+        )
+
+    def assigned_groups(
+        self, family: Family
+    ) -> Iterator[tuple[AssignedGroup, Mapping[str, Mapping[int, CommittedOffset]]]]:
+        """The groups of a family, with their offsets by topic and partition, as they are now.
+
+        Others may have a turn of the loop between two of them, not while offsets are looked at.
+        """
+        for shard in list(self._partitions.shards()):
+            for group_id in list(shard.groups):
+                group = shard.groups.get(group_id)
+                if isinstance(group, AssignedGroup) and group.image.family is family:
+                    yield group, shard.offsets.of_group(group_id)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every partition that holds something is loaded."""
+        return self._partitions.is_complete
+
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit_offsets(self, request: CommitRequest) -> Future[CommitResponse]:
@@ -226,8 +365,8 @@ class GroupCoordinator:
 
     def delete_offsets(self, request: DeleteOffsetsRequest) -> Future[DeleteOffsetsResponse]:
         """Let a group forget partitions that none of its members reads."""
-        return self._serve(
-            request.group_id,
+        return self._partitions.serve_in_steps(
+            self.partition_for(request.group_id),
             lambda shard, token, _: shard.administration.delete_offsets(request, token),
             DeleteOffsetsResponse,
         )
@@ -238,7 +377,8 @@ class GroupCoordinator:
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
-        self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic))
+        now_ms = self._clock.wall_ms()
+        self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic, now_ms))
 
     # ---- inside ----------------------------------------------------------------------------------
 
@@ -247,6 +387,16 @@ class GroupCoordinator:
     ) -> Future[ResponseT]:
         return self._partitions.serve(group_id, command, refusal)
 
+    def _count_assigned_change(self) -> None:
+        self.assigned_changes += 1
+
     def _has_room(self) -> bool:
         known = sum(len(shard.groups) for shard in self._partitions.shards())
         return known < limits.GROUPS_MAX
+
+
+def _refused(error: ErrorCode, member_id: str) -> AssignedResponse:
+    """Why the coordinator does not serve, in the words of assigned groups."""
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    refusal = AssignedError.LOADING if is_loading else AssignedError.UNAVAILABLE
+    return AssignedResponse(refusal, member_id)

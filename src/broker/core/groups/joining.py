@@ -1,4 +1,4 @@
-"""Between two generations: the waiting room of a rebalance, and the vote that ends it.
+"""Between two generations: the waiting room of a rebalance, the vote, the wait for assignments.
 
 Nothing here is ever written. When a coordinator loads again from its log, whoever waited has been
 told so, and asks again.
@@ -109,6 +109,54 @@ class WaitingRoom:
             self.extension_left_ms = max(patience_ms - initial_delay_ms, 0)
             patience_ms = initial_delay_ms
         self.deadline_ms = now_ms + patience_ms
+
+
+class Syncs:
+    """Who waits for the leader's assignments, and who has not asked for theirs yet.
+
+    Attributes:
+        waiting: by member id, in the order in which they asked.
+        deadline_ms: the monotonic time until which the others may ask; None: nobody looks.
+    """
+
+    __slots__ = ("_missing", "deadline_ms", "waiting")
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.waiting: dict[str, Token] = {}
+        self.deadline_ms: int | None = None
+        self._missing: set[str] = set()
+
+    def expect(self, members: Mapping[str, Member], now_ms: int) -> None:
+        """Members that do not ask for their assignment in time are taken for dead."""
+        patience_ms = max(member.rebalance_timeout_ms for member in members.values())
+        self._missing = set(members)
+        self.deadline_ms = now_ms + patience_ms
+
+    def has_asked(self, member_id: str) -> None:
+        """A member has asked, or need not any more."""
+        self._missing.discard(member_id)
+
+    def park(self, member_id: str, token: Token) -> Token | None:
+        """Let a member wait; what comes back is its earlier request, to be answered."""
+        earlier = self.waiting.pop(member_id, None)
+        self.waiting[member_id] = token
+        return earlier
+
+    def late(self, members: Iterable[str], now_ms: int) -> list[str]:
+        """Which of the members have not asked in time; said once."""
+        if self.deadline_ms is None or now_ms < self.deadline_ms:
+            return []
+        self.deadline_ms = None
+        return [each for each in members if each in self._missing]
+
+    def end(self) -> list[Token]:
+        """There will be no assignments: who waited for them, to be told."""
+        tokens = list(self.waiting.values())
+        self.waiting.clear()
+        self._missing.clear()
+        self.deadline_ms = None
+        return tokens
 
 
 def replaced(members: Mapping[str, Member], old_id: str, new: Member) -> dict[str, Member]:

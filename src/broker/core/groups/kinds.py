@@ -2,7 +2,8 @@
 
 from typing import TypeAlias
 
+from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.consumer.group import ConsumerGroup
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup | AssignedGroup

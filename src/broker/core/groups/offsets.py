@@ -63,14 +63,23 @@ class CommittedOffsets:
     def commit(
         self, request: CommitRequest, wall_ms: int
     ) -> tuple[list[OffsetRecord], tuple[ErrorCode, ...]]:
-        """The records of a commit that its group allows, and an error for each of its offsets."""
-        records: list[OffsetRecord] = []
+        """The records of a commit that its group allows, and an error for each of its offsets.
+
+        Of a partition that is named more than once the last offset that can be kept counts, and it
+        is one record: a request has room for a million names, and its records are one batch.
+        """
+        records: dict[tuple[str, int], OffsetRecord] = {}
         errors = []
         topics = self.of_group(request.group_id)
         expire_ms = _expiry(request.retention_ms, wall_ms)
-        room = self._settings.offsets_max - sum(map(len, topics.values()))
+        room = self._room(request.group_id, len(request.offsets))
         for each in request.offsets:
-            is_new = each.partition not in topics.get(each.topic, {})
+            place = (each.topic, each.partition)
+            is_new = not (
+                place in records
+                or each.partition in topics.get(each.topic, {})
+                or self.has_pending(request.group_id, *place)
+            )
             error = self._refusal(each, is_full=is_new and room <= 0)
             errors.append(error)
             if error is ErrorCode.NONE:
@@ -78,10 +87,17 @@ class CommittedOffsets:
                 committed = CommittedOffset(
                     each.offset, each.leader_epoch, each.metadata, wall_ms, expire_ms
                 )
-                records.append(
-                    OffsetRecord(request.group_id, each.topic, each.partition, committed)
-                )
-        return records, tuple(errors)
+                records[place] = OffsetRecord(request.group_id, *place, committed)
+        return list(records.values()), tuple(errors)
+
+    def _room(self, group_id: str, wanted: int) -> int:
+        """How many more partitions a group may commit; exact where it is fewer than wanted."""
+        topics = self.of_group(group_id)
+        pending = self.pending.places(group_id)
+        room = self._settings.offsets_max - sum(map(len, topics.values())) - len(pending)
+        if room < wanted:  # Only now it matters that some are counted twice.
+            room += sum(partition in topics.get(topic, {}) for topic, partition in pending)
+        return room
 
     def fetch(self, request: FetchOffsetsRequest) -> dict[str, dict[int, CommittedOffset | None]]:
         """What was asked for; None where nothing was committed."""
@@ -114,8 +130,29 @@ class CommittedOffsets:
 
     def removals(self, group_id: str, topic: str, partitions: Iterable[int]) -> list[OffsetRecord]:
         """The records that make a group forget these partitions, as far as it knows them."""
-        known = set(self.partitions(group_id, topic))
-        return [OffsetRecord(group_id, topic, each, None) for each in partitions if each in known]
+        committed = self.of_group(group_id).get(topic, {})
+        return [
+            OffsetRecord(group_id, topic, each, None)
+            for each in partitions
+            if each in committed or self.pending.may_count(group_id, topic, each)
+        ]
+
+    def removals_until(
+        self, group_id: str, topic: str, partitions: Iterable[int], wall_ms: int
+    ) -> list[OffsetRecord]:
+        """The same, but of partitions with a commit after that time, even a pending one, none."""
+        return [
+            each
+            for each in self.removals(group_id, topic, partitions)
+            if self._last_commit_ms(each) <= wall_ms
+        ]
+
+    def _last_commit_ms(self, place: OffsetRecord) -> int:
+        """When what counts of a partition was committed, or what may still come to count."""
+        group_id, topic, partition, _ = place
+        found = [each.committed for each in self.pending.may_come(group_id, topic, partition)]
+        found.append(self.of_group(group_id).get(topic, {}).get(partition))
+        return max((each.commit_timestamp_ms for each in found if each is not None), default=0)
 
     def removals_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
         """The records that make a group forget everything; to be read before any of them is so."""

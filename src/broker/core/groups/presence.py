@@ -130,3 +130,43 @@ class Attendance:
     def _expect(self, deadline_ms: int) -> None:
         if self.earliest_ms is None or deadline_ms < self.earliest_ms:
             self.earliest_ms = deadline_ms
+
+
+class HandedOutIds:
+    """The ids that members were given and have not joined with yet (KIP-394).
+
+    Attributes:
+        earliest_ms: the monotonic time before which none of them is too old; None: there is none.
+    """
+
+    __slots__ = ("_deadlines", "earliest_ms")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._deadlines: dict[str, int] = {}
+        self.earliest_ms: int | None = None
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._deadlines)
+
+    def __contains__(self, member_id: str) -> bool:
+        """Whether somebody may still join with this id."""
+        return member_id in self._deadlines
+
+    def add(self, member_id: str, deadline_ms: int) -> None:
+        """Hand one out, which becomes too old at that time."""
+        self._deadlines[member_id] = deadline_ms
+        if self.earliest_ms is None or deadline_ms < self.earliest_ms:
+            self.earliest_ms = deadline_ms
+
+    def remove(self, member_id: str) -> None:
+        """Somebody has joined with it, or will not any more."""
+        del self._deadlines[member_id]
+
+    def expire(self, now_ms: int) -> None:
+        """Forget those that are too old."""
+        for member_id, deadline_ms in list(self._deadlines.items()):
+            if now_ms >= deadline_ms:
+                del self._deadlines[member_id]
+        self.earliest_ms = min(self._deadlines.values(), default=None)

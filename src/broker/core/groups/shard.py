@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from broker.core.groups.administration import Administration
+from broker.core.groups.assigned.group import AssignedGroup
+from broker.core.groups.assigned.images import is_assigned
+from broker.core.groups.assigned.shard import AssignedGroups
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
@@ -31,6 +34,7 @@ from broker.core.groups.consumer.classic_members import ClassicMembers
 from broker.core.groups.consumer.commands import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.records import (
@@ -56,6 +60,7 @@ class GroupShard:
         settings: GroupSettings,
         has_room: Callable[[], bool],
         topics: SeenTopics | None = None,
+        assigned_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin with nothing.
 
@@ -63,7 +68,9 @@ class GroupShard:
             settings: what an operator may move.
             has_room: whether the broker may know one more group.
             topics: what consumer groups can be subscribed to.
+            assigned_changed: is told of each change of an assigned group and its offsets.
         """
+        self._assigned_changed = assigned_changed
         self._settings = settings
         self._has_room = has_room
         self._topics = topics or NoTopics()
@@ -71,6 +78,7 @@ class GroupShard:
         self.offsets = CommittedOffsets(settings)
         self._conversions = Conversions(settings, self._topics, has_room)
         self.administration = Administration(self.groups, self.offsets, settings)
+        self.assigned = AssignedGroups(self._find, self._watch, self.offsets, self._conversions)
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
@@ -82,23 +90,40 @@ class GroupShard:
         """What the log says is now so."""
         if isinstance(record, OffsetRecord):
             self.offsets.replay(record)
+            if record.committed is not None:
+                self._group(record.group_id)
+            if isinstance(self.groups.get(record.group_id), AssignedGroup):
+                self._assigned_changed()
             if record.committed is None:
                 self._forget_unknown(record.group_id)
-            else:
-                self._group(record.group_id)
         elif isinstance(record, GroupRecord):
             self._replay_classic(record)
         else:
             self._replay_consumer(record)
 
     def _replay_classic(self, record: GroupRecord) -> None:
-        if record.image is not None:
-            self._classic_group(record.group_id).replay(record.image)
-            return
-        group = self.groups.get(record.group_id)
-        if isinstance(group, ClassicGroup):
+        group_id, image = record.group_id, record.image
+        group = self.groups.get(group_id)
+        if image is not None and is_assigned(image.protocol_type):
+            self._replay_assigned(group_id, image)
+        elif image is not None:
+            self._classic_group(group_id).replay(image)
+        elif isinstance(group, ClassicGroup):
             group.replay(GroupImage())
-            self._forget_unknown(record.group_id)
+            self._forget_unknown(group_id)
+        elif isinstance(group, AssignedGroup):
+            group = self.groups[group_id] = self._conversions.classic_group(group_id)
+            self._watch(group)
+            self._forget_unknown(group_id)
+            self._assigned_changed()
+
+    def _replay_assigned(self, group_id: str, image: GroupImage) -> None:
+        group = self.groups.get(group_id)
+        if not isinstance(group, AssignedGroup) or group.image.family.value != image.protocol_type:
+            group = self.groups[group_id] = self._conversions.assigned_group(group_id, image)
+        group.replay(image)
+        self._watch(group)
+        self._assigned_changed()
 
     def _replay_consumer(self, record: ConsumerRecord) -> None:
         """A deletion is no reason to know a group; anything else makes it a consumer group."""
@@ -132,6 +157,8 @@ class GroupShard:
         """The offsets of a producer's transaction count from now on, or are forgotten."""
         pending = self.offsets.pending
         for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
+            if isinstance(self.groups.get(group_id), AssignedGroup):
+                self._assigned_changed()
             self._forget_unknown(group_id)
 
     def resume(self, now: Moment) -> Iterator[GroupDecision]:
@@ -157,13 +184,16 @@ class GroupShard:
     def join(self, request: JoinRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks to be in its group, which a member without an id creates."""
         known = self._find(request.group_id, now)
-        error = self._join_error(request, known)
+        error = self._join_error(request, known, now)
         if error is not ErrorCode.NONE:
             return _answer(token, JoinResponse(error, request.member_id))
+        if isinstance(known, AssignedGroup):
+            return self._conversions.join(request, known, token, now)
         if isinstance(known, ConsumerGroup):
             if known.is_idle:
                 return self._conversions.join(request, known, token, now)
-            decision = ClassicMembers(known, self._topics).join(request, token, now)
+            decision = self._classic_members(known).join(request, token, now)
+            self._conversions.maybe_downgrade(known, decision)
             self._watch(known)
             return decision
         group = known or self._classic_group(request.group_id)
@@ -173,9 +203,9 @@ class GroupShard:
         self._watch(group)
         return decision
 
-    def _join_error(self, request: JoinRequest, group: Group | None) -> ErrorCode:
+    def _join_error(self, request: JoinRequest, group: Group | None, now: Moment) -> ErrorCode:
         settings = self._settings
-        if not request.group_id or _is_huge(request.group_id):
+        if not request.group_id or _is_unwritable(request.group_id):
             return ErrorCode.INVALID_GROUP_ID
         if not (
             settings.session_timeout_ms_min
@@ -190,11 +220,14 @@ class GroupShard:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if group is None and not self._has_room():
             return ErrorCode.GROUP_MAX_SIZE_REACHED
-        return ErrorCode.NONE
+        # The protocol types of assigned groups are the broker's own.
+        is_taken = isinstance(group, AssignedGroup) and group.has_live_members(now)
+        is_inconsistent = is_taken or is_assigned(request.protocol_type)
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_inconsistent else ErrorCode.NONE
 
     def sync(self, request: SyncRequest, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its assignment."""
-        group = self._find(request.group_id, now)
+        group = self._find_for_classic(request.group_id, now)
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
         decision = self._for_classic(group).sync(request, token, now)
@@ -203,14 +236,17 @@ class GroupShard:
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now: Moment) -> GroupDecision:
         """A member is alive."""
-        group = self._find(request.group_id, now)
+        group = self._find_for_classic(request.group_id, now)
         if group is None:
             return _answer(token, _unknown(request.group_id))
-        return _answer(token, self._for_classic(group).heartbeat(request, now))
+        error = self._for_classic(group).heartbeat(request, now)
+        if isinstance(group, ConsumerGroup):
+            self._watch(group)  # It may be waiting for this member from now on.
+        return _answer(token, error)
 
     def leave(self, request: LeaveRequest, token: Token, now: Moment) -> GroupDecision:
         """Members leave."""
-        group = self._find(request.group_id, now)
+        group = self._find_for_classic(request.group_id, now)
         if group is None:
             error = _unknown(request.group_id)
             is_invalid = error is ErrorCode.INVALID_GROUP_ID
@@ -228,7 +264,7 @@ class GroupShard:
     def describe(self, group_id: str, token: Token) -> GroupDecision:
         """What an administrator sees; a group that nobody knows is Dead."""
         group = self.groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
+        if group is None or isinstance(group, ConsumerGroup):
             return _answer(token, GroupDescription(ErrorCode.NONE, group_id))
         return _answer(token, group.describe())
 
@@ -238,6 +274,11 @@ class GroupShard:
         self, request: ConsumerHeartbeat, token: Token, now: Moment
     ) -> GroupDecision:
         """A member of the consumer protocol joins, which may make its group, stays or leaves."""
+        if _is_unwritable(request.group_id):
+            return _answer(
+                token,
+                ConsumerHeartbeatResponse(ErrorCode.INVALID_REQUEST, "the group id is too long"),
+            )
         group = self._find(request.group_id, now)
         decision = self._conversions.heartbeat(request, group, token, now)
         if group is not None:
@@ -265,7 +306,7 @@ class GroupShard:
         return Decision(records, [(token, CommitResponse(errors))], request.transaction)
 
     def _commit_error(self, request: CommitRequest, now: Moment) -> ErrorCode:
-        if (not request.group_id and request.generation >= 0) or _is_huge(request.group_id):
+        if (not request.group_id and request.generation >= 0) or _is_unwritable(request.group_id):
             return ErrorCode.INVALID_GROUP_ID
         group = self._find(request.group_id, now)
         if group is not None:
@@ -310,12 +351,23 @@ class GroupShard:
             if group is None or group.watched_ms != deadline_ms:
                 continue  # An entry that a nearer deadline has replaced.
             group.watched_ms = None
-            decision = group.tick(now)
-            if isinstance(group, ConsumerGroup):
-                self._conversions.maybe_downgrade(group, decision)
-            yield decision
+            yield self._tick_group(group, now)
             self._forget_unknown(group_id)
             self._watch(group)
+
+    def _tick_group(self, group: Group, now: Moment) -> GroupDecision:
+        decision = group.tick(now)
+        if isinstance(group, ConsumerGroup):
+            self._conversions.maybe_downgrade(group, decision)
+        return decision
+
+    def end_sessions(self, group_id: str, now: Moment) -> GroupDecision:
+        """What the tick would do to a group, now: somebody of another dialect wants to join it."""
+        group = self._find(group_id, now)
+        deadline_ms = None if group is None else group.next_deadline_ms()
+        if group is None or deadline_ms is None or now.monotonic_ms < deadline_ms:
+            return Decision()
+        return self._tick_group(group, now)
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time of the next look at a group; None if there is none."""
@@ -338,14 +390,22 @@ class GroupShard:
         """The group, if there is one, with its members' sessions running."""
         group = self.groups.get(group_id)
         if group is not None and group_id in self._resting:
-            self._resting.discard(group_id)
             group.resume(now)
+            self._resting.discard(group_id)
             self._watch(group)
         return group
 
-    def _for_classic(self, group: Group) -> ClassicGroup | ClassicMembers:
+    def _find_for_classic(self, group_id: str, now: Moment) -> ClassicGroup | ConsumerGroup | None:
+        """The group, if members of the classic protocol can be in it."""
+        group = self._find(group_id, now)
+        return None if isinstance(group, AssignedGroup) else group
+
+    def _for_classic(self, group: ClassicGroup | ConsumerGroup) -> ClassicGroup | ClassicMembers:
         """Who answers members of the classic protocol."""
-        return group if isinstance(group, ClassicGroup) else ClassicMembers(group, self._topics)
+        return group if isinstance(group, ClassicGroup) else self._classic_members(group)
+
+    def _classic_members(self, group: ConsumerGroup) -> ClassicMembers:
+        return ClassicMembers(group, self._topics, self._settings.metadata_bytes_max)
 
     def _group(self, group_id: str) -> Group:
         """The group of that name, of whatever kind; offsets alone make it a classic one."""
@@ -372,7 +432,8 @@ def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCod
     An old producer says nothing of a member, and one that does may be between two generations.
     """
     names_member = request.generation >= 0 or request.member_id or request.instance_id is not None
-    if request.transaction is not None and not names_member:
+    is_assigned_here = isinstance(group, AssignedGroup)  # for whom no producer of Kafka's reads
+    if request.transaction is not None and not names_member and not is_assigned_here:
         return ErrorCode.NONE
     error = group.commit_error(request.member_id, request.instance_id, request.generation, now)
     if request.transaction is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -387,8 +448,12 @@ def _answer(token: Token, response: Response) -> GroupDecision:
     return Decision((), [(token, response)])
 
 
-def _is_huge(group_id: str) -> bool:
-    return len(group_id.encode(errors="surrogatepass")) > limits.GROUP_ID_BYTES_MAX
+def _is_unwritable(group_id: str) -> bool:
+    """Whether no record can have it: too long, or of bytes that were no text."""
+    try:
+        return len(group_id.encode()) > limits.GROUP_ID_BYTES_MAX
+    except UnicodeEncodeError:
+        return True
 
 
 def _unknown(group_id: str) -> ErrorCode:

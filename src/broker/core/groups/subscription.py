@@ -4,7 +4,7 @@ from broker.codec.coordinator_records import decode_subscription
 from broker.core.groups.records import GroupImage
 from broker.model.errors import CodecError
 
-CONSUMER_PROTOCOL = "consumer"
+CONSUMER_PROTOCOL = "consumer"  # the protocol type of groups that share partitions
 
 
 def subscribed_topics(image: GroupImage) -> frozenset[str] | None:

@@ -14,6 +14,7 @@ commands     what can be asked, and the answers
 transaction  the state machine
 shard        the transactional ids of one partition of `__transaction_state`
 coordinator  the one face of transactions that protocols and the broker see
+turns        thousands of partitions, so many of them in a turn
 ending       what a decision needs done in other logs: syncs, markers
 orphans      open transactions that nobody knows, found at a start
 """

@@ -14,6 +14,7 @@ from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.log import TransactionalLog
 from broker.core.machine import Moment, Token
+from broker.core.notes import Notes
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import records
 from broker.core.transactions.commands import (
@@ -38,6 +39,7 @@ from broker.core.transactions.orphans import Orphans
 from broker.core.transactions.patience import Patience
 from broker.core.transactions.records import Place
 from broker.core.transactions.shard import Room, TransactionShard
+from broker.core.transactions.turns import Turns
 from broker.model import limits
 from broker.model.errors import ErrorCode
 
@@ -72,8 +74,9 @@ class TransactionCoordinator:
         self._world = world
         self._groups = groups
         self._markers = Markers(find_log, groups.end_transaction, world.clock)
-        self._endings = Endings(self, self._markers)
-        self._orphans = Orphans(self._markers)
+        self._turns = Turns(self.wake)
+        self._endings = Endings(self, self._markers, self._turns)
+        self._orphans = Orphans(self._markers, Notes(world.clock))
         self._patience = Patience(world)
         settings = settings or TransactionSettings()
         room = Room(settings)
@@ -88,6 +91,7 @@ class TransactionCoordinator:
             RECORD_FORMAT,
             lambda _number: TransactionShard(settings, room, desk),
             expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
+            goes_on_in_part=False,  # what is decided must come true
         )
         room.count(self._partitions.shards)
         self._retry_ms: int | None = None
@@ -120,7 +124,7 @@ class TransactionCoordinator:
         self._abort_orphans()
         self._end_some(now_ms)
         deadlines = [self._partitions.tick(), self._patience.next_deadline_ms(), self._retry_ms]
-        if self._endings.wants_turn:
+        if self._turns.wants_turn:
             deadlines.append(now_ms)
         if self._orphans.has_suspects:
             is_complete = self._partitions.is_complete
@@ -128,11 +132,12 @@ class TransactionCoordinator:
         return min(each for each in deadlines if each is not None)
 
     def _end_some(self, now_ms: int) -> None:
-        """Write markers; those that could not be written, when it is time."""
+        """Go on with what was begun, markers that could not be written when it is time."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
-        self._endings.tick(is_retry=is_retry)
         if is_retry:
+            self._endings.retry()
             self._orphans.retry()
+        self._turns.tick()
         if not (self._endings.wants_retry or self._orphans.wants_retry):
             self._retry_ms = None
         elif is_retry or self._retry_ms is None:
@@ -140,8 +145,12 @@ class TransactionCoordinator:
 
     def _abort_orphans(self) -> None:
         if self._orphans.has_suspects and self._partitions.is_complete:
-            undecided = {each for shard in self._partitions.shards() for each in shard.undecided()}
-            self._orphans.abort_some(lambda *each: each in undecided, epoch=0)
+            undecided: dict[int, frozenset[Place]] = {}
+            for shard in self._partitions.shards():
+                undecided.update(shard.undecided())
+            self._orphans.abort_some(
+                lambda producer_id, place: place in undecided.get(producer_id, ()), epoch=0
+            )
 
     def close(self) -> None:
         """Stop serving: who waits looks for its coordinator again, what was written stays."""
@@ -178,11 +187,19 @@ class TransactionCoordinator:
         """A transaction is about to touch partitions; their logs take its batches from then on."""
         added: Future[ErrorCode] = self._world.create_future()
 
-        def answer(error: ErrorCode) -> None:
-            if error is ErrorCode.NONE and not self._admit(request.producer, request.partitions):
-                error = ErrorCode.CONCURRENT_TRANSACTIONS  # It has ended meanwhile.
+        def admitted(is_open: bool) -> None:
+            # Else it has ended meanwhile.
+            put(ErrorCode.NONE if is_open else ErrorCode.CONCURRENT_TRANSACTIONS)
+
+        def put(error: ErrorCode) -> None:
             if not added.done():
                 added.set_result(error)
+
+        def answer(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                self._turns.begin(self._admit(request.producer, request.partitions, admitted))
+            else:
+                put(error)
 
         self._partitions.serve_to(
             self._partitions.partition_for(request.producer.transactional_id),
@@ -203,11 +220,13 @@ class TransactionCoordinator:
                 for place, error in zip(places, response.errors, strict=True)
                 if error is ErrorCode.NONE
             ]
-            if not self._admit(request.producer, right):
-                error = ErrorCode.CONCURRENT_TRANSACTIONS
-                response = VerifyResponse((error,) * len(places))
-            if not verified.done():
-                verified.set_result(response)
+
+            def admitted(is_open: bool) -> None:
+                concurrent = (ErrorCode.CONCURRENT_TRANSACTIONS,) * len(places)
+                if not verified.done():
+                    verified.set_result(response if is_open else VerifyResponse(concurrent))
+
+            self._turns.begin(self._admit(request.producer, right, admitted))
 
         self._partitions.serve_to(
             self._partitions.partition_for(request.producer.transactional_id),
@@ -237,7 +256,8 @@ class TransactionCoordinator:
             request = AddRequest(producer, partitions, _IMPLICIT_VERSION)
             error = await self.add(request)
             if error is ErrorCode.CONCURRENT_TRANSACTIONS:
-                await self._patience.wait(transactional_id)
+                if self._is_ending(producer):  # It may be over by now, and nobody would say so.
+                    await self._patience.wait(transactional_id)
                 error = await self.add(request)
             errors = [error] * len(partitions)
         else:
@@ -256,16 +276,23 @@ class TransactionCoordinator:
         """The partition that a transaction touches when it commits a group's offsets."""
         return OFFSETS_TOPIC, self._groups.partition_for(group_id)
 
-    def _admit(self, producer: Producer, places: Iterable[Place]) -> bool:
-        """Open the logs to a producer, unless its transaction is over; whether it is not."""
+    def _is_ending(self, producer: Producer) -> bool:
         shard = self._shard_of(producer)
+        return shard is not None and shard.is_ending(producer.transactional_id)
+
+    def _admit(
+        self, producer: Producer, places: Iterable[Place], answer: Callable[[bool], None]
+    ) -> Iterator[None]:
+        """Open the logs to a producer, unless its transaction is over; answer whether it is not."""
         for place in places:
-            if shard is None or not shard.has(producer, place):
-                return False
+            if not self.has(producer, place):
+                answer(False)
+                return
             log = self._markers.find_log(place)
             if log is not None and not log.is_loading:
                 log.admit_transaction(producer.producer_id, producer.producer_epoch)
-        return True
+            yield
+        answer(True)
 
     # ---- administration --------------------------------------------------------------------------
 
@@ -281,6 +308,11 @@ class TransactionCoordinator:
     def is_complete(self) -> bool:
         """Whether every transactional id is known."""
         return self._partitions.is_complete
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every transactional id is known but those whose disk has failed."""
+        return self._partitions.is_ready
 
     def listing(self) -> Iterator[list[TransactionDescription]]:
         """Every transactional id, shard by shard: others may have a turn between two."""
@@ -307,12 +339,13 @@ class TransactionCoordinator:
         log = self._markers.find_log(place)
         if log is None or log.is_loading:
             return ErrorCode.NONE  # Whoever writes it says why not.
-        for producer_id, epoch, _, _, coordinator_epoch, _ in log.active_producers:
-            if producer_id == marker.producer_id:
-                if marker.producer_epoch < epoch:
-                    return ErrorCode.INVALID_PRODUCER_EPOCH
-                if marker.coordinator_epoch < coordinator_epoch:
-                    return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        known = log.active_producer(marker.producer_id)
+        if known is not None:
+            _, epoch, _, _, coordinator_epoch, _ = known
+            if marker.producer_epoch < epoch:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if marker.coordinator_epoch < coordinator_epoch:
+                return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return ErrorCode.NONE
 
     # ---- what endings are told -------------------------------------------------------------------
@@ -329,6 +362,11 @@ class TransactionCoordinator:
         """A transaction's markers are on the disk."""
         self._command(producer, lambda shard, _, now: shard.marked(producer, now))
         self._patience.ended(producer.transactional_id)
+
+    def awaits_sync(self, producer: Producer, attempt: int) -> bool:
+        """Whether this attempt to end a transaction still waits for its data."""
+        shard = self._shard_of(producer)
+        return shard is not None and shard.awaits_sync(producer, attempt)
 
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of a producer's transaction are to be written."""
@@ -358,8 +396,6 @@ class TransactionCoordinator:
             self._endings.sync(message)
         elif isinstance(message, WriteMarkers):
             self._endings.write(message)
-            if self._endings.wants_turn:
-                self.wake()
 
     def wake(self) -> None:
         """There is something to do in a later turn."""

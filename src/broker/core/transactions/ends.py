@@ -27,6 +27,11 @@ def is_repeated(image: TransactionImage, request: EndRequest) -> bool:
     return is_previous and image.producer_epoch == 0 and epoch >= LAST_EPOCH
 
 
+def is_new(image: TransactionImage, request: EndRequest) -> bool:
+    """Whether it changes something: an epoch that fences is not given out, even as an answer."""
+    return not is_repeated(image, request) or image.producer_epoch > LAST_EPOCH
+
+
 def needs_id(image: TransactionImage, request: EndRequest) -> bool:
     """Whether the epochs of the producer id are used up by this end."""
     return request.bumps_epoch and image.producer_epoch >= LAST_EPOCH

@@ -9,7 +9,7 @@ from broker.core.log import TransactionalLog
 from broker.core.topic import OFFSETS_TOPIC
 from broker.core.transactions.records import Place
 from broker.model.clock import Clock
-from broker.model.errors import ErrorCode, StorageError
+from broker.model.errors import ErrorCode, PolylogError
 
 
 class EndInGroups(Protocol):
@@ -59,7 +59,7 @@ def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], N
 
     try:
         offset = log.append_internal(batch)
-    except StorageError:
+    except PolylogError:  # Whoever waits must hear of it, whatever it is.
         answer(ErrorCode.KAFKA_STORAGE_ERROR)
     else:
         log.when_synced(offset + 1, told)

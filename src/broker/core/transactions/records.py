@@ -55,7 +55,7 @@ class TransactionImage(NamedTuple):
         state: of its transaction.
         partitions: that the transaction has touched.
         updated_ms: when this was written.
-        started_ms: when the transaction began; -1 without one.
+        started_ms: when the transaction began, or the last one; -1: none since the last init.
         previous_producer_id: the one before, whose epochs were used up; -1: none.
         next_producer_id: the one after the transaction that ends now; -1: the same.
         client_version: 2 when the producer's epoch grows with each transaction (KIP-890).

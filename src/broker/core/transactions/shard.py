@@ -31,7 +31,7 @@ class Room:
     """How many transactional ids and open transactions the whole broker may have."""
 
     def __init__(self, settings: TransactionSettings) -> None:
-        """Count from nothing; shards that are loaded and dropped say so."""
+        """Count on demand: shards are loaded and dropped, and say nothing of it."""
         self._settings = settings
         self._shards: Callable[[], Iterator[TransactionShard]] = lambda: iter(())
 
@@ -97,6 +97,8 @@ class TransactionShard:
     def init(self, request: InitRequest, token: Token, now: Moment) -> TransactionDecision:
         """A producer takes a transactional id."""
         transaction = self.transactions.get(request.transactional_id)
+        if _is_huge(request.transactional_id):
+            return _answer(token, InitResponse(ErrorCode.INVALID_REQUEST))
         if not 0 < request.timeout_ms <= self._settings.timeout_ms_max:
             return _answer(token, InitResponse(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         if transaction is None:
@@ -110,7 +112,8 @@ class TransactionShard:
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        decision = transaction.add(request, token, now, may_begin=self._room.has_open)
+        may_begin = transaction.is_open or self._room.has_open
+        decision = transaction.add(request, token, now, may_begin=may_begin)
         self._watch(transaction)
         return decision
 
@@ -160,12 +163,22 @@ class TransactionShard:
             return False
         return place in transaction.image.partitions
 
-    def undecided(self) -> Iterator[tuple[int, Place]]:
-        """Producer and partition of everything that awaits a marker."""
+    def is_ending(self, transactional_id: str) -> bool:
+        """Whether a transactional id's next transaction cannot begin yet, but soon."""
+        transaction = self.transactions.get(transactional_id)
+        return transaction is not None and transaction.is_ending
+
+    def undecided(self) -> Iterator[tuple[int, frozenset[Place]]]:
+        """The producer of every transaction that awaits markers, and where it awaits them."""
         for transaction in self.transactions.values():
             image = transaction.image
             if image is not None and (transaction.is_open or transaction.is_prepared):
-                yield from ((image.producer_id, place) for place in image.partitions)
+                yield image.producer_id, image.partitions
+
+    def awaits_sync(self, producer: Producer, attempt: int) -> bool:
+        """Whether an attempt to end a producer's transaction waits for its data."""
+        transaction = self.transactions.get(producer.transactional_id)
+        return transaction is not None and transaction.awaits_sync(producer, attempt)
 
     def is_decided(self, producer: Producer) -> bool:
         """Whether the markers of a producer's transaction are to be written."""
@@ -177,7 +190,7 @@ class TransactionShard:
     def needs_fresh_id(self, transactional_id: str, *, at_end: bool) -> bool:
         """Whether the next init or end of a transactional id gives out a producer id."""
         transaction = self.transactions.get(transactional_id)
-        return not at_end if transaction is None else transaction.needs_fresh_id(at_end=at_end)
+        return not at_end if transaction is None else transaction.needs_fresh_id
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -221,3 +234,8 @@ def _answer(
     response: InitResponse | VerifyResponse | EndResponse | TransactionDescription | ErrorCode,
 ) -> TransactionDecision:
     return TransactionDecision((), [(token, response)])
+
+
+def _is_huge(transactional_id: str) -> bool:
+    size = len(transactional_id.encode(errors="surrogatepass"))
+    return size > limits.TRANSACTIONAL_ID_BYTES_MAX

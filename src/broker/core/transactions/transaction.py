@@ -59,7 +59,7 @@ class Transaction:
     def __init__(self, transactional_id: str, outside: Token) -> None:
         """Begin as an id that nobody has written of; `outside` does what other logs need done."""
         self.transactional_id = transactional_id
-        self.image: TransactionImage | None = None
+        self.image: TransactionImage | None = None  # before its first record, and once deleted
         self.deadline_ms: int | None = None  # monotonic: the transaction may take no longer
         self.watched_ms: int | None = None  # the deadline that its shard knows of
         self._outside = outside
@@ -79,25 +79,35 @@ class Transaction:
         """Whether it is decided, and its markers are being written."""
         return self.image is not None and self.image.state in ends.PREPARED
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether its end has begun, and its markers are not all on the disk."""
+        return self._ending is not None or self.is_prepared
+
     def is_of(self, producer: Producer) -> bool:
         """Whether its transaction is this producer's, open and not about to end."""
         return (
             self.is_open and not self._ending and self._identity_error(producer) is ErrorCode.NONE
         )
 
-    def needs_fresh_id(self, *, at_end: bool) -> bool:
+    def awaits_sync(self, producer: Producer, attempt: int) -> bool:
+        """Whether this attempt to end its transaction still waits for the data."""
+        ending, image = self._ending, self.image
+        if ending is None or image is None or ending.attempt != attempt:
+            return False
+        return self._producer(image) == producer
+
+    @property
+    def needs_fresh_id(self) -> bool:
         """Whether the next init, or the next end, gives out another producer id."""
-        if self.image is None:
-            return not at_end
-        return self.image.producer_epoch >= LAST_EPOCH
+        image = self.image
+        assert image is not None
+        return image.producer_epoch >= LAST_EPOCH
 
     def describe(self) -> TransactionDescription:
         """What an administrator sees."""
         image = self.image
-        if image is None:
-            return TransactionDescription(
-                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, self.transactional_id
-            )
+        assert image is not None
         return TransactionDescription(
             ErrorCode.NONE,
             self.transactional_id,
@@ -142,7 +152,7 @@ class Transaction:
         if error is not ErrorCode.NONE:
             self._note_fenced(decision, error, request.producer_id, request.producer_epoch)
             decision.reply(token, InitResponse(error))
-        elif self._ending or self.is_prepared:
+        elif self.is_ending:
             decision.reply(token, InitResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
         elif self.is_open:
             decision.note(
@@ -186,8 +196,10 @@ class Transaction:
         if image is None:
             producer_id, epoch, previous = request.fresh_producer_id, 0, NO_ID
             last_epoch = NO_EPOCH
-        elif last_epoch != NO_EPOCH and (
-            request.producer_id != image.producer_id or last_epoch != image.producer_epoch
+        elif (
+            last_epoch != NO_EPOCH
+            and (request.producer_id, last_epoch) != image[:2]
+            and image.producer_epoch <= LAST_EPOCH  # else a timeout took the one that fences
         ):
             response = InitResponse(ErrorCode.NONE, image.producer_id, image.producer_epoch)
             decision.reply(token, response)
@@ -257,7 +269,7 @@ class Transaction:
     def _use_error(self, producer: Producer) -> ErrorCode:
         """Why a producer may not use its transaction now."""
         error = self._identity_error(producer)
-        if error is ErrorCode.NONE and (self._ending or self.is_prepared):
+        if error is ErrorCode.NONE and self.is_ending:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return error
 
@@ -291,7 +303,7 @@ class Transaction:
             bumps = request.bumps_epoch
             ending = _Ending(self._attempt(), request.is_commit, token, bumps, next_id)
             self._begin_end(ending, decision)
-        elif request.bumps_epoch and not ends.is_repeated(image, request):
+        elif request.bumps_epoch and ends.is_new(image, request):
             self._end_nothing(image, request, token, now, decision)
         else:  # The answer was lost: what was asked for has come true.
             decision.reply(token, EndResponse(ErrorCode.NONE, *image[:2]))
@@ -316,7 +328,7 @@ class Transaction:
         now: Moment,
         decision: TransactionDecision,
     ) -> None:
-        """Abort what no partition has been added to: only the epoch grows."""
+        """Abort what nothing has been added to, or a timeout has aborted: only the epoch grows."""
         ended = image._replace(
             state=TransactionState.COMPLETE_ABORT,
             partitions=frozenset(),

@@ -30,21 +30,27 @@ class Request(NamedTuple):
 
 # None: the request has no response (Produce with acks=0).
 Response: TypeAlias = Fields | None
-Handler: TypeAlias = Callable[[Request, Session], Response | Awaitable[Response]]
+# The response that a result of core will become.
+Later: TypeAlias = Deferred[Any, Fields]
+Handler: TypeAlias = Callable[[Request, Session], Response | Later | Awaitable[Response]]
 
 
-def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Awaitable[Fields]:
+def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Later:
     """The response that a result becomes: at once where core has already answered."""
     if future.done():
         return fields(future.result())
     return Deferred(future, lambda done: fields(done.result()))
 
 
-async def ask_in_turns(ask: Callable[[_T], Awaitable[_R]], wanted: Iterable[_T]) -> list[_R]:
+async def ask_in_turns(
+    ask: Callable[[_T], Awaitable[_R]],
+    wanted: Iterable[_T],
+    per_turn: int = GROUPS_ASKED_PER_TURN,
+) -> list[_R]:
     """Ask for each, a few in one turn of the loop: what those change goes to the disk together."""
     answers: list[_R] = []
     rest = iter(wanted)
-    while part := list(islice(rest, GROUPS_ASKED_PER_TURN)):
+    while part := list(islice(rest, per_turn)):
         answers += await gather(*map(ask, part))
     return answers
 

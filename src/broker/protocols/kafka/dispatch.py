@@ -60,7 +60,12 @@ async def _answer_later(api: Api, request: Request, response: Awaitable[Response
 
 
 def _encode(api: Api, version: int, response: Response) -> Answer:
-    return None if response is None else schema.response(api.key).encode(version, response)
+    if response is None:
+        return None
+    try:
+        return schema.response(api.key).encode(version, response)
+    except ValueError as error:  # as of an error that the response has no place for
+        raise _failed(api, version, error) from error
 
 
 def _failure(api: Api, request: Request, error: Exception) -> Fields:
@@ -69,8 +74,13 @@ def _failure(api: Api, request: Request, error: Exception) -> Fields:
         return api.refuse(error)
     if isinstance(error, (CodecError, PeerError)):
         raise error
-    _log.error("request_failed api=%s version=%d", api.name, request.version, exc_info=error)
-    raise PeerError(f"{api.name} v{request.version} failed in the broker") from error
+    raise _failed(api, request.version, error) from error
+
+
+def _failed(api: Api, version: int, error: Exception) -> PeerError:
+    """Log a mistake of the broker's own, which ends the connection and nothing else."""
+    _log.error("request_failed api=%s version=%d", api.name, version, exc_info=error)
+    return PeerError(f"{api.name} v{version} failed in the broker")
 
 
 def _unsupported(operation: int, version: int) -> Answer:

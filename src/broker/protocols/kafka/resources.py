@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from broker.core import group_configs, loggers
 from broker.core.broker_configs import ALL_BROKERS
+from broker.core.lookup import topic_by_name
 from broker.core.session import Session
 from broker.model.config import ConfigEntry
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.own_config import ConfigChange
 from broker.protocols.kafka.configs import Resource
-from broker.protocols.kafka.lookup import topic_by_name
 
 
 class Kind(NamedTuple):

@@ -9,11 +9,30 @@ from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields
 
 
+def abortable(code: ErrorCode, *, knows_it: bool) -> ErrorCode:
+    """What is said of a write outside of its transaction: newer producers abort it (KIP-890)."""
+    if code is ErrorCode.INVALID_TXN_STATE and knows_it:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return code
+
+
 def number(code: ErrorCode, *, knows_fencing: bool) -> int:
     """The number of an error; older clients know a fenced producer by an older code (KIP-588)."""
     if code is ErrorCode.PRODUCER_FENCED and not knows_fencing:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return errors.number(code)
+
+
+async def offsets_place(session: Session, group_id: str) -> Place:
+    """The partition that keeps a group's offsets, of a topic that is made on first need.
+
+    RequestError COORDINATOR_NOT_AVAILABLE, which clients retry, while that cannot be had.
+    """
+    try:
+        await session.broker.topics.offsets_topic()
+    except RequestError as error:
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+    return session.broker.transactions.offsets_place(group_id)
 
 
 async def fresh_producer_id(session: Session) -> int:
@@ -23,11 +42,6 @@ async def fresh_producer_id(session: Session) -> int:
         return await broker.io_thread.run(broker.producer_ids.next_id)
     except StorageError as error:
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-
-def places_of(topics: list[Fields], *, name: str, partitions: str) -> list[Place]:
-    """The partitions that a request names, topic by topic."""
-    return [(topic[name], number) for topic in topics for number in topic[partitions]]
 
 
 def partition_results(codes: Mapping[Place, int]) -> list[Fields]:

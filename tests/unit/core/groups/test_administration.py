@@ -1,6 +1,8 @@
 """What concerns many groups comes in small steps; its rules are in tests/scenarios."""
 
 from broker.core.groups.commands import (
+    DeleteOffsetsRequest,
+    DeleteOffsetsResponse,
     GroupDecision,
     GroupSettings,
     HeartbeatRequest,
@@ -17,7 +19,7 @@ from broker.core.groups.records import (
 from broker.core.groups.shard import GroupShard
 from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
-from broker.model.limits import REMOVALS_PER_STEP
+from broker.model.limits import GROUPS_LISTED_PER_STEP, REMOVALS_PER_STEP
 
 MEMBERS = {"m": Member("m", None, "c", "", 60_000, 10_000)}
 LATER = Moment(1 << 40, 1 << 40)
@@ -96,14 +98,14 @@ def test_what_a_transaction_will_decide_about_does_not_expire() -> None:
 
 
 def test_a_list_looks_at_few_groups_at_a_time() -> None:
-    shard = shard_of(1, groups=2 * REMOVALS_PER_STEP + 1)
+    shard = shard_of(1, groups=2 * GROUPS_LISTED_PER_STEP + 1)
 
     *steps, last = shard.administration.list_groups(ListGroupsRequest(), "asks")
 
     assert len(steps) == 2
     [(_, response)] = last.replies
     assert isinstance(response, ListGroupsResponse)
-    assert len(response.groups) == 2 * REMOVALS_PER_STEP + 1
+    assert len(response.groups) == 2 * GROUPS_LISTED_PER_STEP + 1
 
 
 def test_an_expiry_decides_about_few_offsets_at_a_time() -> None:
@@ -123,9 +125,50 @@ def test_an_expiry_decides_about_few_offsets_at_a_time() -> None:
 def test_a_topic_of_many_partitions_is_forgotten_in_steps() -> None:
     shard = shard_of(REMOVALS_PER_STEP + 1)
 
-    steps = [have_effect(shard, each) for each in shard.administration.forget_topic("t")]
+    steps = [have_effect(shard, each) for each in shard.administration.forget_topic("t", 0)]
 
     assert [len(each.records) for each in steps] == [REMOVALS_PER_STEP, 1]
+
+
+def test_a_topic_is_forgotten_by_many_groups_at_a_time() -> None:
+    shard = shard_of(1, groups=REMOVALS_PER_STEP)
+
+    steps = [have_effect(shard, each) for each in shard.administration.forget_topic("t", 0)]
+
+    assert len(steps) == 2
+    assert shard.groups == {}
+
+
+def test_many_offsets_are_deleted_in_steps_and_answered_at_the_end() -> None:
+    shard = shard_of(3 * REMOVALS_PER_STEP)
+    request = DeleteOffsetsRequest("g0", {"t": tuple(range(2 * REMOVALS_PER_STEP)), "u": (0,)})
+
+    steps = [
+        have_effect(shard, each) for each in shard.administration.delete_offsets(request, "asks")
+    ]
+
+    assert [len(each.records) for each in steps] == [REMOVALS_PER_STEP, REMOVALS_PER_STEP, 0]
+    assert [reply for each in steps for reply in each.replies] == [
+        (
+            "asks",
+            DeleteOffsetsResponse(ErrorCode.NONE, {"t": ErrorCode.NONE, "u": ErrorCode.NONE}),
+        )
+    ]
+    assert shard.waiting() == []
+
+
+def test_offsets_that_somebody_subscribes_to_meanwhile_are_not_deleted() -> None:
+    shard = shard_of(2 * REMOVALS_PER_STEP)
+    request = DeleteOffsetsRequest("g0", {"t": tuple(range(2 * REMOVALS_PER_STEP))})
+    steps = shard.administration.delete_offsets(request, "asks")
+    have_effect(shard, next(steps))
+
+    shard.replay(GroupRecord("g0", GroupImage(1, "consumer", "range", "m", 1, MEMBERS)))
+    [last] = steps
+
+    subscribed = {"t": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    assert last.replies == [("asks", DeleteOffsetsResponse(ErrorCode.NONE, subscribed))]
+    assert len(shard.offsets.of_group("g0")["t"]) == REMOVALS_PER_STEP
 
 
 def test_sessions_begin_one_group_a_step_and_at_once_for_who_is_asked_for() -> None:

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.codec import scan_headers
+from broker.codec.control_records import Marker
 from broker.core import coordinator as driver
 from broker.core.coordinator_partitions import World
+from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     CommitRequest,
     CommitResponse,
@@ -26,7 +29,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model import limits
 from broker.model.clock import ManualClock
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ErrorCode, NoRoom, RequestError
 from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
@@ -79,6 +82,10 @@ class Broker:
         return None if found is None else found.offset
 
 
+def refuse(_batch: bytes) -> int:
+    raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
 @pytest.fixture
 def world() -> Iterator[Broker]:
     loop = asyncio.new_event_loop()
@@ -104,6 +111,28 @@ def test_a_group_lives_where_kafka_looks_for_it(
     world: Broker, group_id: str, partition: int
 ) -> None:
     assert world.coordinator.partition_for(group_id) == partition
+
+
+def test_a_group_lives_where_the_topic_that_there_is_has_it(world: Broker) -> None:
+    """The setting may have changed since the topic was made."""
+    count: int | None = None
+    coordinator = GroupCoordinator(
+        World(world.open, world.loop.create_future, world.clock, world.wakes.append, lambda: count),
+        partition_count=50,
+    )
+    before = coordinator.partition_for("hello")
+
+    count = 7
+
+    assert before == 99162322 % 50
+    assert coordinator.partition_for("hello") == 99162322 % 7
+
+
+def test_a_name_that_nothing_can_have_is_not_hashed(world: Broker) -> None:
+    longest = "hello" + "\0" * (limits.COORDINATOR_KEY_CHARS_MAX - 5)
+
+    assert world.coordinator.partition_for(longest) != 0
+    assert world.coordinator.partition_for(longest + "\0") == 0
 
 
 # ---- durability ----------------------------------------------------------------------------------
@@ -149,6 +178,7 @@ def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: Broke
     world.log.syncs = False
     first = world.commit(6)
     world.coordinator.topic_deleted("t")
+    world.coordinator.tick()
     answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
 
     world.log.sync(1)
@@ -228,11 +258,8 @@ def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
 ) -> None:
     world.commit(5)
 
-    def full(_batch: bytes) -> int:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
-
     with monkeypatch.context() as broken:
-        broken.setattr(world.log, "append_internal", full)
+        broken.setattr(world.log, "append_internal", refuse)
         assert world.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
     world.clock.advance(1_000)
@@ -264,6 +291,139 @@ def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
     assert "coordinator load failed partition=__consumer_offsets-" in caplog.text
 
 
+def test_a_load_that_fails_is_tried_again_later_however_long_it_took(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    world.commit(5)
+    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
+    world.coordinator = world.start()
+    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+    world.coordinator.tick()
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    opened = world.opened
+
+    world.coordinator.tick()
+    next_ms = world.coordinator.tick()
+
+    assert world.opened == opened
+    assert next_ms == world.clock.monotonic_ms() + limits.LOAD_RETRY_MS
+
+
+def test_a_partition_that_holds_something_is_opened_as_soon_as_it_can_be(world: Broker) -> None:
+    """Nobody may ask, and its groups have members whose sessions end."""
+    world.commit(5)
+    world.coordinator = world.start()
+    world.has_topic = False
+    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+    asked_ms = world.wakes[-1]
+
+    world.has_topic = True
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    while world.coordinator.tick() == world.clock.monotonic_ms():
+        pass
+    world.has_topic = False
+
+    assert asked_ms == limits.LOAD_RETRY_MS
+    assert world.committed() == 5
+
+
+def test_a_partition_that_cannot_serve_now_is_not_left_out_of_a_list(world: Broker) -> None:
+    world.commit(5)
+    number = world.coordinator.partition_for("g")
+    world.coordinator = world.start()
+
+    world.has_topic = False
+    world.coordinator.recovered(number, is_empty=False)
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    world.coordinator.tick()
+
+    assert world.coordinator.partitions() == [number]
+    listed = world.coordinator.list_groups(number, ListGroupsRequest()).result()
+    assert listed.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_partition_whose_disk_has_failed_is_left_out_of_lists_and_still_missed(
+    world: Broker,
+) -> None:
+    """Its log stays offline: until a restart there would be no list at all."""
+    world.commit(5)
+    assert world.coordinator.is_complete
+
+    world.log.fail()
+    world.coordinator.tick()
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    world.coordinator.tick()
+
+    assert world.coordinator.partitions() == []
+    assert not world.coordinator.is_complete
+
+
+def test_a_topic_deleted_while_the_log_takes_nothing_is_forgotten_once_it_does(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.log, "append_internal", refuse)
+        world.coordinator.topic_deleted("t")
+        world.coordinator.tick()
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    world.coordinator.tick()
+    world.coordinator.tick()
+
+    assert world.committed() is None
+    assert len(world.log.batches) == 2
+
+
+def test_a_topic_deleted_while_its_offsets_cannot_be_opened_is_forgotten(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+    with monkeypatch.context() as broken:
+        broken.setattr(world.log, "append_internal", refuse)
+        world.commit(6)
+    world.has_topic = False
+    world.coordinator.tick()
+
+    world.coordinator.topic_deleted("t")
+    world.has_topic = True
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    world.coordinator.tick()
+    world.coordinator.tick()
+
+    assert world.committed() is None
+
+
+def test_a_marker_that_cannot_be_written_has_the_partition_loaded_again(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+    world.wakes.clear()
+    world.coordinator.tick()
+    answer: asyncio.Future[ErrorCode] = world.loop.create_future()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.log, "append_internal", refuse)
+        number = world.coordinator.partition_for("g")
+        world.coordinator.end_transaction(number, Marker(7, 0, True, 0), answer)
+
+    assert answer.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.wakes == [world.clock.monotonic_ms()]
+
+
+def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(world: Broker) -> None:
+    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
+
+    listed = world.coordinator.list_groups(0, ListGroupsRequest())
+    deleted = world.coordinator.delete_group("g")
+
+    assert listed.done()
+    assert listed.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert deleted.done()
+    assert deleted.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 def test_after_close_members_look_for_another_coordinator(world: Broker) -> None:
     world.join().result()
     parked = world.join(client_id="d")
@@ -272,6 +432,27 @@ def test_after_close_members_look_for_another_coordinator(world: Broker) -> None
 
     assert parked.result().error is ErrorCode.NOT_COORDINATOR
     assert world.heartbeat("c-1", 1) is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_log_without_room_for_a_producer_refuses_its_offsets_and_nothing_else(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+    append = world.log.append_internal
+
+    def full(batch: bytes) -> int:
+        if scan_headers(batch)[0].producer_id >= 0:
+            raise NoRoom("10,000 producers")
+        return append(batch)
+
+    monkeypatch.setattr(world.log, "append_internal", full)
+    opened = world.opened
+    offsets = (OffsetToCommit("t", 0, 6),)
+    answer = world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets, (7, 0)))
+
+    assert answer.result().errors == (ErrorCode.POLICY_VIOLATION,)
+    assert world.commit(7).result().errors == (ErrorCode.NONE,)
+    assert (world.committed(), world.opened) == (7, opened)
 
 
 # ---- loading -------------------------------------------------------------------------------------
@@ -357,6 +538,39 @@ def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
     world.coordinator.tick()
 
     assert world.committed() is None
+
+
+def test_what_is_committed_after_a_topics_deletion_is_not_forgotten_with_it(
+    world: Broker,
+) -> None:
+    """A topic of that name can be made again before all groups have forgotten the first."""
+    world.commit(5)
+    world.coordinator.topic_deleted("t")
+    world.clock.advance(1)
+
+    world.commit(7)
+    world.coordinator.tick()
+
+    assert world.committed() == 7
+
+
+def test_what_is_committed_after_a_topics_deletion_outlives_a_reload_that_forgets_the_rest(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+    world.coordinator.tick()
+    world.coordinator.topic_deleted("t")
+    world.clock.advance(1)
+    world.commit(7)
+    with monkeypatch.context() as broken:
+        broken.setattr(world.log, "append_internal", refuse)
+        world.join(client_id="d")
+
+    world.clock.advance(limits.LOAD_RETRY_MS)
+    world.coordinator.tick()
+    world.coordinator.tick()
+
+    assert world.committed() == 7
 
 
 def test_loading_waits_for_what_may_still_become_durable(world: Broker) -> None:
@@ -475,6 +689,39 @@ def test_large_decisions_leave_others_their_turn(world: Broker) -> None:
     assert sizes == [limits.REMOVALS_PER_STEP] * 4
 
 
+def test_a_deadline_does_not_wait_for_the_end_of_a_long_deletion(world: Broker) -> None:
+    partitions = limits.REMOVALS_PER_STEP * 20
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
+    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    world.coordinator.tick()
+    world.join().result()
+    world.clock.advance(10_000)
+    world.coordinator.topic_deleted("t")
+
+    world.coordinator.tick()
+
+    assert len(world.log.batches) < 20
+    assert world.coordinator.describe("g").result().state is GroupState.EMPTY
+
+
+def test_what_is_done_everywhere_takes_no_more_of_a_turn_than_anything_else(
+    world: Broker,
+) -> None:
+    partitions = limits.REMOVALS_PER_STEP * 4
+    offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
+    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    world.wakes.clear()
+
+    world.coordinator.topic_deleted("t")
+    written = [len(world.log.batches) - 1]
+    while world.coordinator.tick() == world.clock.monotonic_ms():
+        written.append(len(world.log.batches) - 1)
+
+    assert world.wakes == [world.clock.monotonic_ms()]
+    assert written[:3] == [0, 2, 4]
+    assert world.committed() is None
+
+
 def test_a_deletion_that_comes_to_no_end_is_refused(world: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 8
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
@@ -533,6 +780,28 @@ def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(world: Br
     assert asked_ms == 10_000
     assert world.coordinator.describe("g").result().state is GroupState.EMPTY
     assert next_ms == 600_000
+
+
+def test_a_group_that_could_not_go_on_after_a_load_does_when_it_is_asked_for(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.join().result()
+    world.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b""}))
+    world.coordinator = world.start()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ClassicGroup, "resume", fail)
+        world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+        with pytest.raises(RuntimeError):
+            world.coordinator.tick()
+
+    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
+    world.clock.advance(10_000)
+    world.coordinator.tick()
+    assert world.coordinator.describe("g").result().state is GroupState.EMPTY
 
 
 def test_offsets_expire_at_the_check_after_their_retention(world: Broker) -> None:

@@ -110,8 +110,25 @@ def test_a_deleted_topic_does_not_come_back_with_a_marker(groups: Groups) -> Non
     groups.commit(5, PRODUCER)
     groups.groups.topic_deleted("t")
     groups.end(is_committed=True)
+    groups.groups.tick()
 
     assert groups.committed() is None
+
+
+@pytest.mark.parametrize("before", [None, 5])
+def test_what_a_transaction_commits_after_a_topics_deletion_is_not_forgotten_with_it(
+    groups: Groups, before: int | None
+) -> None:
+    if before is not None:
+        groups.commit(before)
+    groups.groups.topic_deleted("t")
+    groups.clock.advance(1)
+    groups.commit(7, PRODUCER)
+    groups.groups.tick()
+
+    groups.end(is_committed=True)
+
+    assert groups.committed() == 7
 
 
 def test_a_marker_is_answered_when_it_is_durable(groups: Groups) -> None:

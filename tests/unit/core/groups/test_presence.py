@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.groups.commands import GroupProtocol
-from broker.core.groups.presence import Attendance, Presence
+from broker.core.groups.presence import Attendance, HandedOutIds, Presence
 
 NAMES = ("range", "sticky", "uniform")
 CHANGES = st.lists(
@@ -67,3 +67,26 @@ def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
     attendance.look_again()
 
     assert attendance.earliest_ms == 7
+
+
+def test_an_id_that_was_handed_out_and_not_used_becomes_too_old() -> None:
+    ids = HandedOutIds()
+    ids.add("late", 300)
+    ids.add("soon", 200)
+    earliest = [ids.earliest_ms]
+
+    ids.expire(200)
+    earliest.append(ids.earliest_ms)
+
+    assert earliest == [200, 300]
+    assert ("soon" in ids, "late" in ids, len(ids)) == (False, True, 1)
+
+
+def test_an_id_is_used_once() -> None:
+    ids = HandedOutIds()
+    ids.add("a", 300)
+
+    ids.remove("a")
+
+    assert "a" not in ids
+    assert not ids

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.groups import records
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     CommitRequest,
@@ -30,11 +29,13 @@ from broker.core.groups.commands import (
     SyncRequest,
     SyncResponse,
 )
+from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.records import CommittedOffset, GroupImage
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
+from tests.logged_shard import LoggedShard
 
+START_MS = 1_000_000
 PARTITIONS = 6
 SUBSCRIPTIONS = (
     (GroupProtocol("range", b"1"), GroupProtocol("sticky", b"1")),
@@ -56,27 +57,18 @@ class Client:
     past_generations: list[int] = field(default_factory=list)
 
 
-class Run:
+class Run(LoggedShard[GroupShard]):
     """One group, its log, and four clients, the last of them a static member."""
 
     def __init__(self, delay_ms: int) -> None:
-        self.settings = GroupSettings(initial_rebalance_delay_ms=delay_ms)
-        self.shard = GroupShard(self.settings, lambda: True)
-        self.log: list[tuple[bytes, bytes | None]] = []
+        settings = GroupSettings(initial_rebalance_delay_ms=delay_ms)
+        super().__init__(lambda: GroupShard(settings, lambda: True), RECORD_FORMAT, START_MS)
         self.clients = [Client("a", None), Client("b", None), Client("c", None), Client("d", "D")]
-        self.now_ms = 1_000_000
         self.ids = 0
         self.owners: dict[tuple[int, int], str] = {}
 
-    # ---- the driver ------------------------------------------------------------------------------
-
-    def now(self) -> Moment:
-        return Moment(self.now_ms, self.now_ms)
-
     def apply(self, decision: GroupDecision) -> None:
-        for record in decision.records:
-            self.log.append(records.encode(record))
-            self.shard.replay(record)
+        self.write(decision)
         for token, response in decision.replies:
             client = next(client for client in self.clients if client.name == token)
             if isinstance(response, JoinResponse):
@@ -100,14 +92,6 @@ class Run:
         for partition in assignment:
             owner = self.owners.setdefault((client.generation, partition), client.name)
             assert owner == client.name, f"two owners of {partition} in {client.generation}"
-
-    def loaded(self) -> GroupShard:
-        shard = GroupShard(self.settings, lambda: True)
-        for key, value in self.log:
-            record = records.decode(key, value)
-            assert record is not None
-            shard.replay(record)
-        return shard
 
     # ---- what clients do -------------------------------------------------------------------------
 
@@ -169,16 +153,15 @@ class Run:
             assert not decision.records
         self.apply(decision)
 
-    def advance(self, _client: Client, choice: int) -> None:
+    def pause(self, _client: Client, choice: int) -> None:
         self.now_ms += DELAYS_MS[choice % len(DELAYS_MS)]
         for decision in self.shard.tick(self.now()):
             self.apply(decision)
         deadline_ms = self.shard.next_deadline_ms()
         assert deadline_ms is None or deadline_ms > self.now_ms
 
-    def reload(self, _client: Client, _choice: int) -> None:
-        self.shard = self.loaded()
-        for decision in self.shard.resume(self.now()):
+    def lose(self, _client: Client, _choice: int) -> None:
+        for decision in self.reload():
             self.apply(decision)
 
     def agree(self, _client: Client, choice: int) -> None:
@@ -195,7 +178,7 @@ class Run:
 
 ACTIONS = (
     *("join", "join", "sync", "sync", "agree", "agree", "heartbeat", "commit", "commit"),
-    *("leave", "forget", "advance", "advance", "reload"),
+    *("leave", "forget", "pause", "pause", "lose"),
 )
 
 

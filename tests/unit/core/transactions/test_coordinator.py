@@ -22,6 +22,7 @@ from broker.core.transactions.commands import (
 )
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import Place, TransactionState
+from broker.core.transactions.transaction import Transaction
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, StorageError
@@ -55,12 +56,16 @@ class Broker:
         self.transactions.expect([0])
 
     def recover(self) -> None:
+        """The logs have recovered, and what is to be done for them is done."""
+        self.recover_logs()
+        self.tick()
+
+    def recover_logs(self) -> None:
         """The logs have recovered."""
         for place, log in self.logs.items():
             if log.open_transactions:
                 self.transactions.suspect(place)
         self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
-        self.tick()
 
     def world(self, log: MemoryLog) -> World:
         return World(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
@@ -106,6 +111,23 @@ def broker() -> Iterator[Broker]:
     world.recover()
     yield world
     loop.close()
+
+
+# ---- ids -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("é" * (limits.TRANSACTIONAL_ID_BYTES_MAX // 2), NONE),
+        ("é" * (limits.TRANSACTIONAL_ID_BYTES_MAX // 2) + "e", ErrorCode.INVALID_REQUEST),
+        ("e" * 20_000, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_transactional_id_has_a_longest_length(
+    broker: Broker, name: str, expected: ErrorCode
+) -> None:
+    assert broker.transactions.init(InitRequest(name, 60_000, 1)).result().error is expected
 
 
 # ---- partitions ----------------------------------------------------------------------------------
@@ -194,6 +216,27 @@ def test_a_write_behind_an_end_does_not_wait_for_long(broker: Broker) -> None:
 
     codes = broker.loop.run_until_complete(task)
     assert codes == {SECOND: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_a_write_that_hears_of_an_end_which_is_over_by_then_does_not_wait(broker: Broker) -> None:
+    producer = broker.init()
+    assert broker.transactions.add(AddRequest(producer, (FIRST,), 2)).result() is NONE
+    broker.logs[FIRST].syncs = False
+    ended = broker.transactions.end(EndRequest(producer, is_commit=True, bumps_epoch=True))
+    broker.state.syncs = False
+    broker.transactions.init(InitRequest("y", 60_000, next(broker.ids)))  # Answers wait for it.
+    admission = broker.transactions.admit("x", *ended.result()[1:], [SECOND], adds_implicitly=True)
+    task = broker.loop.create_task(admission)
+    broker.loop.run_until_complete(asyncio.sleep(0))
+
+    broker.state.syncs = True
+    broker.state.sync()
+    broker.logs[FIRST].sync()
+
+    async def soon() -> dict[Place, ErrorCode]:
+        return await asyncio.wait_for(task, 1)
+
+    assert broker.loop.run_until_complete(soon()) == {SECOND: NONE}
 
 
 def test_a_fenced_producer_hears_it_in_the_words_of_a_log(broker: Broker) -> None:
@@ -306,18 +349,101 @@ def test_a_topic_that_was_deleted_needs_no_marker(broker: Broker) -> None:
 def test_many_markers_are_written_over_several_turns(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
     places = [("t", number) for number in range(5)]
     broker.logs |= {place: ClientLog() for place in places}
     producer = broker.begin(*places)
-
+    broker.state.syncs = False
     broker.end(producer)
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
+    broker.tick()
+
+    broker.state.sync()
 
     assert sum(len(broker.logs[place].markers) for place in places) == 2
     broker.transactions.tick()
     assert sum(len(broker.logs[place].markers) for place in places) == 4
+    broker.state.syncs = True
     broker.tick()
     assert broker.state_of() is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_transaction_of_many_partitions_is_opened_and_synced_over_several_turns(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
+    broker.tick()
+    places = [("t", number) for number in range(5)]
+    broker.logs |= {place: ClientLog() for place in places}
+    producer = broker.init()
+
+    def admitted() -> int:
+        logs = [broker.logs[place] for place in places]
+        return sum(each.admits_transaction(*producer[1:]) for each in logs)
+
+    added = broker.add(producer, *places)
+    assert (admitted(), added.done()) == (2, False)
+    broker.tick()
+    assert (admitted(), added.result()) == (5, NONE)
+    broker.tick()
+
+    ended = broker.end(producer)
+    assert (admitted(), ended.done()) == (3, False)
+    broker.tick()
+    assert (admitted(), ended.result().error) == (0, NONE)
+
+
+def test_a_transaction_that_ends_while_partitions_are_opened_is_not_opened_any_further(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = broker.begin(FIRST)
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
+    broker.tick()
+    places = [("t", number) for number in range(5)]
+    broker.logs |= {place: ClientLog() for place in places if place not in broker.logs}
+    added = broker.add(producer, *places)
+
+    broker.end(producer, is_commit=False)
+    broker.tick()
+
+    assert added.result() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert not any(broker.logs[place].admitted for place in places)
+
+
+def test_many_small_transactions_share_the_room_of_a_turn(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 5)
+    producers = [broker.init(name) for name in "abcde"]
+    broker.tick()
+    broker.state.syncs = False
+    added = [broker.add(producer, FIRST, SECOND) for producer in producers]
+
+    broker.state.sync()
+
+    assert sum(each.done() for each in added) == 2
+    broker.tick()
+    assert all(each.done() for each in added)
+
+
+def test_a_producer_writes_on_where_its_end_was_forgotten_before_it_was_dismissed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinator's log took nothing for a moment, and what it knows was loaded again."""
+    producer = broker.begin(FIRST, SECOND)
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 1)
+    broker.tick()
+    broker.end(producer)
+
+    def full(_batch: bytes) -> int:
+        raise StorageError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(broker.state, "append_internal", full)
+        broker.transactions.init(InitRequest("y", 60_000, next(broker.ids)))
+    broker.tick(limits.LOAD_RETRY_MS)
+
+    assert broker.state_of() is TransactionState.ONGOING
+    assert sum(log.admits_transaction(*producer[1:]) for log in broker.logs.values()) == 1
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
@@ -437,6 +563,87 @@ def test_an_abort_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
     assert log.markers == [Marker(99, 4, False, 0)]
 
 
+def test_each_abort_that_cannot_be_written_is_tried_once_at_a_time(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.logs[FIRST]
+    for producer_id in (98, 99):
+        log.admit_transaction(producer_id, 4)
+        log.send(producer_id, 4)
+    tried: list[bytes] = []
+
+    def fail(batch: bytes) -> int:
+        tried.append(batch)
+        raise StorageError("no room")
+
+    monkeypatch.setattr(log, "append_internal", fail)
+    broker.restart()
+    broker.recover()
+    for retry in range(1, 4):
+        assert len(tried) == 2 * retry
+        broker.tick(limits.TRANSACTION_RETRY_MS)
+
+
+def test_the_many_unknown_of_one_log_are_aborted_over_several_turns(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.logs[FIRST]
+    for producer_id in range(95, 100):
+        log.admit_transaction(producer_id, 4)
+        log.send(producer_id, 4)
+    broker.restart()
+    broker.recover_logs()
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
+
+    written = []
+    for _ in range(3):
+        broker.transactions.tick()
+        written.append(len(log.markers))
+
+    assert written == [2, 4, 5]
+
+
+def test_aborts_of_the_unknown_are_so_many_lines_a_second(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    log = broker.logs[FIRST]
+    for producer_id in range(limits.NOTES_PER_SECOND_MAX + 5):
+        log.admit_transaction(producer_id, 4)
+        log.send(producer_id, 4)
+
+    broker.restart()
+    broker.recover()
+
+    lines = [each for each in caplog.messages if "no coordinator knows of it" in each]
+    assert len(lines) == limits.NOTES_PER_SECOND_MAX
+
+
+def test_an_open_transaction_of_a_producer_that_its_log_had_no_room_to_remember_is_aborted(
+    broker: Broker,
+) -> None:
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+    log.epochs.clear()
+
+    broker.restart()
+    broker.recover()
+
+    assert log.markers == [Marker(99, 0, False, 0)]
+
+
+def test_what_is_known_is_gathered_by_producer_however_many_partitions_it_touches(
+    broker: Broker,
+) -> None:
+    """It is gathered in each turn that looks for what nobody knows."""
+    producer = broker.begin(FIRST, SECOND)
+
+    [shard] = broker.transactions._partitions.shards()
+
+    assert list(shard.undecided()) == [(producer.producer_id, frozenset((FIRST, SECOND)))]
+
+
 def test_nothing_is_taken_for_unknown_before_everything_is_loaded(broker: Broker) -> None:
     broker.begin(FIRST)
     broker.restart()
@@ -478,6 +685,41 @@ def test_after_a_failed_append_it_goes_on_by_itself(
 
     assert broker.logs[FIRST].open_transactions == {}
     assert broker.state_of() is TransactionState.COMPLETE_ABORT
+
+
+def test_what_could_not_be_finished_after_a_load_is_loaded_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = broker.begin(FIRST)
+    broker.logs[FIRST].is_loading = True
+    broker.end(producer, is_commit=False)
+    broker.logs[FIRST].is_loading = False
+    broker.restart()
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Transaction, "resume", failing)
+        with pytest.raises(RuntimeError):
+            broker.recover()
+    broker.tick(limits.LOAD_RETRY_MS)
+
+    assert broker.state_of() is TransactionState.COMPLETE_ABORT
+
+
+def test_a_log_that_is_offline_for_good_is_left_out_of_lists_and_its_transactions_are_no_orphans(
+    broker: Broker,
+) -> None:
+    broker.begin(FIRST)
+    broker.restart()
+    broker.state.is_offline = True
+
+    broker.recover()
+
+    assert broker.transactions.is_ready
+    assert not broker.transactions.is_complete
+    assert broker.logs[FIRST].markers == []
 
 
 def test_after_close_producers_look_for_another_coordinator(broker: Broker) -> None:

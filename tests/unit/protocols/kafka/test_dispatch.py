@@ -19,7 +19,7 @@ def test_an_unknown_api_key_closes_the_connection() -> None:
         PROTOCOL.handle(4, 0, "tester", b"", World().session)
 
 
-@pytest.mark.parametrize(("key", "version"), [(3, 14), (1, 3), (2, 0), (22, 6)])
+@pytest.mark.parametrize(("key", "version"), [(3, 14), (1, 19), (27, 0), (22, 6)])
 def test_a_version_that_is_not_advertised_closes_the_connection(key: int, version: int) -> None:
     with pytest.raises(PeerError):
         PROTOCOL.handle(key, version, "tester", b"", World().session)
@@ -102,6 +102,20 @@ def test_an_unexpected_failure_later_closes_too(
     with pytest.raises(PeerError):
         world.ask(12, 4)
     assert len(caplog.records) == 1
+
+
+def test_a_refusal_that_an_api_has_no_place_for_is_logged_once_and_closes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        dispatch, "authorize", _raising(RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    )
+
+    with pytest.raises(PeerError, match="Produce v9 failed"):
+        World().ask(0, 9)
+
+    (record,) = caplog.records
+    assert record.getMessage() == "request_failed api=Produce version=9"
 
 
 def _raising(error: Exception) -> Callable[..., None]:

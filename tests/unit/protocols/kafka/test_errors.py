@@ -18,3 +18,23 @@ def test_every_error_code_is_the_kafka_error_of_its_name(code: ErrorCode) -> Non
 
 def test_an_answer_without_an_error_has_no_message() -> None:
     assert errors.message(ErrorCode.NONE) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.KAFKA_STORAGE_ERROR, 6),
+        (ErrorCode.LISTENER_NOT_FOUND, 5),
+        (ErrorCode.FENCED_INSTANCE_ID, 25),
+        (ErrorCode.INVALID_RECORD, 2),
+        (ErrorCode.UNSTABLE_OFFSET_COMMIT, 14),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, 1),
+        (ErrorCode.NONE, 0),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 76),  # of the time of zstd, as Kafka 3.9 says it
+    ],
+)
+def test_old_clients_are_told_later_errors_in_words_of_their_time(
+    code: ErrorCode, told: int
+) -> None:
+    """kafka.md 3, at the end."""
+    assert errors.old_number(code) == told

@@ -41,6 +41,11 @@ def _check_names(request: ConsumerHeartbeat) -> None:
     names = (request.member_id, request.client_id, request.instance_id, request.rack_id)
     if any(len((name or "").encode()) > limits.CLIENT_ID_BYTES_MAX for name in names):
         raise _invalid(f"an id is longer than {limits.CLIENT_ID_BYTES_MAX} bytes")
+    size = sum(len(name.encode()) for name in request.topic_names or ())
+    if size > limits.SUBSCRIBED_NAMES_BYTES_MAX:
+        raise _invalid(
+            f"the names subscribed to have more than {limits.SUBSCRIBED_NAMES_BYTES_MAX} bytes"
+        )
 
 
 def _check_join(request: ConsumerHeartbeat) -> None:

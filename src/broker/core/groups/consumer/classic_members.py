@@ -7,13 +7,14 @@ member further. The generation is the member's epoch. An eager member joins with
 so has given all back; a cooperative one says which it still owns.
 """
 
-from broker.codec.coordinator_records import (
-    decode_subscription,
-    encode_assignment,
-)
+from collections.abc import Sequence
+
+from broker.codec import schema
+from broker.codec.coordinator_records import decode_subscription, encode_assignment
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     GroupDecision,
+    GroupProtocol,
     HeartbeatRequest,
     JoinRequest,
     JoinResponse,
@@ -24,7 +25,7 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.core.groups.consumer.draft import Draft
-from broker.core.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.reconcile import difference
 from broker.core.groups.consumer.records import (
     NO_PARTITIONS,
@@ -37,8 +38,12 @@ from broker.core.groups.consumer.records import (
     in_order,
 )
 from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.core.machine import Decision, Moment, Token
+from broker.model import limits
 from broker.model.errors import CodecError, ErrorCode, RequestError
+
+_NEWEST_ASSIGNMENT = schema.record("ConsumerProtocolAssignment").versions[-1]
 
 
 class Subscription:
@@ -50,7 +55,7 @@ class Subscription:
         Raises:
             CodecError: it is no subscription.
         """
-        self.version, body = decode_subscription(metadata)
+        body = decode_subscription(metadata).body
         self.topic_names = tuple(sorted(set(body["topics"])))
         self.rack_id: str | None = body.get("rack_id")
         self.owned = by_id(
@@ -59,12 +64,24 @@ class Subscription:
         )
 
 
+def subscription_in(protocols: Sequence[GroupProtocol], topics: SeenTopics) -> Subscription:
+    """What a member says that offers these, in the format that it likes best.
+
+    Every other one must be readable too: when the group is classic again, it may be chosen.
+
+    Raises:
+        CodecError: one of them is no subscription.
+    """
+    first, *_ = [Subscription(each.metadata, topics) for each in protocols]
+    return first
+
+
 def by_id(partitions: dict[str, list[int]], topics: SeenTopics) -> Partitions:
     """The partitions by topic id; what does not exist is left out."""
     found = {name: topics.get(name) for name in partitions}
     return in_order(
         {
-            topic.topic_id: {each for each in partitions[name] if each < topic.partition_count}
+            topic.topic_id: {each for each in partitions[name] if 0 <= each < topic.partition_count}
             for name, topic in found.items()
             if topic is not None
         }
@@ -75,7 +92,6 @@ def consumer_member(
     member_id: str, request: JoinRequest, subscription: Subscription
 ) -> ConsumerMember:
     """The member that a join describes."""
-    protocols = tuple(ClassicProtocol(each.name, each.metadata) for each in request.protocols)
     return ConsumerMember(
         member_id,
         request.instance_id,
@@ -84,18 +100,25 @@ def consumer_member(
         request.client_host,
         subscription.topic_names,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
-        classic=ClassicMetadata(request.session_timeout_ms, protocols),
+        classic=classic_metadata(request),
     )
+
+
+def classic_metadata(request: JoinRequest) -> ClassicMetadata:
+    """What a join offers, as it is stored."""
+    protocols = tuple(ClassicProtocol(each.name, each.metadata) for each in request.protocols)
+    return ClassicMetadata(request.session_timeout_ms, protocols)
 
 
 class ClassicMembers:
     """One consumer group as its members of the classic protocol see it."""
 
-    def __init__(self, group: ConsumerGroup, topics: SeenTopics) -> None:
-        """Translate for this group."""
+    def __init__(self, group: ConsumerGroup, topics: SeenTopics, metadata_bytes_max: int) -> None:
+        """Translate for this group, whose classic members' subscriptions may weigh so much."""
         self._group = group
         self._state = group.state
         self._topics = topics
+        self._metadata_bytes_max = metadata_bytes_max
 
     # ---- join ------------------------------------------------------------------------------------
 
@@ -110,11 +133,12 @@ class ClassicMembers:
         return decision
 
     def _join(self, request: JoinRequest, decision: GroupDecision, now: Moment) -> JoinResponse:
-        subscription = self._subscription(request)
-        static_id = self._state.static_id(request.instance_id)
         member_id = request.member_id
+        static_id = self._state.static_id(request.instance_id)
+        self._check_offer(classic_metadata(request), request.protocol_type, static_id or member_id)
+        subscription = self._subscription(request)
         if member_id == NO_MEMBER_ID:
-            member_id = f"{request.instance_id or request.client_id}-{request.fresh_id}"
+            member_id = request.fresh_member_id
             if request.requires_member_id and request.instance_id is None:
                 return JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         elif static_id not in {None, member_id}:
@@ -138,20 +162,38 @@ class ClassicMembers:
             ErrorCode.NONE,
             member_id,
             draft.current.epoch,
-            PROTOCOL_TYPE,
+            CONSUMER_PROTOCOL,
             request.protocols[0].name,
         )
 
-    def _subscription(self, request: JoinRequest) -> Subscription:
-        """What a join says, if the group can be joined so."""
-        names = {each.name for each in request.protocols}
-        for member in self._state.members.values():
-            if member.classic is not None and member.member_id != request.member_id:
-                names &= {each.name for each in member.classic.protocols}
-        if request.protocol_type != PROTOCOL_TYPE or not names:
+    def _check_offer(self, offer: ClassicMetadata, protocol_type: str, own_id: str) -> None:
+        """Refuse what the other classic members cannot do, and what is too much.
+
+        Args:
+            offer: what a join says.
+            protocol_type: of the join.
+            own_id: the member that the join is of, or whose place it takes; it may be new.
+        """
+        state = self._state
+        own = state.members.get(own_id)
+        before = None if own is None else own.classic
+        others = state.classic_count - (before is not None)
+        own_names = frozenset[str]() if before is None else before.names
+        is_shared = any(
+            state.by_protocol.get(name, 0) - (name in own_names) == others for name in offer.names
+        )
+        is_known = protocol_type == CONSUMER_PROTOCOL
+        if not (
+            is_known and is_shared and len(offer.protocols) <= limits.GROUP_PROTOCOLS_PER_MEMBER_MAX
+        ):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        others_bytes = state.classic_bytes - (0 if before is None else before.metadata_bytes)
+        if others_bytes + offer.metadata_bytes > self._metadata_bytes_max:
+            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def _subscription(self, request: JoinRequest) -> Subscription:
         try:
-            return Subscription(request.protocols[0].metadata, self._topics)
+            return subscription_in(request.protocols, self._topics)
         except CodecError:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
 
@@ -168,7 +210,7 @@ class ClassicMembers:
     def _sync(self, request: SyncRequest, now: Moment) -> SyncResponse:
         member, classic = self._member(request.member_id, request.instance_id, request.generation)
         protocol = classic.protocols[0]
-        is_other = request.protocol_type not in {None, PROTOCOL_TYPE}
+        is_other = request.protocol_type not in {None, CONSUMER_PROTOCOL}
         if is_other or request.protocol not in {None, protocol.name}:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self._group.heard_of(member, now)
@@ -180,12 +222,8 @@ class ClassicMembers:
         self._group.be_content_with(member.member_id)
         if must_revoke:  # It joins again when it has.
             self._group.expect(member, now)
-        assignment = self._assignment(protocol.metadata, current)
-        return SyncResponse(ErrorCode.NONE, assignment, PROTOCOL_TYPE, protocol.name)
-
-    def _assignment(self, metadata: bytes, current: CurrentAssignment) -> bytes:
-        version = Subscription(metadata, self._topics).version
-        return assignment_bytes(version, current.assigned, self._topics)
+        assignment = assignment_bytes(protocol.metadata, current.assigned, self._topics)
+        return SyncResponse(ErrorCode.NONE, assignment, CONSUMER_PROTOCOL, protocol.name)
 
     # ---- staying and leaving ---------------------------------------------------------------------
 
@@ -262,8 +300,12 @@ class ClassicMembers:
         return member, member.classic
 
 
-def assignment_bytes(version: int, partitions: Partitions, topics: SeenTopics) -> bytes:
-    """An assignment in the words that classic members understand."""
+def assignment_bytes(subscription: bytes, partitions: Partitions, topics: SeenTopics) -> bytes:
+    """An assignment in the words that a classic member understands, as its subscription tells."""
+    try:
+        version = min(decode_subscription(subscription).version, _NEWEST_ASSIGNMENT)
+    except CodecError:  # The log may know a member that would not be let in.
+        version = 0
     found = ((topics.by_id(topic_id), numbers) for topic_id, numbers in partitions.items())
     assigned = [
         {"topic": topic.name, "partitions": list(numbers)}

@@ -39,6 +39,7 @@ class Draft:
         self.target_epoch = state.target_epoch
         self.reasons: list[str] = []  # why the epoch has changed
         self.regexes = state.regexes
+        self.unreadable: dict[str, str] = {}  # patterns that are none here, and why
         self._before: list[ConsumerMember] = []  # of members that change or go
         self.removed: set[str] = set()
         self.member_id = ""
@@ -121,13 +122,21 @@ class Draft:
 
     # ---- the group -------------------------------------------------------------------------------
 
-    def resolve(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Let a pattern match these topics; who has been subscribed by it has other topics then."""
+    def resolve(self, regex: str, resolved: ResolvedRegex, why_not: str | None = None) -> None:
+        """Let a pattern match these topics; who has been subscribed by it has other topics then.
+
+        Args:
+            regex: the pattern.
+            resolved: what it matches.
+            why_not: where it is none, in words.
+        """
         before = self.regexes.get(regex)
         if before is not None and before.topics == resolved.topics:
             return
         self.regexes = {**self.regexes, regex: resolved}
         self.records.append(RegexRecord(self.state.group_id, regex, resolved))
+        if why_not is not None:
+            self.unreadable[regex] = why_not
         if not self.reasons:
             self.reasons.append(f"pattern {regex} matches other topics")
 
@@ -142,7 +151,7 @@ class Draft:
     def forget_patterns(self) -> None:
         """Drop what patterns have matched that nobody is subscribed by any more."""
         if self.state.regexes:
-            for regex in self.state.regexes.keys() - self.patterns():
+            for regex in sorted(self.state.regexes.keys() - self.patterns()):
                 self.records.append(RegexRecord(self.state.group_id, regex, None))
 
     def follow(self, topics: SeenTopics) -> None:

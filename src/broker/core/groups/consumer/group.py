@@ -43,11 +43,12 @@ from broker.core.groups.consumer.records import (
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.consumer.watch import Watch
 from broker.core.groups.records import Record
+from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.core.machine import Decision, Moment, Token
 from broker.core.patterns import compiled
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import COORDINATOR_SLICE_DECISIONS
 
-PROTOCOL_TYPE = "consumer"
 GROUP_TYPE = "consumer"  # as ListGroups shows it
 
 
@@ -90,7 +91,7 @@ class ConsumerGroup:
 
     def listing(self) -> GroupListing:
         """What a list of groups says of it."""
-        return GroupListing(self.group_id, PROTOCOL_TYPE, self.state_name, GROUP_TYPE)
+        return GroupListing(self.group_id, CONSUMER_PROTOCOL, self.state_name, GROUP_TYPE)
 
     def deletion_error(self) -> ErrorCode:
         """Whether an administrator may delete it."""
@@ -307,6 +308,8 @@ class ConsumerGroup:
         if gone:
             self.remove(gone, decision)
         else:
+            if self._planner.deadline_ms is not None:
+                decision.weight = COORDINATOR_SLICE_DECISIONS
             draft = self._planner.work(self.state, now)
             if draft is not None:
                 self._record(draft, decision)
@@ -360,11 +363,16 @@ class ConsumerGroup:
         for member_id in draft.removed:
             self._watch.forget(member_id)
         self.heard_of(draft.member, now)
+        if draft.current is not self.state.current.get(draft.member_id):
+            # It has taken a step. What it is told to do next has the whole of its time again.
+            self.be_content_with(draft.member_id)
         self._watch_step(draft.member, draft.current, now)
         self._record(draft, decision)
 
     def _record(self, draft: Draft, decision: GroupDecision) -> None:
         decision.records += draft.records
+        for regex, reason in draft.unreadable.items():
+            decision.note("group pattern ignored", reason, group=self.group_id, regex=regex)
         if draft.reasons:
             reason = "; ".join(draft.reasons)
             decision.note("group rebalance", reason, group=self.group_id, epoch=draft.epoch)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from broker.core.groups.consumer.records import (
-    NO_PARTITIONS,
     ConsumerEpochRecord,
     ConsumerMember,
     ConsumerMemberRecord,
@@ -38,11 +37,14 @@ class Membership:
         self.current: dict[str, CurrentAssignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         # What follows from the members: how many have subscribed to a topic by name or to a
-        # pattern, how many prefer an assignor, how many speak the classic protocol.
+        # pattern, how many prefer an assignor, how many speak the classic protocol and which ways
+        # to assign these have offered, with subscriptions of so many bytes.
         self.by_topic: dict[str, int] = {}
         self.by_regex: dict[str, int] = {}
         self.by_assignor: dict[str, int] = {}
         self.classic_count = 0
+        self.by_protocol: dict[str, int] = {}
+        self.classic_bytes = 0
         self._static_ids: dict[str, str] = {}
         self._owners: dict[bytes, dict[int, str]] = {}
 
@@ -64,15 +66,6 @@ class Membership:
             and current.state is MemberState.STABLE
             and current.epoch == self.target_epoch
         )
-
-    def topics_of(self, member: ConsumerMember) -> tuple[str, ...]:
-        """The topics that a member is subscribed to, by name or by pattern, in order."""
-        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
-        if resolved is None:
-            return member.topic_names
-        if not member.topic_names:
-            return resolved.topics
-        return tuple(sorted({*member.topic_names, *resolved.topics}))
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether any member is subscribed to a topic."""
@@ -130,7 +123,11 @@ class Membership:
             _add(self.by_regex, member.topic_regex, change)
         if member.assignor:
             _add(self.by_assignor, member.assignor, change)
-        self.classic_count += 0 if member.classic is None else change
+        if member.classic is not None:
+            self.classic_count += change
+            self.classic_bytes += change * member.classic.metadata_bytes
+            for name in member.classic.names:
+                _add(self.by_protocol, name, change)
 
     def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         before = self.current.get(member_id)
@@ -166,6 +163,3 @@ def _add(counts: dict[str, int], key: str, change: int) -> None:
         counts[key] = count
     else:
         del counts[key]
-
-
-__all__ = ["NO_PARTITIONS", "Membership"]

@@ -2,8 +2,9 @@
 
 Up: the first member of the consumer protocol finds a classic group. What its members have been
 assigned, or say that they own, is what they have; they join again and go on from there.
-Down: the last member of the consumer protocol has left. The others are a classic group that has
-not been assigned yet, so that a rebalance follows, also when the broker stops just then.
+Down: the last member of the consumer protocol has left, or its instance goes on as a classic one.
+Who is left is a classic group that has not been assigned yet, so that a rebalance follows, also
+when the broker stops just then.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,15 @@ from collections.abc import Mapping
 from broker.codec.coordinator_records import decode_assignment
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import GroupDecision, GroupProtocol
-from broker.core.groups.consumer.classic_members import Subscription, assignment_bytes, by_id
+from broker.core.groups.consumer.classic_members import (
+    Subscription,
+    assignment_bytes,
+    by_id,
+    subscription_in,
+)
 from broker.core.groups.consumer.commands import ConsumerSettings
-from broker.core.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.membership import Membership
 from broker.core.groups.consumer.reconcile import difference, union
 from broker.core.groups.consumer.records import (
     NO_PARTITIONS,
@@ -33,6 +40,7 @@ from broker.core.groups.consumer.records import (
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.joining import choose_protocol, metadata_of
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
+from broker.core.groups.subscription import CONSUMER_PROTOCOL
 from broker.model.errors import CodecError, ErrorCode, RequestError
 
 # The assignors that clients bring along. They do without the data that an assignment may carry
@@ -54,7 +62,7 @@ def upgrade_records(
     """
     if not settings.migration.allows_upgrade:
         raise _impossible("groups are not upgraded here (group.consumer.migration.policy)")
-    if group.listing().protocol_type != PROTOCOL_TYPE:
+    if group.listing().protocol_type != CONSUMER_PROTOCOL:
         raise _impossible("its members do not speak the consumer protocol")
     if len(group.members) >= settings.members_max:
         raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the group has too many members")
@@ -63,7 +71,7 @@ def upgrade_records(
     taken: Partitions = NO_PARTITIONS
     for member, protocols, offer_tells in group.offers():
         try:
-            subscription = Subscription(protocols[0].metadata, topics)
+            subscription = subscription_in(protocols, topics)
             said = subscription.owned if offer_tells else _assigned(group, member, topics)
         except CodecError as error:
             raise _impossible(f"what member {member.member_id} says cannot be read") from error
@@ -131,26 +139,44 @@ def downgraded(
 
     Args:
         group: as it was.
-        decision: by which members leave it.
+        decision: by which members leave it, or others take their place.
         settings: what an operator may move.
         topics: that it can be subscribed to.
     """
     state = group.state
-    gone = {
-        record.member_id
+    changed = {
+        record.member_id: record.member
         for record in decision.records
-        if isinstance(record, ConsumerMemberRecord) and record.member is None
+        if isinstance(record, ConsumerMemberRecord)
     }
-    if not gone:
+    if not (_loses_last(state, changed) and settings.migration.allows_downgrade):
         return None
-    left = {each: member for each, member in state.members.items() if each not in gone}
-    has_lost_last = len(state.members) > state.classic_count and all(
-        member.classic is not None for member in left.values()
-    )
-    if not (left and has_lost_last and settings.migration.allows_downgrade):
+    members = {**state.members, **changed}
+    left = {each: member for each, member in members.items() if member is not None}
+    if not left:
         return None
-    image = _image(state.epoch, left, state.current, topics)
+    current = dict(state.current)
+    for record in decision.records:
+        if isinstance(record, CurrentRecord) and record.current is not None:
+            current[record.member_id] = record.current
+    # Nobody may have been told of a later generation than the group is of.
+    generation = max(state.epoch, *(current[each].epoch for each in left))
+    image = _image(generation, left, current, topics)
     return [*state.removals(), GroupRecord(group.group_id, image)]
+
+
+def _loses_last(state: Membership, changed: Mapping[str, ConsumerMember | None]) -> bool:
+    """Whether nobody of the consumer protocol will be left, where there was somebody."""
+    before = len(state.members) - state.classic_count
+    change = sum(
+        _counts(member) - _counts(state.members.get(member_id))
+        for member_id, member in changed.items()
+    )
+    return before > 0 and before + change == 0
+
+
+def _counts(member: ConsumerMember | None) -> bool:
+    return member is not None and member.classic is None
 
 
 def _image(
@@ -171,7 +197,6 @@ def _image(
         metadata = metadata_of(offers[member_id], protocol)
         # Nobody is told of this assignment: it is what the member has, or may still have.
         has = union(current[member_id].assigned, current[member_id].revoking)
-        version = Subscription(metadata, topics).version
         classic[member_id] = Member(
             member_id,
             member.instance_id,
@@ -180,6 +205,6 @@ def _image(
             member.rebalance_timeout_ms,
             member.classic.session_timeout_ms,
             metadata,
-            assignment_bytes(version, has, topics),
+            assignment_bytes(metadata, has, topics),
         )
-    return GroupImage(generation, PROTOCOL_TYPE, protocol, next(iter(classic)), None, classic)
+    return GroupImage(generation, CONSUMER_PROTOCOL, protocol, next(iter(classic)), None, classic)

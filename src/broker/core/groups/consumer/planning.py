@@ -81,7 +81,8 @@ class Planner:
         wanted = draft.patterns()
         for regex, names in job.matched.items():
             if regex in wanted:
-                draft.resolve(regex, ResolvedRegex(names, job.topics_version, now.wall_ms))
+                resolved = ResolvedRegex(names, job.topics_version, now.wall_ms)
+                draft.resolve(regex, resolved, job.unreadable.get(regex))
 
     def _aim(self, draft: Draft, now: Moment) -> None:
         """Compute a target at once, if that is little work; more is computed on in `tick`."""

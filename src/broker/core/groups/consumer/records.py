@@ -39,6 +39,16 @@ class ClassicMetadata(NamedTuple):
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of what it has offered."""
+        return frozenset(each.name for each in self.protocols)
+
+    @property
+    def metadata_bytes(self) -> int:
+        """What its offers weigh, with their names: all of them stand in its record."""
+        return sum(len(each.name.encode()) + len(each.metadata) for each in self.protocols)
+
 
 class ConsumerMember(NamedTuple):
     """What a member has said of itself."""

@@ -1,6 +1,7 @@
 """Subscriptions by pattern: which topics a regular expression of a client matches, in slices.
 
-A pattern must match a whole name; internal topics are only subscribed to by name (KIP-848).
+A pattern must match a whole name; internal topics are only subscribed to by name (KIP-848). What is
+no pattern matches nothing.
 """
 
 from collections.abc import Generator, Iterable, Mapping
@@ -8,6 +9,7 @@ from typing import TypeAlias
 
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.patterns import compiled
+from broker.model.errors import RequestError
 from broker.model.limits import REGEX_COMPILE_WORK
 
 Matched: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -21,7 +23,8 @@ class RegexJob:
         self.topics_version = topics.version
         self.regexes = frozenset(regexes)
         self.matched: Matched | None = None
-        self._work = _matching(sorted(self.regexes), topics)
+        self.unreadable: dict[str, str] = {}  # what is no pattern here, and why
+        self._work = _matching(sorted(self.regexes), topics, self.unreadable)
 
     def run(self, budget: int) -> bool:
         """Look at about so many names more; whether that was all."""
@@ -33,10 +36,15 @@ class RegexJob:
         return self.matched is not None
 
 
-def _matching(regexes: list[str], topics: SeenTopics) -> Generator[int, None, Matched]:
+def _matching(
+    regexes: list[str], topics: SeenTopics, unreadable: dict[str, str]
+) -> Generator[int, None, Matched]:
     patterns = []
     for regex in regexes:
-        patterns.append((regex, compiled(regex)))
+        try:
+            patterns.append((regex, compiled(regex)))
+        except RequestError as error:  # The log knows it: another engine, or release, let it in.
+            unreadable[regex] = error.message
         yield REGEX_COMPILE_WORK
     found: dict[str, list[str]] = {regex: [] for regex in regexes}
     for name in sorted(topics.names()):

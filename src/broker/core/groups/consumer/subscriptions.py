@@ -106,5 +106,5 @@ def metadata_hash(names: Iterable[str], topics: SeenTopics) -> int:
         for topic in found
         if topic is not None
     )
-    # Two checksums over different polynomials: 64 bits, from what every start has loaded anyway.
+    # Two checksums over different polynomials: 63 bits, from what every start has loaded anyway.
     return crc32(data) << 31 ^ crc32c(data) if data else 0

@@ -16,11 +16,9 @@ async def handle(request: Request, session: Session) -> Fields:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     if not body["group_id"]:
         raise RequestError(ErrorCode.INVALID_GROUP_ID)
-    await session.broker.topics.offsets_topic()
-    coordinator = session.broker.transactions
+    place = await transactions.offsets_place(session, body["group_id"])
     producer = Producer(body["transactional_id"], body["producer_id"], body["producer_epoch"])
-    place = coordinator.offsets_place(body["group_id"])
-    code = await coordinator.add(AddRequest(producer, (place,)))
+    code = await session.broker.transactions.add(AddRequest(producer, (place,)))
     return {"error_code": transactions.number(code, knows_fencing=request.version >= _FENCED_SINCE)}
 
 

@@ -4,14 +4,17 @@ v5 TRANSACTION_ABORTABLE. Clients send up to v3, one transaction a request; v4 a
 brokers send each other, and are served for whoever sends them.
 """
 
+from broker.core.lookup import check_partition, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.core.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import AddRequest, Producer, VerifyRequest
 from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors, transactions
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP, TRANSACTIONS_PER_STEP
+from broker.protocols.kafka import transactions
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.lookup import check_partition, topic_by_name
+from broker.protocols.kafka.partitions import each_once
 
 _FENCED_SINCE = 2
 _BATCHED_SINCE = 4
@@ -27,12 +30,13 @@ async def handle(request: Request, session: Session) -> Fields:
             body["v3_and_below_producer_id"],
             body["v3_and_below_producer_epoch"],
         )
-        places = _places(body["v3_and_below_topics"])
+        places = await _places(body["v3_and_below_topics"])
         codes = await _add(session, producer, places)
         return {"results_by_topic_v3_and_below": _results(request, codes)}
     return {
         "results_by_transaction": [
-            await _transaction(request, session, each) for each in body["transactions"]
+            await _transaction(request, session, each)
+            async for each in in_steps(body["transactions"], TRANSACTIONS_PER_STEP)
         ]
     }
 
@@ -40,11 +44,12 @@ async def handle(request: Request, session: Session) -> Fields:
 async def _transaction(request: Request, session: Session, wanted: Fields) -> Fields:
     transactional_id = wanted["transactional_id"]
     producer = Producer(transactional_id, wanted["producer_id"], wanted["producer_epoch"])
-    places = _places(wanted["topics"])
+    places = await _places(wanted["topics"])
     if wanted["verify_only"]:
         response = await session.broker.transactions.verify(VerifyRequest(producer, tuple(places)))
+        knows_it = request.version >= _ABORTABLE_SINCE
         codes = {
-            place: _abortable(request, code)
+            place: transactions.abortable(code, knows_it=knows_it)
             for place, code in zip(places, response.errors, strict=True)
         }
     else:
@@ -55,7 +60,11 @@ async def _transaction(request: Request, session: Session, wanted: Fields) -> Fi
 async def _add(session: Session, producer: Producer, places: list[Place]) -> dict[Place, ErrorCode]:
     if not producer.transactional_id:
         return dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
-    refused = {place: code for place in places if (code := _refusal(session, place))}
+    refused = {
+        place: code
+        async for place in in_steps(places, PARTITIONS_ANSWERED_PER_STEP)
+        if (code := _refusal(session, place))
+    }
     if refused:
         return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in places}
     code = await session.broker.transactions.add(AddRequest(producer, tuple(places)))
@@ -73,16 +82,8 @@ def _refusal(session: Session, place: Place) -> ErrorCode | None:
     return None
 
 
-def _abortable(request: Request, code: ErrorCode) -> ErrorCode:
-    """A partition that was not added: newer brokers are told to have the transaction aborted."""
-    if code is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_SINCE:
-        return ErrorCode.TRANSACTION_ABORTABLE
-    return code
-
-
-def _places(topics: list[Fields]) -> list[Place]:
-    named = transactions.places_of(topics, name="name", partitions="partitions")
-    return list(dict.fromkeys(named))
+async def _places(topics: list[Fields]) -> list[Place]:
+    return await each_once(topics, name="name", partitions="partitions")
 
 
 def _results(request: Request, codes: dict[Place, ErrorCode]) -> list[Fields]:
@@ -95,9 +96,4 @@ def _results(request: Request, codes: dict[Place, ErrorCode]) -> list[Fields]:
     )
 
 
-def refuse(error: RequestError) -> Fields:
-    """Only the batched versions have room for an error of all."""
-    return {"error_code": errors.number(error.code)}
-
-
-API = Api(24, "AddPartitionsToTxn", range(6), handle, refuse)
+API = Api(24, "AddPartitionsToTxn", range(6), handle)

@@ -6,31 +6,31 @@ to move to, and so never a move to cancel.
 
 from collections.abc import Sequence
 
+from broker.core.lookup import check_partition, topic_by_name
 from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
-from broker.protocols.kafka.lookup import check_partition, topic_by_name
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Answer for each partition by itself."""
+    topics = request.body["topics"]
+    responses: list[Fields] = [{"name": topic["name"], "partitions": []} for topic in topics]
+    named = (
+        (response, wanted)
+        for topic, response in zip(topics, responses, strict=True)
+        for wanted in topic["partitions"]
+    )
+    async for response, wanted in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
+        response["partitions"].append(_result(session, response["name"], wanted))
     return {
         "allow_replication_factor_change": request.body["allow_replication_factor_change"],
         "error_code": 0,
         "error_message": None,
-        "responses": [
-            {
-                "name": topic["name"],
-                "partitions": [
-                    _result(session, topic["name"], each)
-                    async for each in in_steps(topic["partitions"], PARTITIONS_ANSWERED_PER_STEP)
-                ],
-            }
-            for topic in request.body["topics"]
-        ],
+        "responses": responses,
     }
 
 

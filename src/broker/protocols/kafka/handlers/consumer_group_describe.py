@@ -1,13 +1,13 @@
 """ConsumerGroupDescribe, v0-1. v1 says which members speak the classic protocol (KIP-1099)."""
 
-from asyncio import gather
 from collections.abc import Mapping
 
 from broker.core.groups.consumer.commands import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.consumer.records import Partitions
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
 from broker.protocols.kafka.assignments import topic_partitions
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
 
@@ -15,13 +15,13 @@ _CLASSIC, _CONSUMER = 0, 1
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Show each group that was asked for."""
+    """Show one group after the other; each may have a thousand members."""
     groups = session.broker.groups
     wanted = dict.fromkeys(request.body["group_ids"])
-    described = await gather(*map(groups.consumer_describe, wanted))
+    described = await ask_in_turns(groups.consumer_describe, wanted)
     is_asked = request.body["include_authorized_operations"]
     operations = GROUP_OPERATIONS if is_asked else NOT_ASKED
-    return {"groups": [_group(each, operations) for each in described]}
+    return {"groups": [_group(each, operations) async for each in in_steps(described, 1)]}
 
 
 def _group(group: ConsumerGroupDescription, operations: int) -> Fields:

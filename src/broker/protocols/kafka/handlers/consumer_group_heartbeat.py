@@ -1,18 +1,16 @@
 """ConsumerGroupHeartbeat, v0-1. v1 subscriptions by pattern, member ids made by the client."""
 
-from collections.abc import Awaitable
-
 from broker.core.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from broker.core.groups.consumer.records import in_order
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message, then
+from broker.protocols.kafka.api import Api, Fields, Later, Request, refuse_with_message, then
 from broker.protocols.kafka.assignments import topic_partitions
 
 _MEMBER_ID_SINCE = 1
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Keep a member in its group and tell it what it has."""
     body = request.body
     names, owned = body["subscribed_topic_names"], body["topic_partitions"]

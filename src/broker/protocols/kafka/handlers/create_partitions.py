@@ -7,12 +7,12 @@ an empty list for a failure.
 
 from collections import Counter
 
+from broker.core.lookup import topic_by_name
 from broker.core.session import Session
 from broker.core.topic_rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
-from broker.protocols.kafka.lookup import topic_by_name
 
 
 async def handle(request: Request, session: Session) -> Fields:

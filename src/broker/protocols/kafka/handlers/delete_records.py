@@ -6,12 +6,12 @@ timeout_ms is for replicas.
 """
 
 from broker.core.log import Log
+from broker.core.lookup import log_of, topic_by_name
 from broker.core.partition import start_after_delete
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.lookup import log_of, topic_by_name
 
 _NO_START = -1
 

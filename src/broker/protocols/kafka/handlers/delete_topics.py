@@ -6,13 +6,13 @@ that live in them are deleted by other means.
 
 from collections import Counter
 
+from broker.core.lookup import topic_by_id, topic_by_name
 from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
-from broker.protocols.kafka.lookup import topic_by_id, topic_by_name
 
 _DISABLED_SINCE = 3
 _BY_ID_SINCE = 6

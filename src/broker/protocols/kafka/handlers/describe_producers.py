@@ -3,26 +3,22 @@
 Who looks for a hanging transaction compares this with what the transaction coordinator knows.
 """
 
+from broker.core.lookup import log_of, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import RequestError
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
-from broker.protocols.kafka.lookup import log_of, topic_by_name
+from broker.protocols.kafka.partitions import each_once
 
 
-def handle(request: Request, session: Session) -> Fields:
-    """Describe each partition that was asked for."""
-    return {
-        "topics": [
-            {
-                "name": topic["name"],
-                "partitions": [
-                    _partition(session, topic["name"], index)
-                    for index in topic["partition_indexes"]
-                ],
-            }
-            for topic in request.body["topics"]
-        ]
-    }
+async def handle(request: Request, session: Session) -> Fields:
+    """Describe one partition after the other; each may have ten thousand producers."""
+    topics = request.body["topics"]
+    answers: dict[str, list[Fields]] = {topic["name"]: [] for topic in topics}
+    places = await each_once(topics, name="name", partitions="partition_indexes")
+    async for name, index in in_steps(places, 1):
+        answers[name].append(_partition(session, name, index))
+    return {"topics": [{"name": name, "partitions": each} for name, each in answers.items()]}
 
 
 def _partition(session: Session, topic: str, index: int) -> Fields:

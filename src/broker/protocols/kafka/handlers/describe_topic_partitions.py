@@ -8,6 +8,7 @@ as many partitions as the client or the broker allows.
 from collections.abc import Iterator
 from itertools import islice
 
+from broker.core.lookup import topic_by_name
 from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -16,7 +17,6 @@ from broker.model.limits import DESCRIBED_PARTITIONS_MAX
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
-from broker.protocols.kafka.lookup import topic_by_name
 from broker.protocols.kafka.operations import TOPIC_OPERATIONS
 
 # Who else could lead without losing records; Java's client fails on the null that it may be.

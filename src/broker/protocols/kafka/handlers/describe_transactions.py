@@ -1,6 +1,7 @@
 """DescribeTransactions, v0-0: the state of transactional ids (KIP-664)."""
 
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.core.transactions.records import by_topic
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
@@ -8,11 +9,10 @@ from broker.protocols.kafka.api import Api, Fields, Request
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Describe each id that was asked for."""
+    """Describe one id after the other; each may have thousands of partitions."""
+    wanted = dict.fromkeys(request.body["transactional_ids"])
     return {
-        "transaction_states": [
-            await _describe(session, each) for each in request.body["transactional_ids"]
-        ]
+        "transaction_states": [await _describe(session, each) async for each in in_steps(wanted, 1)]
     }
 
 

@@ -4,13 +4,14 @@ The only replica of every partition leads it, so no election is needed; while it
 nobody else could win one, however unclean.
 """
 
+from broker.core.lookup import check_partition, topic_by_name
 from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
-from broker.protocols.kafka.lookup import check_partition, topic_by_name
+from broker.protocols.kafka.partitions import each_once
 
 _PREFERRED, _UNCLEAN = 0, 1
 _OF_OFFLINE = {
@@ -26,30 +27,28 @@ async def handle(request: Request, session: Session) -> Fields:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     wanted = request.body["topic_partitions"]
     if wanted is None:
-        asked = _all_offline(session)
+        asked = await _all_offline(session)
     else:
-        asked = {}
-        for each in wanted:
-            asked.setdefault(each["topic"], []).extend(each["partitions"])
-    results = [
-        {
-            "topic": name,
-            "partition_result": [
-                _result(session, election_type, name, partition)
-                async for partition in in_steps(partitions, PARTITIONS_ANSWERED_PER_STEP)
-            ],
-        }
-        for name, partitions in asked.items()
-    ]
-    return {"error_code": 0, "replica_election_results": results}
-
-
-def _all_offline(session: Session) -> dict[str, list[int]]:
-    offline = {
-        topic.name: [log.partition for log in topic.logs if log.is_offline]
-        for topic in session.broker.topics
+        asked = await each_once(wanted, name="topic", partitions="partitions")
+    results: dict[str, list[Fields]] = {}
+    async for name, partition in in_steps(asked, PARTITIONS_ANSWERED_PER_STEP):
+        result = _result(session, election_type, name, partition)
+        results.setdefault(name, []).append(result)
+    return {
+        "error_code": 0,
+        "replica_election_results": [
+            {"topic": name, "partition_result": each} for name, each in results.items()
+        ],
     }
-    return {name: partitions for name, partitions in offline.items() if partitions}
+
+
+async def _all_offline(session: Session) -> list[tuple[str, int]]:
+    logs = [(topic.name, log) for topic in session.broker.topics for log in topic.logs]
+    return [
+        (name, log.partition)
+        async for name, log in in_steps(logs, PARTITIONS_ANSWERED_PER_STEP)
+        if log.is_offline
+    ]
 
 
 def _result(session: Session, election_type: int, name: str, partition: int) -> Fields:

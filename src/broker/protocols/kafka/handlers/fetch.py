@@ -1,8 +1,10 @@
-"""Fetch, v4-18: read whole batches, or wait for some.
+"""Fetch, v0-18: read whole batches, or wait for some.
 
-v4 isolation level; v5 log start offset; v7 sessions (KIP-227); v9 leader epochs (KIP-320); v10
-zstd (KIP-110); v11 rack (KIP-392); v12 flexible, diverging epochs (KIP-595); v13 topic ids; v14
-tiered storage; v15 replica state; v16 node endpoints; v17 and v18 concern followers only.
+v0-3 read messages of the 0.8 to 0.10 era (old_fetch.py): v1 throttle time, v2 messages of magic 1,
+v3 a limit for all partitions together (KIP-74). v4 batches of magic 2, isolation level; v5 log
+start offset; v7 sessions (KIP-227); v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 rack
+(KIP-392); v12 flexible, diverging epochs (KIP-595); v13 topic ids; v14 tiered storage; v15 replica
+state; v16 node endpoints; v17 and v18 concern followers only.
 
 The native path serves the usual request, and sessions. This one serves every request, each by
 itself: a full fetch is answered with session id 0, which is Kafka's "no session", and an
@@ -14,16 +16,23 @@ from collections.abc import Awaitable, Iterator
 
 from broker.codec import scan_headers
 from broker.core.log import Log
+from broker.core.lookup import log_of, topic_by_id, topic_by_name
 from broker.core.partition import ATTRIBUTES_POSITION, check_leader_epoch
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.core.topic import Topic
-from broker.model.errors import ErrorCode, RequestError, StorageError
-from broker.model.limits import FETCH_WAIT_MS_MAX
-from broker.protocols.kafka import errors
+from broker.model.errors import ErrorCode, PeerError, RequestError, StorageError
+from broker.model.limits import (
+    FETCH_PARTITIONS_PER_STEP,
+    FETCH_WAIT_MS_MAX,
+    NATIVE_FETCH_PARTITIONS_MAX,
+)
+from broker.protocols.kafka import errors, old_fetch
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
 
 _READ_COMMITTED = 1
+_MAGIC_2_SINCE = 4
+_ERRORS_SINCE = 7
 _ZSTD_SINCE = 10
 _TOPIC_IDS_SINCE = 13
 _REPLICA_STATE_SINCE = 15
@@ -39,7 +48,7 @@ class _Reading:
     __slots__ = ("_bytes_left", "bytes_read", "is_final", "logs", "request", "responses", "session")
 
     def __init__(self, request: Request, session: Session) -> None:
-        """Read every partition in the request's order."""
+        """Begin with nothing read."""
         self.request = request
         self.session = session
         fetch_max = session.broker.config.integer("fetch.max.bytes")
@@ -47,16 +56,22 @@ class _Reading:
         self.bytes_read = 0
         self.is_final = False  # an error, or something else that the client must learn now
         self.logs: list[Log] = []
-        self.responses = [self._topic(each) for each in request.body["topics"]]
+        self.responses: list[Fields] = []
 
     @property
     def is_enough(self) -> bool:
         """Whether there is nothing to wait for."""
         return self.is_final or not self.logs or self.bytes_read >= self.request.body["min_bytes"]
 
-    def _topic(self, wanted: Fields) -> Fields:
-        partitions = [self._partition(wanted, each) for each in wanted["partitions"]]
-        return {"topic": wanted["topic"], "topic_id": wanted["topic_id"], "partitions": partitions}
+    def each(self) -> Iterator[None]:
+        """Read every partition in the request's order, one a step."""
+        for wanted in self.request.body["topics"]:
+            named = {"topic": wanted["topic"], "topic_id": wanted["topic_id"]}
+            partitions: list[Fields] = []
+            self.responses.append({**named, "partitions": partitions})
+            for one in wanted["partitions"]:
+                partitions.append(self._partition(wanted, one))
+                yield
 
     def _partition(self, topic: Fields, wanted: Fields) -> Fields:
         index = wanted["partition"]
@@ -125,12 +140,32 @@ def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
     body = request.body
     if body["session_epoch"] > 0:
         raise RequestError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    count = sum(len(each["partitions"]) for each in body["topics"])
+    if count > NATIVE_FETCH_PARTITIONS_MAX:
+        raise _too_many(request, count)
     if _is_follower(request):
         return {"responses": [_not_a_follower(each) for each in body["topics"]]}
+    if request.version < _MAGIC_2_SINCE:
+        return old_fetch.fetch(request, session)
+    if count > FETCH_PARTITIONS_PER_STEP:
+        return _read_and_wait(request, session)
     reading = _Reading(request, session)
+    for _ in reading.each():
+        pass
     if reading.is_enough or body["max_wait_ms"] <= 0:
         return {"responses": reading.responses}
     return _wait(request, session, reading)
+
+
+async def _read_and_wait(request: Request, session: Session) -> Fields:
+    return await _wait(request, session, await _read(request, session))
+
+
+async def _read(request: Request, session: Session) -> _Reading:
+    reading = _Reading(request, session)
+    async for _ in in_steps(reading.each(), FETCH_PARTITIONS_PER_STEP):
+        pass
+    return reading
 
 
 async def _wait(request: Request, session: Session, reading: _Reading) -> Fields:
@@ -140,8 +175,15 @@ async def _wait(request: Request, session: Session, reading: _Reading) -> Fields
     deadline = loop.time() + wait_ms / 1000
     while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
         await session.broker.growth.wait(reading.logs, seconds_left)
-        reading = _Reading(request, session)
+        reading = await _read(request, session)
     return {"responses": reading.responses}
+
+
+def _too_many(request: Request, count: int) -> RequestError | PeerError:
+    text = f"a fetch of {count} partitions, {NATIVE_FETCH_PARTITIONS_MAX} are allowed"
+    if request.version < _ERRORS_SINCE:
+        return PeerError(text)
+    return RequestError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _is_follower(request: Request) -> bool:
@@ -196,4 +238,4 @@ def _codecs(records: bytes) -> Iterator[int]:
         position += _LENGTH_END + int.from_bytes(length)
 
 
-API = Api(1, "Fetch", range(4, 19), handle)
+API = Api(1, "Fetch", range(19), handle)

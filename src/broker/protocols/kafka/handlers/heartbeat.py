@@ -1,14 +1,12 @@
 """Heartbeat, v0-4. v1 throttle time; v3 static members (KIP-345); v4 flexible."""
 
-from collections.abc import Awaitable
-
 from broker.core.groups.commands import HeartbeatRequest
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, then
+from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Keep a member's session alive."""
     body = request.body
     command = HeartbeatRequest(

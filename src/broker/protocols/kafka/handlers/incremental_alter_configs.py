@@ -4,8 +4,6 @@ Each key is set, deleted (back to what it stands over), appended to or subtracte
 are for lists. What is not named stays as it is.
 """
 
-from functools import partial
-
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.own_config import Alteration, AlterOp, ConfigChange, OwnConfig
@@ -27,7 +25,11 @@ def _alteration(configs: list[Fields]) -> ConfigChange:
         Alteration(each["name"], op, each["value"] or "")
         for each, op in zip(configs, ops, strict=True)
     ]
-    return partial(OwnConfig.altered, alterations=alterations)
+
+    def change(now: OwnConfig) -> dict[str, str]:
+        return now.altered(alterations)
+
+    return change
 
 
 def _op(number: int) -> AlterOp:

@@ -4,12 +4,10 @@ v5 static members (KIP-345); v6 flexible; v7 protocol type in the answer; v8 rea
 v9 skip_assignment (KIP-814).
 """
 
-from collections.abc import Awaitable
-
 from broker.core.groups.commands import GroupProtocol, JoinRequest, JoinResponse
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, then
+from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBER_ID_REQUIRED_SINCE = 4
@@ -17,7 +15,7 @@ _NULL_PROTOCOL_SINCE = 7
 _SKIP_ASSIGNMENT_SINCE = 9
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Wait with the other members for the next generation."""
     joined = session.broker.groups.join(_command(request, session))
     return then(joined, lambda response: _fields(request.version, response))

@@ -3,18 +3,16 @@
 v4 flexible; v5 reason (KIP-800). Below v3 the one member's error is the request's.
 """
 
-from collections.abc import Awaitable
-
 from broker.core.groups.commands import LeaveRequest, LeaveResponse, LeavingMember
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, then
+from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
 _BATCHED_SINCE = 3
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Take members out of their group."""
     body = request.body
     is_batched = request.version >= _BATCHED_SINCE

@@ -1,9 +1,9 @@
-"""ListOffsets, v1-11: where a partition begins and ends, or where a time stands in it.
+"""ListOffsets, v0-11: where a partition begins and ends, or where a time stands in it.
 
-v0 listed segments and is not served. v2 isolation level; v4 leader epochs (KIP-320); v6 flexible;
-v7 the latest timestamp (KIP-734); v8 earliest local, v9 latest tiered (KIP-405, KIP-1005); v10
-timeout for remote reads; v11 earliest pending upload (KIP-1023). Without tiered storage everything
-is local, nothing is tiered, nothing is pending.
+v0 lists segments (old_offsets.py). v1 one offset (KIP-79); v2 isolation level; v4 leader epochs
+(KIP-320); v6 flexible; v7 the latest timestamp (KIP-734); v8 earliest local, v9 latest tiered
+(KIP-405, KIP-1005); v10 timeout for remote reads; v11 earliest pending upload (KIP-1023). Without
+tiered storage everything is local, nothing is tiered, nothing is pending.
 """
 
 from collections import Counter
@@ -11,12 +11,14 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from broker.core.log import Log
+from broker.core.lookup import log_of, topic_by_name
 from broker.core.partition import check_leader_epoch, epoch_at
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
+from broker.model.limits import OFFSETS_FOUND_PER_STEP
+from broker.protocols.kafka import errors, old_offsets
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.lookup import log_of, topic_by_name
 
 
 class _Target(IntEnum):
@@ -47,21 +49,21 @@ class _Found(NamedTuple):
 
 
 _NOTHING = _Found()
+_ONE_OFFSET_SINCE = 1
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Look every partition up by itself."""
+    if request.version < _ONE_OFFSET_SINCE:
+        return await old_offsets.list_offsets(request, session)
     topics = request.body["topics"]
-    count = Counter(
-        (topic["name"], each["partition_index"]) for topic in topics for each in topic["partitions"]
-    )
-    answers: dict[str, dict[int, Fields]] = {}
-    for topic in topics:
-        partitions = answers.setdefault(topic["name"], {})
-        for wanted in topic["partitions"]:
-            index = wanted["partition_index"]
-            is_twice = count[topic["name"], index] > 1
-            partitions[index] = _answer(request, session, topic["name"], wanted, is_twice=is_twice)
+    named = [(topic["name"], each) for topic in topics for each in topic["partitions"]]
+    count = Counter((name, wanted["partition_index"]) for name, wanted in named)
+    answers: dict[str, dict[int, Fields]] = {topic["name"]: {} for topic in topics}
+    async for name, wanted in in_steps(named, OFFSETS_FOUND_PER_STEP):
+        index = wanted["partition_index"]
+        is_twice = count[name, index] > 1
+        answers[name][index] = _answer(request, session, name, wanted, is_twice=is_twice)
     return {
         "topics": [
             {"name": name, "partitions": list(partitions.values())}
@@ -115,4 +117,4 @@ def _record(log: Log, found: tuple[int, int] | None, end: int) -> _Found:
     return _Found(*found, leader_epoch=epoch_at(log, found[0]))
 
 
-API = Api(2, "ListOffsets", range(1, 12), handle)
+API = Api(2, "ListOffsets", range(12), handle)

@@ -20,7 +20,7 @@ _RUNNING = (
 async def handle(request: Request, session: Session) -> Fields:
     """Every transactional id that passes all filters."""
     coordinator = session.broker.transactions
-    if not coordinator.is_complete:
+    if not coordinator.is_ready:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     known = {state.value for state in STATES}
     passes = _filter(request.body, session.broker.clock.wall_ms())

@@ -11,6 +11,7 @@ A topic that is to be created is created before the answer, so the answer alread
 from functools import lru_cache
 
 from broker.core.log import Log
+from broker.core.lookup import topic_by_id, topic_by_name
 from broker.core.session import Session
 from broker.core.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -18,7 +19,6 @@ from broker.model.identifiers import NO_ID
 from broker.model.limits import METADATA_PARTITIONS_CACHED
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, Response
-from broker.protocols.kafka.lookup import topic_by_id, topic_by_name
 from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 _EMPTY_IS_ALL = 0  # in this version

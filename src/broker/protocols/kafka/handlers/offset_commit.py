@@ -5,22 +5,20 @@ members (KIP-345); v8 flexible; v9 member epochs (KIP-848); v10 topic ids. v0 we
 and is stored like every other here.
 """
 
-from collections.abc import Awaitable
-
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
+from broker.core.lookup import check_partition, topic_by_id, topic_by_name
 from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.errors import RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, then
-from broker.protocols.kafka.lookup import check_partition, topic_by_id, topic_by_name
+from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
 _MEMBER_EPOCHS_SINCE = 9
 _TOPIC_IDS_SINCE = 10
 _BROKERS_RETENTION = -1
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Commit what belongs to existing partitions; the others get their own error."""
     body = request.body
     answers: list[Fields] = []

@@ -1,16 +1,14 @@
 """OffsetDelete, v0-0: a group forgets partitions that none of its members reads (KIP-496)."""
 
-from collections.abc import Awaitable
-
 from broker.core.groups.commands import DeleteOffsetsRequest, DeleteOffsetsResponse
+from broker.core.lookup import check_partition, topic_by_name
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, then
-from broker.protocols.kafka.lookup import check_partition, topic_by_name
+from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Ask for what exists; the rest is answered here."""
     wanted: dict[str, dict[int, ErrorCode]] = {}
     for topic in request.body["topics"]:

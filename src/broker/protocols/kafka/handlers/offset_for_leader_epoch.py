@@ -5,29 +5,30 @@ finds out that what it read was cut off (KIP-320). An epoch that nobody led in a
 largest one before it, none at all with -1.
 """
 
+from broker.core.lookup import log_of, topic_by_name
 from broker.core.partition import check_leader_epoch
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import RequestError
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
-from broker.protocols.kafka.lookup import log_of, topic_by_name
 
 _UNKNOWN = (-1, -1)
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Look every partition up by itself."""
-    return {
-        "topics": [
-            {
-                "topic": topic["topic"],
-                "partitions": [
-                    _answer(session, topic["topic"], wanted) for wanted in topic["partitions"]
-                ],
-            }
-            for topic in request.body["topics"]
-        ]
-    }
+    topics = request.body["topics"]
+    answers: list[Fields] = [{"topic": topic["topic"], "partitions": []} for topic in topics]
+    named = (
+        (answer, wanted)
+        for topic, answer in zip(topics, answers, strict=True)
+        for wanted in topic["partitions"]
+    )
+    async for answer, wanted in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
+        answer["partitions"].append(_answer(session, answer["topic"], wanted))
+    return {"topics": answers}
 
 
 def _answer(session: Session, name: str, wanted: Fields) -> Fields:

@@ -1,25 +1,26 @@
 """Produce, v0-13: append one batch per partition.
 
-v1 throttle time; v2 append time; v3 batches of magic 2, transactional id; v5 log start offset;
-v7 zstd (KIP-110); v8 record errors, error message (KIP-467); v9 flexible; v10 current leader
-(KIP-951); v11 TRANSACTION_ABORTABLE, v12 implicit partitions (KIP-890); v13 topic ids.
+v1 throttle time; v2 append time (KIP-32); v3 batches of magic 2, transactional id; v5 log start
+offset; v7 zstd (KIP-110); v8 record errors, error message (KIP-467); v9 flexible; v10 current
+leader (KIP-951); v11 TRANSACTION_ABORTABLE, v12 implicit partitions (KIP-890); v13 topic ids.
 
-v0-2 are advertised because librdkafka derives its compression types from it, and refused per
-partition, as Kafka 4 does. The native path serves the usual request; this one serves every request
-and says what is right. Appending happens at once, or in the thread that compresses where the topic
-asks for it, always in the order of the connection's requests; the answer waits until all it
-acknowledges is durable. The first batch of a transaction in a partition waits until the coordinator
-has admitted it there (KIP-890). With acks=0 nothing is answered, and an error can only be told by
-closing the connection.
+v0-2 carry message sets, which become batches before they are appended (old_messages.py). The native
+path serves the usual request; this one serves every request and says what is right. Appending
+happens at once, or in the thread that compresses where the topic or an old producer asks for it,
+always in the order of the connection's requests; the answer waits until all it acknowledges is
+durable. The first batch of a transaction in a partition waits until the coordinator has admitted it
+there (KIP-890). With acks=0 nothing is answered, and an error can only be told by closing the
+connection.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
 from broker.core.log import Log
+from broker.core.lookup import log_of, topic_by_id, topic_by_name
 from broker.core.partition import (
     ATTRIBUTES_POSITION,
     BATCH_HEADER_BYTES,
@@ -27,14 +28,15 @@ from broker.core.partition import (
     append,
     wait_durable,
 )
-from broker.core.recompression import KeylessRecordsError, Preparation, prepare
+from broker.core.recompression import KeylessRecordsError, Preparation, Slow, prepare
 from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
+from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.model.topic_config import TopicConfig
-from broker.protocols.kafka import errors
+from broker.protocols.kafka import errors, transactions
 from broker.protocols.kafka.api import Api, Fields, Request, Response
-from broker.protocols.kafka.lookup import log_of, topic_by_id, topic_by_name
+from broker.protocols.kafka.old_messages import Conversion, is_message_set
 
 _MAGIC_2_SINCE = 3
 _ZSTD_SINCE = 7
@@ -67,7 +69,7 @@ class _Waiting(NamedTuple):
 
     log: Log
     config: TopicConfig
-    preparation: Preparation
+    preparation: Slow
 
 
 _Outcome = _Written | RequestError
@@ -95,6 +97,7 @@ def _append_all(
         for partition in each["partition_data"]
     )
     begun: dict[_Place, _Outcome | _Waiting] = {}
+    is_long = _is_long(request)
     for each in topics:
         for partition in each["partition_data"]:
             key = (each["name"], each["topic_id"], partition["index"])
@@ -102,7 +105,7 @@ def _append_all(
                 text = "the request names this partition twice"
                 begun[key] = RequestError(ErrorCode.INVALID_REQUEST, text)
             else:
-                begun[key] = _append(request, session, each, partition, refused)
+                begun[key] = _append(request, session, each, partition, refused, is_long=is_long)
     outcomes = {key: each for key, each in begun.items() if not isinstance(each, _Waiting)}
     if len(outcomes) < len(begun):
         return _append_later(request, session, begun)
@@ -113,7 +116,7 @@ def _respond(request: Request, outcomes: dict[_Place, _Outcome]) -> Response | A
     if request.body["acks"] == 0:
         _close_if_refused(outcomes)
         return None
-    return _answer(outcomes)
+    return _answer(request, outcomes)
 
 
 def _append(
@@ -122,6 +125,8 @@ def _append(
     topic: Fields,
     partition: Fields,
     refused: Mapping[_Partition, ErrorCode],
+    *,
+    is_long: bool,
 ) -> _Outcome | _Waiting:
     try:
         _check_request(request)
@@ -130,8 +135,7 @@ def _append(
         if (found.name, partition["index"]) in refused:
             raise RequestError(refused[found.name, partition["index"]])
         records = partition["records"] or b""
-        _check_batch(request, records)
-        preparation = prepare(found.config, records)
+        preparation = _preparation(request, found.config, records, is_long=is_long)
         if preparation is None:
             return _write(session, log, found.config, records)
         if preparation.is_slow:
@@ -167,10 +171,28 @@ async def _prepared(session: Session, waiting: _Waiting) -> _Outcome:
 
 
 def _check_request(request: Request) -> None:
-    if request.version < _MAGIC_2_SINCE:
-        raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
     if request.body["acks"] not in _ACKS:
         raise RequestError(ErrorCode.INVALID_REQUIRED_ACKS)
+
+
+def _is_long(request: Request) -> bool:
+    """Whether its message sets take more than their share of a turn of the loop."""
+    size = sum(
+        len(partition["records"] or b"")
+        for topic in request.body["topic_data"]
+        for partition in topic["partition_data"]
+    )
+    return size > OLD_MESSAGES_BYTES_MAX
+
+
+def _preparation(
+    request: Request, config: TopicConfig, records: bytes, *, is_long: bool
+) -> Conversion | Preparation | None:
+    """What is to be done with the records before they are appended."""
+    if request.version < _MAGIC_2_SINCE and is_message_set(records):
+        return Conversion(records, config, is_long)
+    _check_batch(request, records)
+    return prepare(config, records)
 
 
 def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
@@ -189,7 +211,7 @@ def _check_batch(request: Request, records: bytes) -> None:
     """What the version of the request decides about a batch; the rest is the log's."""
     if len(records) < BATCH_HEADER_BYTES:
         return
-    attributes = int.from_bytes(records[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2])
+    attributes, _ = _producer_of(records)
     if attributes & _CODEC == _ZSTD and request.version < _ZSTD_SINCE:
         raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if attributes & _TRANSACTIONAL and request.body["transactional_id"] is None:
@@ -200,7 +222,10 @@ def _check_batch(request: Request, records: bytes) -> None:
 
 
 def _outsiders(request: Request, session: Session) -> dict[_Producer, list[_Partition]]:
-    """Where producers write in transactions that the partition has not admitted."""
+    """Where producers write in transactions that the partition has not admitted.
+
+    What is already written needs no transaction: its answer was lost, and is given again.
+    """
     found: dict[_Producer, list[_Partition]] = {}
     for wanted in request.body["topic_data"]:
         for partition in wanted["partition_data"]:
@@ -215,7 +240,7 @@ def _outsiders(request: Request, session: Session) -> dict[_Producer, list[_Part
                 log = log_of(topic, partition["index"])
             except RequestError:
                 continue  # the append will say so
-            if not log.admits_transaction(*producer):
+            if not log.admits_transaction(*producer) and not log.has_batch(records):
                 found.setdefault(producer, []).append((topic.name, log.partition))
     return found
 
@@ -247,9 +272,7 @@ def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
     """What the coordinator found, in words that producers know (KIP-890, ReplicaManager)."""
     if error in _COORDINATOR_IS_BUSY:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # retriable for every producer
-    if error is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_SINCE:
-        return ErrorCode.TRANSACTION_ABORTABLE
-    return error
+    return transactions.abortable(error, knows_it=request.version >= _ABORTABLE_SINCE)
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -261,11 +284,12 @@ def _close_if_refused(outcomes: dict[_Place, _Outcome]) -> None:
             raise PeerError(f"Produce with acks=0 to {name!r}-{index} refused: {outcome}")
 
 
-async def _answer(outcomes: dict[_Place, _Outcome]) -> Fields:
+async def _answer(request: Request, outcomes: dict[_Place, _Outcome]) -> Fields:
+    number = errors.number if request.version >= _MAGIC_2_SINCE else errors.old_number
     topics: dict[tuple[str, bytes], list[Fields]] = {}
     for (name, topic_id, index), outcome in outcomes.items():
         partitions = topics.setdefault((name, topic_id), [])
-        partitions.append({"index": index, **await _partition(outcome)})
+        partitions.append({"index": index, **await _partition(outcome, number)})
     return {
         "responses": [
             {"name": name, "topic_id": topic_id, "partition_responses": partitions}
@@ -274,7 +298,7 @@ async def _answer(outcomes: dict[_Place, _Outcome]) -> Fields:
     }
 
 
-async def _partition(outcome: _Outcome) -> Fields:
+async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> Fields:
     if isinstance(outcome, _Written):
         log, appended = outcome
         if await wait_durable(log, appended.end_offset):
@@ -287,7 +311,7 @@ async def _partition(outcome: _Outcome) -> Fields:
         outcome = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     places = outcome.places if isinstance(outcome, KeylessRecordsError) else []
     return {
-        "error_code": errors.number(outcome.code),
+        "error_code": number(outcome.code),
         "base_offset": -1,
         "record_errors": [
             {"batch_index": place, "batch_index_error_message": "the record has no key"}

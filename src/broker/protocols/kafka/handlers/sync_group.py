@@ -1,17 +1,15 @@
 """SyncGroup, v0-5. v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol."""
 
-from collections.abc import Awaitable
-
 from broker.core.groups.commands import SyncRequest, SyncResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, then
+from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
 _PROTOCOL_NAMES_SINCE = 5
 
 
-def handle(request: Request, session: Session) -> Fields | Awaitable[Fields]:
+def handle(request: Request, session: Session) -> Fields | Later:
     """Wait for the leader's assignment."""
     body = request.body
     names = (body["protocol_type"], body["protocol_name"])

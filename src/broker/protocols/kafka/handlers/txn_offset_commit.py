@@ -5,13 +5,13 @@ AddOffsetsToTxn has to. The offsets count when the transaction is committed.
 """
 
 from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from broker.core.lookup import topic_by_name
 from broker.core.session import Session
 from broker.core.transactions.commands import Producer
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka import errors
+from broker.protocols.kafka import errors, transactions
 from broker.protocols.kafka.api import Api, Fields, Request
 from broker.protocols.kafka.handlers.offset_commit import offset_to_commit
-from broker.protocols.kafka.lookup import topic_by_name
 
 _ABORTABLE_SINCE = 4
 _IMPLICIT_SINCE = 5
@@ -66,17 +66,17 @@ async def _admission(request: Request, session: Session, producer: Producer) -> 
     group_id = request.body["group_id"]
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
-    await session.broker.topics.offsets_topic()
+    try:
+        place = await transactions.offsets_place(session, group_id)
+    except RequestError as error:
+        return error.code
     coordinator = session.broker.transactions
-    place = coordinator.offsets_place(group_id)
     adds_implicitly = request.version >= _IMPLICIT_SINCE
     codes = await coordinator.admit(*producer, [place], adds_implicitly=adds_implicitly)
     code = codes[place]
-    if code is ErrorCode.INVALID_TXN_STATE and request.version >= _ABORTABLE_SINCE:
-        return ErrorCode.TRANSACTION_ABORTABLE
     if code is ErrorCode.NONE and not coordinator.has(producer, place):
         return ErrorCode.CONCURRENT_TRANSACTIONS  # It has ended while this waited.
-    return code
+    return transactions.abortable(code, knows_it=request.version >= _ABORTABLE_SINCE)
 
 
 API = Api(28, "TxnOffsetCommit", range(6), handle)

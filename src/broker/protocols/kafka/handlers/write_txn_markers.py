@@ -4,35 +4,50 @@ Brokers send it to each other, and `kafka-transactions abort` to end a hanging t
 is open in a log while no coordinator knows of it.
 """
 
-import asyncio
+from asyncio import Future
 
 from broker.codec.control_records import Marker
 from broker.core.session import Session
-from broker.core.transactions.records import by_topic
-from broker.protocols.kafka import errors, transactions
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.core.transactions.records import Place, by_topic
+from broker.model.errors import ErrorCode
+from broker.model.limits import MARKERS_PER_TURN
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
+from broker.protocols.kafka.partitions import each_once
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Write each marker into each of its partitions."""
-    return {"markers": [await _write(session, each) for each in request.body["markers"]]}
+    wanted = request.body["markers"]
+    markers = [_marker(each) for each in wanted]
+    places = [
+        await each_once(each["topics"], name="name", partitions="partition_indexes")
+        for each in wanted
+    ]
+
+    def write(one: tuple[Marker, Place]) -> Future[ErrorCode]:
+        return session.broker.transactions.write_marker(one[1], one[0])
+
+    writes = ((marker, each) for marker, its in zip(markers, places, strict=True) for each in its)
+    codes = iter(await ask_in_turns(write, writes, MARKERS_PER_TURN))
+    return {
+        "markers": [
+            _written(marker, dict(zip(its, codes, strict=False)))
+            for marker, its in zip(markers, places, strict=True)
+        ]
+    }
 
 
-async def _write(session: Session, wanted: Fields) -> Fields:
-    marker = Marker(
+def _marker(wanted: Fields) -> Marker:
+    return Marker(
         wanted["producer_id"],
         wanted["producer_epoch"],
         wanted["transaction_result"],
         wanted["coordinator_epoch"],
     )
-    places = list(
-        dict.fromkeys(
-            transactions.places_of(wanted["topics"], name="name", partitions="partition_indexes")
-        )
-    )
-    coordinator = session.broker.transactions
-    results = await asyncio.gather(*(coordinator.write_marker(each, marker) for each in places))
-    codes = dict(zip(places, results, strict=True))
+
+
+def _written(marker: Marker, codes: dict[Place, ErrorCode]) -> Fields:
     return {
         "producer_id": marker.producer_id,
         "topics": [
@@ -43,7 +58,7 @@ async def _write(session: Session, wanted: Fields) -> Fields:
                     for each in partitions
                 ],
             }
-            for name, partitions in by_topic(places).items()
+            for name, partitions in by_topic(codes).items()
         ],
     }
 

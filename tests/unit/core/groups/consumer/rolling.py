@@ -7,7 +7,7 @@ takes from it. Whoever leads a classic group assigns evenly, and withholds what 
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
 from broker.codec.coordinator_records import (
     decode_assignment,
@@ -15,7 +15,6 @@ from broker.codec.coordinator_records import (
     encode_assignment,
     encode_subscription,
 )
-from broker.core.groups import records
 from broker.core.groups.commands import (
     GroupDecision,
     GroupProtocol,
@@ -34,21 +33,22 @@ from broker.core.groups.consumer.commands import (
     ConsumerSettings,
 )
 from broker.core.groups.consumer.records import in_order
+from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.shard import GroupShard
-from broker.core.machine import Moment
 from broker.model.errors import ErrorCode
-from tests.scenarios.consumer_words import FakeTopics
-
-Place: TypeAlias = tuple[str, int]
+from tests.fakes import FakeTopics
+from tests.logged_shard import LoggedShard
+from tests.subscriptions import Place, by_topic, heard, said
 
 GROUP = "g"
 TOPICS = {"t": 5, "u": 2}
 NO_ERROR = ErrorCode.NONE
 REBALANCE_MS = 60_000
+START_MS = 1_000
 SESSION_MS = 45_000  # the broker's, of members of the consumer protocol
 
 
-class World:
+class World(LoggedShard[GroupShard]):
     """One shard, its log, its topics, and its clients."""
 
     def __init__(self, seed: int, settings: ConsumerSettings | None = None) -> None:
@@ -59,29 +59,15 @@ class World:
         self.settings = GroupSettings(
             initial_rebalance_delay_ms=0, consumer=settings or ConsumerSettings()
         )
-        self.now_ms = 1_000
+        super().__init__(
+            lambda: GroupShard(self.settings, lambda: True, self.topics), RECORD_FORMAT, START_MS
+        )
         self.ids = 0
-        self.log: list[list[tuple[bytes, bytes | None]]] = []
-        self.shard = self._new_shard()
         self.clients: list[Client] = []
         self.refuses = False  # whether the group is no consumer group, and stays so
 
-    def _new_shard(self) -> GroupShard:
-        return GroupShard(self.settings, lambda: True, self.topics)
-
-    def now(self) -> Moment:
-        return Moment(self.now_ms, self.now_ms)
-
     def apply(self, decision: GroupDecision) -> None:
-        batch = []
-        for record in decision.records:
-            key, value = records.encode(record)
-            batch.append((key, value))
-            replayed = records.decode(key, value)
-            assert replayed == record
-            self.shard.replay(replayed)
-        if batch:
-            self.log.append(batch)
+        self.write(decision)
         for token, response in decision.replies:
             assert isinstance(token, Token)
             token.client.heard_ms = self.now_ms
@@ -99,30 +85,17 @@ class World:
                 assert place not in owners, f"{place} is owned by {client} and {owners[place]}"
                 owners[place] = client
 
-    def advance(self, ms: int) -> None:
-        """Let time pass, deadline by deadline, as the loop would."""
-        end_ms = self.now_ms + ms
-        while True:
-            deadline_ms = self.shard.next_deadline_ms()
-            self.now_ms = (
-                end_ms if deadline_ms is None else min(end_ms, max(self.now_ms, deadline_ms))
-            )
-            for decision in self.shard.tick(self.now()):
+    def pass_by(self, ms: int) -> None:
+        """Let time pass."""
+        for decisions in self.advance(ms):
+            for decision in decisions:
                 self.apply(decision)
-            if deadline_ms is None or deadline_ms > end_ms:
-                return
 
-    def reload(self) -> None:
+    def lose(self) -> None:
         """Lose everything but the log; who waits is told so."""
         waiting = self.shard.waiting()
-        self.shard = self._new_shard()
-        for batch in self.log:
-            for key, value in batch:
-                record = records.decode(key, value)
-                assert record is not None
-                self.shard.replay(record)
-        for _ in self.shard.resume(self.now()):
-            pass
+        for decision in self.reload():
+            self.apply(decision)
         for token in waiting:
             assert isinstance(token, Token)
             token.client.lost(token)
@@ -133,7 +106,7 @@ class World:
             if self.clients:
                 self.random.choice(self.clients).step()
                 self.check()
-            self.advance(self.random.choice((1, 10, 500)))
+            self.pass_by(self.random.choice((1, 10, 500)))
 
     def settle(self) -> None:
         """Everybody in turn, until all has come to rest."""
@@ -141,7 +114,7 @@ class World:
             for client in self.clients:
                 client.step()
                 self.check()
-            self.advance(200)
+            self.pass_by(200)
         owned = {place for client in self.clients for place in client.owned}
         topics = filter(None, map(self.topics.get, TOPICS))
         assert owned == {(each.name, n) for each in topics for n in range(each.partition_count)}
@@ -154,7 +127,7 @@ class World:
             for client in self.clients:
                 client.step()
                 self.check()
-            self.advance(5_000)
+            self.pass_by(5_000)
         self.settle()
 
     def places(self, partitions: Any) -> set[Place]:
@@ -176,9 +149,10 @@ class Token:
 class Client:
     """A consumer."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, instance_id: str | None) -> None:
         self.world = world
         self.name = name
+        self.instance_id = instance_id
         self.owned: set[Place] = set()
         self.heard_ms = world.now_ms  # when it was last answered
         self.told_ms: int | None = None  # when it was told what it has not done yet
@@ -203,10 +177,9 @@ class ConsumerClient(Client):
     """One of the consumer protocol."""
 
     def __init__(self, world: World, name: str, *, instance_id: str | None = None) -> None:
-        super().__init__(world, name)
+        super().__init__(world, name, instance_id)
         self.epoch = 0
         self.assigned: set[Place] | None = None
-        self.instance_id = instance_id
         self.is_deaf = False  # whether answers are lost
         self.must_say_all = False  # as clients do after an answer that did not come
 
@@ -248,13 +221,8 @@ class ConsumerClient(Client):
         world.apply(world.shard.consumer_heartbeat(request, Token(self), world.now()))
 
     def _owned_ids(self) -> dict[bytes, list[int]]:
-        owned: dict[bytes, list[int]] = {}
-        for name, number in self.owned:
-            topic = self.world.topics.get(name)
-            if topic is None:
-                continue
-            owned.setdefault(topic.topic_id, []).append(number)
-        return owned
+        found = {self.world.topics.get(name): each for name, each in by_topic(self.owned).items()}
+        return {topic.topic_id: numbers for topic, numbers in found.items() if topic is not None}
 
     def receive(self, _token: Token, response: Any) -> None:
         assert isinstance(response, ConsumerHeartbeatResponse)
@@ -277,8 +245,10 @@ class ConsumerClient(Client):
 class ClassicClient(Client):
     """One of the classic protocol."""
 
-    def __init__(self, world: World, name: str, *, is_cooperative: bool) -> None:
-        super().__init__(world, name)
+    def __init__(
+        self, world: World, name: str, *, is_cooperative: bool, instance_id: str | None = None
+    ) -> None:
+        super().__init__(world, name, instance_id)
         self.is_cooperative = is_cooperative
         self.member_id = ""
         self.generation = -1
@@ -295,7 +265,7 @@ class ClassicClient(Client):
         if self.must_join:
             self._join()
         else:
-            request = HeartbeatRequest(GROUP, self.member_id, None, self.generation)
+            request = HeartbeatRequest(GROUP, self.member_id, self.instance_id, self.generation)
             world = self.world
             world.apply(world.shard.heartbeat(request, Token(self), world.now()))
 
@@ -311,22 +281,17 @@ class ClassicClient(Client):
     def _join(self) -> None:
         if not self.is_cooperative:
             self.owned = set()
-        owned: dict[str, list[int]] = {}
-        for name, number in sorted(self.owned):
-            owned.setdefault(name, []).append(number)
         body = {
             "topics": sorted(TOPICS),
             "user_data": None,
-            "owned_partitions": [
-                {"topic": name, "partitions": numbers} for name, numbers in owned.items()
-            ],
+            "owned_partitions": said(sorted(self.owned)),
             "generation_id": self.generation,
         }
         self.world.ids += 1
         request = JoinRequest(
             GROUP,
             self.member_id,
-            None,
+            self.instance_id,
             self.name,
             "host",
             30_000,
@@ -371,7 +336,7 @@ class ClassicClient(Client):
         request = SyncRequest(
             GROUP,
             self.member_id,
-            None,
+            self.instance_id,
             self.generation,
             assignments,
             "consumer",
@@ -384,11 +349,7 @@ class ClassicClient(Client):
     def _assign(self, response: JoinResponse) -> Iterator[tuple[str, bytes]]:
         """Evenly, sticky, and nothing to anybody that another one says it owns."""
         owned = {
-            each.member_id: {
-                (topic["topic"], number)
-                for topic in decode_subscription(each.metadata).body["owned_partitions"]
-                for number in topic["partitions"]
-            }
+            each.member_id: set(heard(decode_subscription(each.metadata).body["owned_partitions"]))
             for each in response.members
         }
         places = [(name, each) for name, count in TOPICS.items() for each in range(count)]
@@ -407,22 +368,14 @@ class ClassicClient(Client):
             given, places = places[: max(room, 0)], places[max(room, 0) :]
             shares[member_id] += [each for each in given if each not in taken]
         for member_id, share in shares.items():
-            by_topic: dict[str, list[int]] = {}
-            for name, number in share:
-                by_topic.setdefault(name, []).append(number)
-            assigned = [{"topic": name, "partitions": each} for name, each in by_topic.items()]
-            yield member_id, encode_assignment(2, {"assigned_partitions": assigned})
+            yield member_id, encode_assignment(2, {"assigned_partitions": said(share)})
 
     def _synced(self, response: SyncResponse) -> None:
         self._failed(response.error)
         if response.error is not NO_ERROR:
             return
         embedded = decode_assignment(response.assignment)
-        assigned = {
-            (topic["topic"], number)
-            for topic in (embedded.body["assigned_partitions"] if embedded else ())
-            for number in topic["partitions"]
-        }
+        assigned = set(heard(embedded.body["assigned_partitions"]) if embedded else ())
         # What was taken from a cooperative member is free once it has joined again without it.
         self.must_join = bool(self.owned - assigned)
         self.owned = assigned

@@ -2,17 +2,28 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.codec.coordinator_records import encode_assignment, encode_subscription
+from broker.codec.coordinator_records import (
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 from broker.core.groups.classic import ClassicGroup
-from broker.core.groups.commands import GroupSettings
+from broker.core.groups.commands import GroupDecision, GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
 from broker.core.groups.consumer.group import ConsumerGroup
-from broker.core.groups.consumer.migration import upgrade_records
-from broker.core.groups.consumer.records import CurrentRecord
-from broker.core.groups.records import GroupImage, Member
-from broker.core.machine import Moment
+from broker.core.groups.consumer.migration import downgraded, upgrade_records
+from broker.core.groups.consumer.records import (
+    ClassicMetadata,
+    ClassicProtocol,
+    ConsumerMember,
+    ConsumerMemberRecord,
+    CurrentAssignment,
+    CurrentRecord,
+)
+from broker.core.groups.records import GroupImage, GroupRecord, Member
+from broker.core.machine import Decision, Moment
 from broker.model.errors import RequestError
-from tests.scenarios.consumer_words import FakeTopics
+from tests.fakes import FakeTopics
 from tests.unit.core.groups.consumer.rolling import (
     GROUP,
     ClassicClient,
@@ -77,16 +88,42 @@ def test_a_coordinator_that_is_lost_in_the_middle_of_it_changes_nothing(
     world.clients.append(ConsumerClient(world, "c"))
     for _ in range(6):
         world.run(world.random.randrange(12))
-        world.reload()
+        world.lose()
     world.settle_after_sessions()
 
     world.clients.pop().leave()
-    world.reload()
+    world.lose()
     for _ in range(4):
         world.run(world.random.randrange(12))
-        world.reload()
+        world.lose()
 
     world.settle_after_sessions()
+
+
+@pytest.mark.parametrize("is_cooperative", [False, True], ids=["eager", "cooperative"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_instances_that_restart_with_the_other_protocol_never_own_a_partition_twice(
+    seed: int, is_cooperative: bool
+) -> None:
+    world = World(seed)
+
+    def old(name: str, instance_id: str | None) -> Client:
+        return ClassicClient(world, name, is_cooperative=is_cooperative, instance_id=instance_id)
+
+    def new(name: str, instance_id: str | None) -> Client:
+        return ConsumerClient(world, name, instance_id=instance_id)
+
+    world.clients = [old(f"{each}0", each) for each in "ABC"]
+    world.settle()
+
+    for make, kind in ((new, ConsumerGroup), (old, ClassicGroup)):
+        for place, client in enumerate(list(world.clients)):
+            world.clients[place] = make(f"{client.name}{place}", client.instance_id)
+            world.run(world.random.randrange(40))
+            if world.random.random() < 0.3:
+                world.lose()
+        world.settle_after_sessions()
+        assert isinstance(world.shard.groups[GROUP], kind)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +195,30 @@ def test_a_group_whose_assignor_says_more_than_partitions_stays_as_it_is(
         [current] = [each.current for each in records if isinstance(each, CurrentRecord)]
         assert current is not None
         assert list(current.assigned.values()) == [(0, 1)]
+
+
+def test_a_logged_member_that_cannot_be_read_is_downgraded_with_its_group() -> None:
+    topics = FakeTopics()
+    topics.put("t", 1)
+    topic = topics.get("t")
+    assert topic is not None
+    offered = (ClassicProtocol("sticky", b"?"),)
+    group = ConsumerGroup("g", ConsumerSettings(), topics)
+    for member in (ConsumerMember("a", classic=ClassicMetadata(1, offered)), ConsumerMember("c")):
+        current = CurrentAssignment(1, assigned={topic.topic_id: (0,)} if member.classic else {})
+        group.replay(ConsumerMemberRecord("g", member.member_id, member))
+        group.replay(CurrentRecord("g", member.member_id, current))
+
+    leaving: GroupDecision = Decision([ConsumerMemberRecord("g", "c", None)])
+    records = downgraded(group, leaving, ConsumerSettings(), topics)
+
+    assert records is not None
+    image = records[-1]
+    assert isinstance(image, GroupRecord)
+    assert image.image is not None
+    assignment = decode_assignment(image.image.members["a"].assignment)
+    assert assignment is not None
+    assert assignment.body["assigned_partitions"] == [{"topic": "t", "partitions": [0]}]
 
 
 def test_each_conversion_is_one_batch() -> None:

@@ -71,7 +71,7 @@ class Story:
 
     def pause(self) -> None:
         for _ in range(self.random.randrange(1, 12)):
-            self.world.advance(5_000)
+            self.world.pass_by(5_000)
             for client in self.random.sample(self.clients(), len(self.clients()) // 2):
                 client.step()
                 self.world.check()
@@ -90,7 +90,7 @@ class Story:
         self.world.topics.put(name, 0 if is_gone else min(count, 9))
 
     def reload(self) -> None:
-        self.world.reload()
+        self.world.lose()
 
     def run(self) -> None:
         self.world.run(self.random.randrange(1, 12))
@@ -130,7 +130,7 @@ def test_no_partition_ever_has_two_owners_and_in_the_end_each_has_one(seed: int)
         story.happen()
 
     for _ in range(SESSION_MS // 5_000 + 1):  # Sessions of those who crashed end.
-        story.world.advance(5_000)
+        story.world.pass_by(5_000)
         for client in story.clients():
             client.step()
             story.world.check()
@@ -144,7 +144,7 @@ def test_what_a_load_makes_of_the_log_is_what_was_there(seed: int) -> None:
         story.happen()
 
     before = story.world.shard.groups[GROUP]
-    story.world.reload()
+    story.world.lose()
     after = story.world.shard.groups[GROUP]
 
     assert isinstance(before, ConsumerGroup)

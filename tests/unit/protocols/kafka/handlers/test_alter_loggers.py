@@ -89,12 +89,13 @@ def test_the_roots_level_cannot_be_removed() -> None:
     ("name", "value", "op"),
     [
         ("no.such.logger", "INFO", SET),
+        ("no.such.logger", None, DELETE),
         (NAME, "LOUD", SET),
         (NAME, "info", SET),
         (NAME, "INFO", APPEND),
     ],
 )
-def test_what_is_no_logger_or_level_is_refused(name: str, value: str, op: int) -> None:
+def test_what_is_no_logger_or_level_is_refused(name: str, value: str | None, op: int) -> None:
     before = levels()
 
     answer = alter(name, value, op)

@@ -17,6 +17,7 @@ from broker.core.groups.consumer.records import (
     MemberState,
 )
 from broker.model.errors import ErrorCode
+from broker.model.limits import GROUPS_ASKED_PER_TURN
 from tests.fakes import World, only
 
 TOPIC_ID = b"0123456789abcdef"
@@ -156,3 +157,9 @@ def test_authorized_operations_are_told_when_they_are_asked_for(is_asked: bool, 
     answer = world.ask(69, 0, group_ids=["g"], include_authorized_operations=is_asked)
 
     assert only(answer["groups"])["authorized_operations"] == bits
+
+
+def test_others_have_their_turn_while_many_groups_are_described() -> None:
+    wanted = [f"g{number}" for number in range(3 * GROUPS_ASKED_PER_TURN)]
+
+    assert World().turns(69, 1, group_ids=wanted) >= 3 + len(wanted)

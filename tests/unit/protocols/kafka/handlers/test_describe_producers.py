@@ -56,3 +56,18 @@ def test_what_does_not_exist_is_unknown(world: World, topic: str, partition: int
     [answer] = describe(world, topic, partition)
 
     assert (answer["error_code"], answer["active_producers"]) == (3, [])
+
+
+def test_each_partition_is_described_once_and_each_topic(world: World) -> None:
+    wanted = [{"name": "a", "partition_indexes": each} for each in ([1, 1, 0], [1])]
+
+    topic = only(world.ask(KEY, 0, topics=wanted)["topics"])
+
+    assert topic["name"] == "a"
+    assert [each["partition_index"] for each in topic["partitions"]] == [1, 0]
+
+
+def test_others_have_their_turn_after_each_partition(world: World) -> None:
+    wanted = [{"name": "a", "partition_indexes": list(range(100))}]
+
+    assert world.turns(KEY, 0, topics=wanted) >= 100

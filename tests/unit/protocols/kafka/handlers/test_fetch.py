@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from broker.model.errors import PeerError
+from broker.model.limits import FETCH_PARTITIONS_PER_STEP, NATIVE_FETCH_PARTITIONS_MAX
 from tests.fakes import World, batch, only
 
 ZSTD = 4
@@ -300,3 +302,36 @@ def test_a_partition_that_is_still_recovered_is_refused_without_waiting(world: W
     answer = only(fetch(world, 11, part(), max_wait_ms=600_000))
 
     assert (answer["error_code"], answer["records"] or b"") == (6, b"")
+
+
+# ---- many partitions -----------------------------------------------------------------------------
+
+MANY = NATIVE_FETCH_PARTITIONS_MAX + 1
+
+
+@pytest.mark.parametrize("version", [7, 12])
+def test_a_fetch_of_too_many_partitions_is_an_invalid_request(world: World, version: int) -> None:
+    answer = world.ask(1, version, **fields(*[part()] * MANY))
+
+    assert (answer["error_code"], answer["responses"]) == (42, [])
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 6])
+def test_versions_that_cannot_say_so_are_closed(world: World, version: int) -> None:
+    with pytest.raises(PeerError):
+        world.ask(1, version, **fields(*[part()] * MANY))
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_others_have_their_turn_while_many_partitions_are_read(version: int) -> None:
+    count = 3 * FETCH_PARTITIONS_PER_STEP + 1
+    world = World()
+    world.create("a", count)
+    fill(world, count - 1, 2)
+    wanted = fields(*(part(number) for number in range(count)))
+
+    parts = only(world.ask(1, version, **wanted)["responses"])["partitions"]
+
+    assert world.turns(1, version, **wanted) >= 3
+    assert [each["partition_index"] for each in parts] == list(range(count))
+    assert parts[-1]["high_watermark"] == 2

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.model.limits import OFFSETS_FOUND_PER_STEP
 from tests.fakes import World, batch, only
 
 LATEST, EARLIEST, MAX_TIMESTAMP, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
@@ -134,3 +135,10 @@ def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
     answer = world.ask(2, 7, topics=[{"name": "a", "partitions": partitions}])
 
     assert only(only(answer["topics"])["partitions"])["error_code"] == 6
+
+
+def test_others_have_their_turn_while_many_partitions_are_looked_up(world: World) -> None:
+    count = 3 * OFFSETS_FOUND_PER_STEP
+    parts = [{"partition_index": number, "timestamp": 150} for number in range(count)]
+
+    assert world.turns(2, 7, replica_id=-1, topics=[{"name": "a", "partitions": parts}]) >= 3

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from tests.fakes import World, batch, only
 
 
@@ -66,3 +67,10 @@ def test_unknown_topics_and_partitions_are_error_3(
     world: World, topic: str, partition: int
 ) -> None:
     assert ask(world, 0, topic=topic, partition=partition) == (3, -1, -1)
+
+
+def test_others_have_their_turn_while_many_partitions_are_looked_up(world: World) -> None:
+    parts = [{"partition": 0, "leader_epoch": 0}]
+    topics = [{"topic": "a", "partitions": parts}] * (3 * PARTITIONS_ANSWERED_PER_STEP)
+
+    assert world.turns(23, 4, topics=topics) >= 3

@@ -64,14 +64,6 @@ def test_an_unknown_topic_id_is_error_100(world: World) -> None:
     assert only(answer["partition_responses"])["error_code"] == 100
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_before_batches_of_magic_2_are_refused_per_partition(
-    world: World, version: int
-) -> None:
-    assert produce(world, version, batch())["error_code"] == 35
-    assert world.log("a").log_end_offset == 0
-
-
 @pytest.mark.parametrize("acks", [-2, 2, 100])
 def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(world: World, acks: int) -> None:
     assert produce(world, 9, batch(), acks=acks)["error_code"] == 21

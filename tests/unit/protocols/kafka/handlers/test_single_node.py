@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import features
 from tests.fakes import World, only
 
@@ -41,6 +42,32 @@ def test_a_partition_whose_disk_has_failed_has_nobody_to_elect(kind: int, error:
     world.log("a", 1).fail()
 
     assert elect(world, None, kind) == {("a", 1): error}
+
+
+MANY = 3 * PARTITIONS_ANSWERED_PER_STEP
+
+
+def test_a_partition_is_elected_once_however_often_it_is_named() -> None:
+    world = World()
+    world.create("a")
+    wanted = [{"topic": "a", "partitions": each} for each in ([0, 0], [0])]
+
+    answer = world.ask(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted)
+
+    assert len(only(answer["replica_election_results"])["partition_result"]) == 1
+
+
+def test_others_have_their_turn_while_many_topics_are_elected() -> None:
+    wanted = [{"topic": f"t{number}", "partitions": [0]} for number in range(MANY)]
+
+    assert World().turns(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted) >= 3
+
+
+def test_others_have_their_turn_while_many_topics_stay_where_they_are() -> None:
+    part = {"partition_index": 0, "replicas": [1]}
+    wanted = [{"name": f"t{number}", "partitions": [part]} for number in range(MANY)]
+
+    assert World().turns(ALTER_MOVES, 1, topics=wanted) >= 3
 
 
 def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.model.limits import (
+    MARKERS_PER_TURN,
+    PARTITIONS_ANSWERED_PER_STEP,
+    TRANSACTIONS_PER_STEP,
+)
 from tests.fakes import NOW_MS, World, only
 
 FENCED, OLD_EPOCH, WRONG_STATE, WRONG_PRODUCER, ABORTABLE = 90, 47, 48, 49, 120
+UNAVAILABLE = 15
 
 
 @pytest.fixture
@@ -179,6 +185,15 @@ def test_a_group_without_a_name_is_refused(world: World) -> None:
     assert answer["error_code"] == 24
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_a_group_whose_topic_cannot_be_had_has_no_coordinator(world: World, version: int) -> None:
+    init(world)
+    world.broken_partition = 0
+    named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
+
+    assert world.ask(25, version, **named, producer_epoch=0)["error_code"] == UNAVAILABLE
+
+
 # ---- EndTxn --------------------------------------------------------------------------------------
 
 
@@ -269,6 +284,14 @@ def test_a_fenced_producer_commits_no_offsets(world: World) -> None:
     assert world.groups.commands == []
 
 
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(world: World, version: int) -> None:
+    init(world)
+    world.broken_partition = 0
+
+    assert commit_offsets(world, version) == [UNAVAILABLE, 3]
+
+
 # ---- administration ------------------------------------------------------------------------------
 
 
@@ -318,6 +341,42 @@ def test_a_transaction_is_described_with_its_partitions(world: World) -> None:
         "topics": [{"topic": "t", "partitions": [0, 1]}],
     }
     assert (unknown["error_code"], empty["error_code"]) == (105, 42)
+
+
+def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(world: World) -> None:
+    ids = [f"x{number % 50}" for number in range(100)]
+
+    states = world.ask(65, 0, transactional_ids=ids)["transaction_states"]
+
+    assert [each["transactional_id"] for each in states] == ids[:50]
+    assert world.turns(65, 0, transactional_ids=ids) >= 50
+
+
+def test_others_have_their_turn_while_many_markers_are_written(world: World) -> None:
+    count = 10 * MARKERS_PER_TURN
+    marker = {"producer_id": 7, "producer_epoch": 2, "transaction_result": False}
+    topics = [{"name": "u", "partition_indexes": list(range(count))}]
+
+    assert world.turns(27, 1, markers=[{**marker, "coordinator_epoch": 3, "topics": topics}]) >= 10
+
+
+def test_markers_are_written_together_whosever_they_are(world: World) -> None:
+    marker = {"producer_epoch": 2, "transaction_result": False, "coordinator_epoch": 3}
+    topics = [{"name": "u", "partition_indexes": [0]}]
+    wanted = [{**marker, "producer_id": each, "topics": topics} for each in range(MARKERS_PER_TURN)]
+
+    assert world.turns(27, 1, markers=wanted) < 10
+
+
+def test_others_have_their_turn_while_many_partitions_are_added(world: World) -> None:
+    init(world)
+    parts = list(range(3 * PARTITIONS_ANSWERED_PER_STEP))
+    one: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0}
+    few = [{**one, "verify_only": False, "topics": [{"name": "t", "partitions": [0]}]}]
+    many = [{**one, "verify_only": False, "topics": [{"name": "t", "partitions": parts}]}]
+
+    assert world.turns(24, 5, transactions=few * 3 * TRANSACTIONS_PER_STEP) >= 3
+    assert world.turns(24, 5, transactions=many) >= 6  # to name them, and to look them up
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Bytes as arrays of JSON numbers, RustLog's JSON dialect, beside the standard library's json.
+
+A group is one row of the table: the same text for everyone in it. `megabytes_per_second`, of text,
+of the fastest round, stands under extra_info in the JSON report.
+"""
+
+import json
+import random
+import struct
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from broker._native.wire.byte_arrays import JsonRecords, byte_array
+from broker.model.limits import RUSTLOG_BYTES_PER_STEP, RUSTLOG_ENVELOPE_BYTES_MAX
+
+RECORD_BYTES, RECORDS = 1_000, 1_000  # some 3.6 MB of text
+SOME = random.Random(6)
+# No two records are alike: a processor learns a thousand numbers by heart.
+VALUES = {
+    "noise": SOME.randbytes(RECORD_BYTES * RECORDS),
+    "letters": bytes(SOME.choices(b"    abcdefghijklmnopqrstuvwxyz", k=RECORD_BYTES * RECORDS)),
+}
+
+
+def records_of(data: bytes) -> list[bytes]:
+    """Return bytes as records."""
+    return [data[start : start + RECORD_BYTES] for start in range(0, len(data), RECORD_BYTES)]
+
+
+def run_of(records: Iterable[Sequence[int]]) -> bytes:
+    """Return records as the binary dialect has them."""
+    return b"".join(struct.pack(">I", len(each)) + bytes(each) for each in records)
+
+
+def request(data: bytes) -> bytes:
+    """Return a Produce as clients write it, without a space."""
+    records = [list(each) for each in records_of(data)]
+    fields = {"topic": "topic", "partition": 0, "records": records}
+    return json.dumps({"Produce": fields}, separators=(",", ":")).encode()
+
+
+def read(text: bytes) -> bytes:
+    """Take the records out, in steps as the broker does."""
+    records = JsonRecords(text, RUSTLOG_ENVELOPE_BYTES_MAX)
+    while not records.step(RUSTLOG_BYTES_PER_STEP):
+        pass
+    return records.run
+
+
+def read_with_json(text: bytes) -> bytes:
+    """Do the same with the standard library."""
+    return run_of(json.loads(text)["Produce"]["records"])
+
+
+def write_with_json(data: bytes) -> bytes:
+    """Write one record with the standard library."""
+    return json.dumps(list(data), separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(
+    ("peer", "read_records"), [("polylog", read), ("json", read_with_json)], ids=lambda each: each
+)
+def test_read(
+    benchmark: BenchmarkFixture, peer: str, read_records: Callable[[bytes], bytes], value: str
+) -> None:
+    """A request to the records in it; the goal is 200 MB/s."""
+    benchmark.group, benchmark.name = f"read JSON byte arrays, {value}", peer
+    text = request(VALUES[value])
+
+    run = benchmark(read_records, text)
+
+    assert run == run_of(records_of(VALUES[value]))
+    note_rate(benchmark, len(text))
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(
+    ("peer", "write"), [("polylog", byte_array), ("json", write_with_json)], ids=lambda each: each
+)
+def test_write(
+    benchmark: BenchmarkFixture, peer: str, write: Callable[[bytes], bytes], value: str
+) -> None:
+    """A record to its text."""
+    benchmark.group, benchmark.name = f"write a JSON byte array, {value}", peer
+
+    text = benchmark(write, VALUES[value])
+
+    assert text == write_with_json(VALUES[value])
+    note_rate(benchmark, len(text))
+
+
+def note_rate(benchmark: BenchmarkFixture, size: int) -> None:
+    """Keep how much text the fastest round took a second, which others disturbed least."""
+    stats = benchmark.stats
+    assert stats is not None
+    benchmark.extra_info["megabytes_per_second"] = size / float(stats.stats.min) / 1e6

@@ -1,0 +1,228 @@
+"""Message sets of magic 0 and 1 to record batches of version 2, one batch a set.
+
+The layouts stand in legacy_message.pyx and record_batch.pyx. A message becomes a record at its
+place: what producers write as offsets means nothing. Magic 0 has no time, which is -1. What is
+compressed is unfolded by the caller: here come plain messages, those of a wrapper too.
+
+    message of magic 0    26 bytes, key and value      record    at most 23 bytes, key and value
+    message of magic 1    34 bytes, key and value      record    at most 32 bytes, key and value
+
+So the batch is written straight into room for the messages and a header, in one pass.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
+from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
+from broker._native.records.legacy_message cimport Message, message_check_crc, message_take
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_LOG_APPEND_TIME,
+    BATCH_ATTRIBUTES,
+    BATCH_CRC_START,
+    BATCH_EMPTY,
+    BATCH_LENGTH,
+    BATCH_LENGTH_END,
+    BATCH_MAGIC,
+    BATCH_NOT_ALONE,
+    BATCH_OK,
+    BATCH_SIZE_MAX,
+    BatchInfo,
+    BatchStatus,
+    batch_status_text,
+)
+from broker._native.records.record_walk cimport Span
+
+from broker.model.errors import Corrupt
+
+cdef enum:
+    NO_TIMESTAMP = -1
+    BODY_FIXED = 2          # of a record: its attributes, and that it has no headers
+    VERSION_2 = 2
+
+
+cdef inline int64_t span_size(const Span* span) noexcept nogil:
+    return 1 if span.length < 0 else varint_size(<uint64_t>span.length << 1) + span.length
+
+
+cdef inline uint8_t* store_span(uint8_t* into, const Span* span) noexcept nogil:
+    into = store_varint(into, zigzag(span.length))
+    if span.length <= 0:
+        return into
+    memcpy(into, span.start, <size_t>span.length)
+    return into + span.length
+
+
+cdef inline uint8_t* store_record(uint8_t* into, const Message* message, int64_t timestamp_delta,
+                                  int32_t place) noexcept nogil:
+    cdef uint64_t time = zigzag(timestamp_delta)
+    cdef int64_t body = (BODY_FIXED + varint_size(time) + varint_size(<uint64_t>place << 1)
+                         + span_size(&message.key) + span_size(&message.value))
+    into = store_varint(into, <uint64_t>body << 1)
+    into[0] = 0
+    into = store_varint(into + 1, time)
+    into = store_varint(into, <uint64_t>place << 1)
+    into = store_span(into, &message.key)
+    into = store_span(into, &message.value)
+    into[0] = 0
+    return into + 1
+
+
+cdef void store_header(uint8_t* head, BatchInfo* info) noexcept nogil:
+    store_uint64(head, <uint64_t>info.base_offset)
+    store_uint32(head + 8, <uint32_t>(info.size - BATCH_LENGTH_END))
+    store_uint32(head + 12, <uint32_t>info.leader_epoch)
+    head[16] = <uint8_t>info.magic
+    store_uint16(head + 21, <uint16_t>info.attributes)
+    store_uint32(head + 23, <uint32_t>info.last_offset_delta)
+    store_uint64(head + 27, <uint64_t>info.base_timestamp)
+    store_uint64(head + 35, <uint64_t>info.max_timestamp)
+    store_uint64(head + 43, <uint64_t>info.producer_id)
+    store_uint16(head + 51, <uint16_t>info.producer_epoch)
+    store_uint32(head + 53, <uint32_t>info.base_sequence)
+    store_uint32(head + 57, <uint32_t>info.record_count)
+    info.crc = crc32c_extend(0, head + BATCH_CRC_START, info.size - BATCH_CRC_START)
+    store_uint32(head + 17, info.crc)
+
+
+cdef inline bint is_append_time(const Message* message) noexcept nogil:
+    return message.magic == 1 and message.attributes & ATTRIBUTE_LOG_APPEND_TIME != 0
+
+
+cdef BatchStatus plain_take(Cursor* cursor, int magic, Message* message) noexcept nogil:
+    """Read a message that is whole, sound and not compressed."""
+    cdef BatchStatus status = message_take(cursor, message)
+    if status == BATCH_OK:
+        status = message_check_crc(message)
+    if status != BATCH_OK:
+        return status
+    if magic != ANY_MAGIC and message.magic != magic:
+        return BATCH_MAGIC
+    return BATCH_ATTRIBUTES if message.attributes & ATTRIBUTE_CODEC else BATCH_OK
+
+
+cdef BatchStatus messages_convert(const uint8_t* messages, size_t size, int magic,
+                                  const int64_t* append_time, uint8_t* into,
+                                  BatchInfo* info) noexcept nogil:
+    """Write the batch of a set of plain messages into `size` + CONVERTED_MORE bytes.
+
+    `append_time` is that of the wrapper, if that has one; NULL: each message says its own. `info`
+    has the header of the batch; when a message is at fault, its place as the number of records.
+    """
+    cdef Cursor cursor
+    cdef Message message
+    cdef BatchStatus status
+    cdef int64_t timestamp, base_timestamp = NO_TIMESTAMP, max_timestamp = NO_TIMESTAMP
+    cdef int32_t count = 0
+    cdef bint is_append = append_time != NULL
+    cdef uint8_t* next = into + CONVERTED_MORE
+    info.record_count = 0
+    cursor.next = messages
+    cursor.left = size
+    if size == 0:
+        return BATCH_EMPTY
+    if size > BATCH_SIZE_MAX - CONVERTED_MORE:
+        return BATCH_LENGTH
+    while cursor.left > 0:
+        status = plain_take(&cursor, magic, &message)
+        if status != BATCH_OK:
+            info.record_count = count
+            return status
+        timestamp = message.timestamp if append_time == NULL else append_time[0]
+        if count == 0:
+            base_timestamp = max_timestamp = timestamp
+        is_append = is_append or is_append_time(&message)
+        max_timestamp = max(max_timestamp, timestamp)
+        # Any two times may meet: the difference wraps, as it does where it is added again.
+        next = store_record(
+            next, &message, <int64_t>(<uint64_t>timestamp - <uint64_t>base_timestamp), count)
+        count += 1
+    info.base_offset = 0
+    info.size = <size_t>(next - into)
+    info.magic = VERSION_2
+    info.attributes = ATTRIBUTE_LOG_APPEND_TIME if is_append else 0
+    info.last_offset_delta = count - 1
+    info.base_timestamp = base_timestamp
+    info.max_timestamp = max_timestamp
+    info.leader_epoch = info.base_sequence = -1
+    info.producer_id = info.producer_epoch = -1
+    info.record_count = count
+    store_header(into, info)
+    return BATCH_OK
+
+
+def convert_messages(messages, *, int magic=ANY_MAGIC, append_time=None):
+    """Return the batch, not compressed, of a set of plain messages.
+
+    Its base offset is 0, its leader epoch -1. `magic` is what all messages must have, -1: either.
+    `append_time` (ms) is that of the wrapper which they come from, if it says one. With it, or with
+    one message of such a time, it is a batch of log append time, which no topic takes as it is.
+
+    Raises:
+        Corrupt: no message, or one that is not whole, not sound, compressed or of another magic.
+    """
+    cdef Py_buffer view
+    cdef BatchInfo info
+    cdef BatchStatus status
+    cdef int64_t time = 0
+    cdef const int64_t* time_place = NULL
+    cdef bytes batch
+    cdef uint8_t* into
+    if append_time is not None:
+        time = append_time
+        time_place = &time
+    PyObject_GetBuffer(messages, &view, PyBUF_SIMPLE)
+    try:
+        batch = PyBytes_FromStringAndSize(NULL, view.len + CONVERTED_MORE)
+        into = <uint8_t*>PyBytes_AS_STRING(batch)
+        with nogil:
+            status = messages_convert(<const uint8_t*>view.buf, <size_t>view.len, magic,
+                                      time_place, into, &info)
+    finally:
+        PyBuffer_Release(&view)
+    if status != BATCH_OK:
+        raise Corrupt(f"message {info.record_count} of a set: {batch_status_text(status)}")
+    return batch[:<Py_ssize_t>info.size]
+
+
+def read_wrapper(messages):
+    """Return what stands in a set whose only message is compressed; None when it begins plainly.
+
+    (codec, magic, time of the append in ms or None, position and size of the value). A set of
+    anything but the wrapper is none: one batch has one codec (kafka.md 3).
+
+    Raises:
+        Corrupt: the message is not whole or not sound, or more follows it.
+    """
+    cdef Py_buffer view
+    cdef Cursor cursor
+    cdef Message message
+    cdef BatchStatus status
+    PyObject_GetBuffer(messages, &view, PyBUF_SIMPLE)
+    try:
+        cursor.next = <const uint8_t*>view.buf
+        cursor.left = <size_t>view.len
+        with nogil:
+            status = message_take(&cursor, &message)
+            if status == BATCH_OK:
+                status = message_check_crc(&message)
+        if status == BATCH_OK and message.attributes & ATTRIBUTE_CODEC == 0:
+            return None
+        if status == BATCH_OK and cursor.left > 0:
+            status = BATCH_NOT_ALONE
+        if status != BATCH_OK:
+            raise Corrupt(f"message 0 of a set: {batch_status_text(status)}")
+        return (
+            message.attributes & ATTRIBUTE_CODEC,
+            message.magic,
+            message.timestamp if is_append_time(&message) else None,
+            message.value.start - <const uint8_t*>view.buf,
+            max(message.value.length, 0),
+        )
+    finally:
+        PyBuffer_Release(&view)

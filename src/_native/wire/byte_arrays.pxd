@@ -1,0 +1,9 @@
+from libc.stdint cimport uint8_t, uint64_t
+
+cdef enum:
+    NUMBER_SIZE_MAX = 20      # of an unsigned integer of 64 bits
+    BYTE_SIZE_MAX = 4         # of a byte and the comma behind it
+
+
+cdef uint8_t* put_number(uint8_t* at, uint64_t value) noexcept nogil
+cdef uint8_t* put_byte_array(uint8_t* at, const uint8_t* data, size_t size) noexcept nogil

@@ -1,0 +1,69 @@
+"""Cursus's dialect: frames behind their length in both directions; plain batches are served here.
+
+Requests are answered in order, one by one; a frame may have no byte at all. A connection that says
+nothing stays: its clients would not open another one.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.cursor cimport Cursor, load_uint32
+from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.cursus_produce cimport cursus_produce
+from broker._native.wire.detection cimport FRAME_HEAD_SIZE
+from broker._native.wire.reply_slot cimport ReplySlot
+
+from broker.model import limits
+
+cdef enum:
+    CUT_TOO_LONG = -1
+
+cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
+
+
+@cython.final
+cdef class Cursus(Dialect):
+    """The Cursus protocol."""
+
+    def __cinit__(self, protocol):
+        """Leave what is not served here to `protocol`."""
+        self.protocol = protocol
+        self.answers_after_end = True
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        cdef uint32_t length
+        if size < FRAME_HEAD_SIZE:
+            return 0
+        length = load_uint32(data)
+        if length > FRAME_BYTES_MAX:
+            return CUT_TOO_LONG
+        if size - FRAME_HEAD_SIZE < length:
+            return 0
+        frame.next = data + FRAME_HEAD_SIZE
+        frame.left = length
+        return FRAME_HEAD_SIZE + <int64_t>length
+
+    cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
+        cdef uint32_t length
+        if size < FRAME_HEAD_SIZE:
+            return 0
+        length = load_uint32(data)
+        return FRAME_HEAD_SIZE + <int64_t>length if length <= FRAME_BYTES_MAX else 0
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        connection.close(f"frame of more than {FRAME_BYTES_MAX} bytes")
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef ReplySlot* slot = cursus_produce(
+            connection.shared.topics, connection.shared.turn, frame)
+        if slot != NULL:
+            connection.enqueue(slot)
+            return True
+        return self.serve_slowly(connection, frame)
+
+    cdef bint serve_slowly(self, Connection connection, Cursor frame):
+        cdef PendingReply pending = connection.hand_over(frame)
+        if pending is None:
+            return False
+        pending.head.size = FRAME_HEAD_SIZE
+        return True

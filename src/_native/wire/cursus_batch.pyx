@@ -1,0 +1,583 @@
+"""Cursus's batch of records: its bytes to rows of a record batch, and records to its bytes.
+
+                  today                     original document
+    magic         u16 BA7C
+    topic         u16 length and bytes
+    partition     i32                       u16 length and decimal digits
+    acks          u8 length and text        u16 length and text
+    idempotent    u8
+    seqStart      u64, seqEnd u64, count i32
+
+    a record      u64 offset, u64 seqNum, producerId and key (u16 length and bytes each), i64 epoch,
+                  u32 length and payload, u16 length and eventType, u32 schemaVersion,
+                  u64 aggregateVersion, u16 length and metadata
+
+All is big-endian. Both layouts are tried, the likelier one first: what follows the topic is either
+the upper half of a small partition number, or the length of one in digits. A batch counts only as a
+whole, and nothing may follow it.
+
+What Kafka has no field for stands in headers of a record, those that are neither empty nor zero;
+numbers are decimal digits there.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport (
+    INT64_MAX,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint16_t,
+    uint32_t,
+    uint64_t,
+)
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memcpy
+
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
+from broker._native.kernel.cursor cimport (
+    READ_DONE,
+    Cursor,
+    cursor_int32,
+    cursor_int64,
+    cursor_take,
+    cursor_uint8,
+    cursor_uint16,
+    cursor_uint32,
+)
+
+from broker.model import limits
+from broker.model.errors import Corrupt, LimitExceeded, Truncated
+
+cdef enum:
+    MAGIC = 0xBA7C
+    RECORD_SIZE_MIN = 48          # a record whose texts are all empty
+    PARTITION_DIGITS_MAX = 10
+    ACKS_SIZE_MAX = 3             # "all"
+    HEAD_SIZE_MAX = 2 + 2 + 2 + 10 + 2 + 1 + 1 + 8 + 8 + 4    # beside the topic
+    SHORT_MAX = 0xFFFF            # bytes behind a u16
+
+cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
+cdef uint64_t FNV_PRIME = 0x100000001B3
+cdef int32_t RECORDS_MAX = limits.CURSUS_BATCH_RECORDS_MAX
+
+PRODUCER_ID = b"cursus.producer_id"
+SEQUENCE = b"cursus.seq_num"
+EPOCH = b"cursus.epoch"
+EVENT_TYPE = b"cursus.event_type"
+SCHEMA_VERSION = b"cursus.schema_version"
+AGGREGATE_VERSION = b"cursus.aggregate_version"
+METADATA = b"cursus.metadata"
+
+_PREFIX = b"cursus."
+
+
+# ---- bytes to records --------------------------------------------------------------------------
+
+cdef inline bint take_text(Cursor* cursor, size_t size, Text* text) noexcept nogil:
+    text.data = cursor_take(cursor, size)
+    text.size = size
+    return text.data != NULL
+
+
+cdef inline bint take_uint64(Cursor* cursor, uint64_t* value) noexcept nogil:
+    return cursor_int64(cursor, <int64_t*>value) == READ_DONE
+
+
+cdef inline bint take_short_text(Cursor* cursor, Text* text) noexcept nogil:
+    cdef uint16_t size = 0
+    return cursor_uint16(cursor, &size) == READ_DONE and take_text(cursor, size, text)
+
+
+cdef int64_t decimal(Text digits) noexcept nogil:
+    """The number that so few digits are, -1 for anything else."""
+    cdef int64_t number = 0
+    cdef size_t i
+    if not 0 < digits.size <= PARTITION_DIGITS_MAX:
+        return -1
+    for i in range(digits.size):
+        if not c'0' <= digits.data[i] <= c'9':
+            return -1
+        number = 10 * number + (digits.data[i] - c'0')
+    return number
+
+
+cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head) noexcept nogil:
+    """Read what stands before the records, in one of the layouts."""
+    cdef uint16_t magic = 0
+    cdef uint8_t acks_size = 0, idempotent = 0
+    cdef int32_t partition = 0
+    cdef Text digits
+    head.is_original = is_original
+    if cursor_uint16(cursor, &magic) != READ_DONE or magic != MAGIC:
+        return CURSUS_MAGIC
+    if not take_short_text(cursor, &head.topic):
+        return CURSUS_HEAD
+    if is_original:
+        if not take_short_text(cursor, &digits):
+            return CURSUS_HEAD
+        head.partition = decimal(digits)
+        if head.partition < 0 or not take_short_text(cursor, &head.acks):
+            return CURSUS_HEAD
+        if head.acks.size > ACKS_SIZE_MAX:
+            return CURSUS_HEAD
+    else:
+        if cursor_int32(cursor, &partition) != READ_DONE:
+            return CURSUS_HEAD
+        head.partition = partition
+        if (cursor_uint8(cursor, &acks_size) != READ_DONE
+                or not take_text(cursor, acks_size, &head.acks)):
+            return CURSUS_HEAD
+    if (cursor_uint8(cursor, &idempotent) != READ_DONE or idempotent > 1
+            or not take_uint64(cursor, &head.seq_start)
+            or not take_uint64(cursor, &head.seq_end)
+            or cursor_int32(cursor, &head.count) != READ_DONE):
+        return CURSUS_HEAD
+    head.is_idempotent = idempotent
+    return CURSUS_OK
+
+
+cdef bint cursus_record(Cursor* cursor, CursusRecord* record) noexcept nogil:
+    """Read one record; False when the bytes end before it does."""
+    cdef uint32_t size = 0
+    return (
+        take_uint64(cursor, &record.offset)
+        and take_uint64(cursor, &record.sequence)
+        and take_short_text(cursor, &record.producer_id)
+        and take_short_text(cursor, &record.key)
+        and cursor_int64(cursor, &record.epoch) == READ_DONE
+        and cursor_uint32(cursor, &size) == READ_DONE
+        and take_text(cursor, size, &record.payload)
+        and take_short_text(cursor, &record.event_type)
+        and cursor_uint32(cursor, &record.schema_version) == READ_DONE
+        and take_uint64(cursor, &record.aggregate_version)
+        and take_short_text(cursor, &record.metadata)
+    )
+
+
+cdef CursusStatus check_layout(
+        Cursor body, bint is_original, CursusHead* head, Cursor* records,
+        CursusRecord* last) noexcept nogil:
+    cdef CursusStatus status = cursus_head(&body, is_original, head)
+    cdef int32_t _record
+    if status != CURSUS_OK:
+        return status
+    if (not 0 <= head.count <= RECORDS_MAX
+            or <size_t>head.count > body.left // RECORD_SIZE_MIN):
+        return CURSUS_COUNT
+    records[0] = body
+    for _record in range(head.count):
+        if not cursus_record(&body, last):
+            return CURSUS_RECORDS
+    return CURSUS_OK if body.left == 0 else CURSUS_LEFT_OVER
+
+
+cdef bint looks_original(Cursor body) noexcept nogil:
+    """Whether a partition in digits follows the topic."""
+    cdef uint16_t magic = 0
+    cdef Text topic, digits
+    return (
+        cursor_uint16(&body, &magic) == READ_DONE
+        and take_short_text(&body, &topic)
+        and take_short_text(&body, &digits)
+        and decimal(digits) >= 0
+    )
+
+
+cdef CursusStatus cursus_check(
+        Cursor body, CursusHead* head, Cursor* records, CursusRecord* last) noexcept nogil:
+    """Check a whole batch in the layout that it has; its head, where its records begin, the last.
+
+    A batch of neither layout is told what is wrong with it in the likelier one.
+    """
+    cdef bint is_original = looks_original(body)
+    cdef CursusStatus status = check_layout(body, is_original, head, records, last)
+    cdef CursusHead other
+    if status == CURSUS_OK or status == CURSUS_MAGIC:
+        return status
+    if check_layout(body, not is_original, &other, records, last) == CURSUS_OK:
+        head[0] = other
+        return CURSUS_OK
+    return status
+
+
+def fnv_1a_64(bytes key not None):
+    """The hash by which the original broker finds the partition of a key."""
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(key)
+    cdef uint64_t number = FNV_OFFSET
+    cdef Py_ssize_t i
+    for i in range(PyBytes_GET_SIZE(key)):
+        number = (number ^ data[i]) * FNV_PRIME
+    return number
+
+
+cdef bytes object_of(Text text):
+    return PyBytes_FromStringAndSize(<const char*>text.data, <Py_ssize_t>text.size)
+
+
+cdef inline bint is_same(Text one, Text other) noexcept nogil:
+    return one.size == other.size and memcmp(one.data, other.data, one.size) == 0
+
+
+@cython.final
+cdef class CursusBatch:
+    """A batch that was sent; its records are taken from it in order.
+
+    Attributes:
+        topic, partition, acks, is_idempotent, seq_start, seq_end, count: of the header.
+        is_original: whether the header has the layout of the original document.
+        producer_id, epoch: of the last record; empty and 0 without records.
+    """
+
+    cdef readonly bytes topic
+    cdef readonly int64_t partition
+    cdef readonly bytes acks
+    cdef readonly bint is_idempotent
+    cdef readonly bint is_original
+    cdef readonly uint64_t seq_start
+    cdef readonly uint64_t seq_end
+    cdef readonly int32_t count
+    cdef readonly bytes producer_id
+    cdef readonly int64_t epoch
+    cdef bytes body
+    cdef Cursor records       # into the body: those that were not taken yet
+    cdef int32_t left
+    cdef Cursor all_records
+
+    def __cinit__(self, bytes body not None):
+        """Read a batch.
+
+        Raises:
+            Truncated: it ends before its lengths and counts say.
+            Corrupt: it has another magic, a wrong count or something behind it.
+        """
+        cdef Cursor cursor
+        cdef CursusHead head
+        cdef CursusRecord last
+        cdef CursusStatus status
+        cursor.next = <const uint8_t*>PyBytes_AS_STRING(body)
+        cursor.left = <size_t>PyBytes_GET_SIZE(body)
+        status = cursus_check(cursor, &head, &self.all_records, &last)
+        if status == CURSUS_MAGIC:
+            raise Corrupt("the batch does not begin with BA7C")
+        elif status == CURSUS_HEAD:
+            raise Truncated("the batch ends within its header, or no layout has such a header")
+        elif status == CURSUS_COUNT:
+            raise Corrupt(f"a count of {head.count} records does not fit the batch")
+        elif status == CURSUS_RECORDS:
+            raise Truncated("the batch ends within a record")
+        elif status == CURSUS_LEFT_OVER:
+            raise Corrupt("something follows the last record of the batch")
+        self.body = body
+        self.topic = object_of(head.topic)
+        self.partition = head.partition
+        self.acks = object_of(head.acks)
+        self.is_idempotent = head.is_idempotent
+        self.is_original = head.is_original
+        self.seq_start = head.seq_start
+        self.seq_end = head.seq_end
+        self.count = self.left = head.count
+        self.records = self.all_records
+        self.producer_id = b""
+        if head.count > 0:
+            self.producer_id = object_of(last.producer_id)
+            self.epoch = last.epoch
+
+    def rows(self, int32_t count_max):
+        """The next records, at most so many, as rows of the codec: (key, value, headers).
+
+        An empty key is null, a record without anything for a header has None.
+        """
+        cdef list rows = []
+        cdef CursusRecord record
+        cdef Text last_id
+        cdef tuple id_header = None
+        last_id.data = NULL
+        last_id.size = 0
+        while self.left > 0 and count_max > 0:
+            if not cursus_record(&self.records, &record):
+                raise AssertionError("a batch that was checked ends within a record")
+            self.left -= 1
+            count_max -= 1
+            if record.producer_id.size == 0:
+                id_header = None
+            elif id_header is None or not is_same(record.producer_id, last_id):
+                id_header = (PRODUCER_ID, object_of(record.producer_id))
+            last_id = record.producer_id
+            key = object_of(record.key) if record.key.size > 0 else None
+            rows.append((key, object_of(record.payload), headers_of(&record, id_header)))
+        return rows
+
+    def runs(self, int32_t runs_max):
+        """Which sequences its records have: (producer id, epoch, first, last) of records in a row.
+
+        Records of one producer whose sequences follow each other are one; first and last are 0 for
+        records that have no sequence or no producer. Raises LimitExceeded for more than so many.
+        """
+        cdef list runs = []
+        cdef Cursor cursor = self.all_records
+        cdef CursusRecord record
+        cdef Text run_id
+        cdef int64_t run_epoch = 0
+        cdef uint64_t first = 0, last = 0
+        cdef bint is_checked = False, follows, is_open = False
+        cdef int32_t _record, count = 0
+        run_id.data = NULL
+        run_id.size = 0
+        for _record in range(self.count):
+            if not cursus_record(&cursor, &record):
+                raise AssertionError("a batch that was checked ends within a record")
+            is_checked = record.sequence > 0 and record.producer_id.size > 0
+            if not is_open:
+                follows = False
+            elif not is_checked:
+                follows = last == 0
+            else:
+                follows = (
+                    last > 0 and record.sequence == last + 1 and record.epoch == run_epoch
+                    and is_same(record.producer_id, run_id))
+            if follows:
+                last = record.sequence if is_checked else 0
+                count += 1
+                continue
+            if is_open:
+                runs.append((object_of(run_id), run_epoch, first, last, count))
+                if len(runs) >= runs_max:
+                    raise LimitExceeded(f"more than {runs_max} runs of sequences in a batch")
+            is_open = True
+            count = 1
+            run_epoch = record.epoch
+            run_id = record.producer_id
+            first = last = record.sequence if is_checked else 0
+        if is_open:
+            runs.append((object_of(run_id), run_epoch, first, last, count))
+        return runs
+
+
+cdef list headers_of(CursusRecord* record, tuple id_header):
+    cdef list headers = None
+    if not (id_header is None and record.sequence == 0 and record.epoch == 0
+            and record.event_type.size == 0 and record.schema_version == 0
+            and record.aggregate_version == 0 and record.metadata.size == 0):
+        headers = []
+        if id_header is not None:
+            headers.append(id_header)
+        if record.sequence != 0:
+            headers.append((SEQUENCE, b"%d" % record.sequence))
+        if record.epoch != 0:
+            headers.append((EPOCH, b"%d" % record.epoch))
+        if record.event_type.size > 0:
+            headers.append((EVENT_TYPE, object_of(record.event_type)))
+        if record.schema_version != 0:
+            headers.append((SCHEMA_VERSION, b"%d" % record.schema_version))
+        if record.aggregate_version != 0:
+            headers.append((AGGREGATE_VERSION, b"%d" % record.aggregate_version))
+        if record.metadata.size > 0:
+            headers.append((METADATA, object_of(record.metadata)))
+    return headers
+
+
+# ---- records to bytes --------------------------------------------------------------------------
+
+cdef uint64_t unsigned_of(bytes digits, uint64_t highest) noexcept:
+    """The number that these digits are; 0 for what is none, or a larger one."""
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(digits)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(digits), i
+    cdef uint64_t number = 0, digit
+    for i in range(size):
+        if not c'0' <= data[i] <= c'9':
+            return 0
+        digit = data[i] - c'0'
+        if number > (highest - digit) // 10:
+            return 0
+        number = 10 * number + digit
+    return number
+
+
+cdef int64_t signed_of(bytes digits):
+    cdef uint64_t number
+    if digits.startswith(b"-"):
+        number = unsigned_of(digits[1:], <uint64_t>INT64_MAX + 1)
+        return -<int64_t>(number - 1) - 1 if number > 0 else 0
+    return <int64_t>unsigned_of(digits, <uint64_t>INT64_MAX)
+
+
+cdef Text text_of(bytes data, size_t size_max) noexcept:
+    """What a field can carry of a value: nothing of one that is longer."""
+    cdef Text text
+    text.data = NULL
+    text.size = 0
+    if data is not None and <size_t>PyBytes_GET_SIZE(data) <= size_max:
+        text.data = <const uint8_t*>PyBytes_AS_STRING(data)
+        text.size = <size_t>PyBytes_GET_SIZE(data)
+    return text
+
+
+cdef inline uint8_t* put(uint8_t* at, Text text) noexcept nogil:
+    if text.size > 0:
+        memcpy(at, text.data, text.size)
+    return at + text.size
+
+
+cdef inline uint8_t* put_short(uint8_t* at, Text text) noexcept nogil:
+    store_uint16(at, <uint16_t>text.size)
+    return put(at + 2, text)
+
+
+cdef class Fields:
+    """What the headers of a record say that are Cursus's own; the values stay whose they are."""
+
+    cdef bytes producer_id
+    cdef uint64_t sequence
+    cdef int64_t epoch
+    cdef bytes event_type
+    cdef uint32_t schema_version
+    cdef uint64_t aggregate_version
+    cdef bytes metadata
+
+    cdef void read(self, list headers) except *:
+        cdef bytes name, value
+        self.producer_id = self.event_type = self.metadata = None
+        self.sequence = self.aggregate_version = 0
+        self.epoch = 0
+        self.schema_version = 0
+        for name, value in headers:
+            if value is None or not name.startswith(_PREFIX):
+                continue
+            if name == PRODUCER_ID:
+                self.producer_id = value
+            elif name == SEQUENCE:
+                self.sequence = unsigned_of(value, <uint64_t>-1)
+            elif name == EPOCH:
+                self.epoch = signed_of(value)
+            elif name == EVENT_TYPE:
+                self.event_type = value
+            elif name == SCHEMA_VERSION:
+                self.schema_version = <uint32_t>unsigned_of(value, <uint32_t>-1)
+            elif name == AGGREGATE_VERSION:
+                self.aggregate_version = unsigned_of(value, <uint64_t>-1)
+            elif name == METADATA:
+                self.metadata = value
+
+
+def sequence_of(list headers not None):
+    """(producer id, epoch, sequence) that a record's headers say; None without a sequence."""
+    cdef Fields fields = Fields()
+    fields.read(headers)
+    if not fields.producer_id or fields.sequence == 0:
+        return None
+    return fields.producer_id, fields.epoch, fields.sequence
+
+
+@cython.final
+cdef class CursusBatchWriter:
+    """Makes the one batch of an answer, up to a number of bytes and of records."""
+
+    cdef uint8_t* data
+    cdef size_t capacity
+    cdef size_t size
+    cdef size_t bytes_max
+    cdef size_t counts_at         # where seqStart, seqEnd and count are
+    cdef int32_t records_max
+    cdef readonly int32_t count
+    cdef uint64_t seq_start
+    cdef uint64_t seq_end
+    cdef Fields fields
+
+    def __cinit__(
+            self, bytes topic not None, uint32_t partition, *, bint is_original,
+            size_t bytes_max, int32_t records_max):
+        """Begin a batch in one of the layouts; its acks are "1", as the original broker has it.
+
+        Raises ValueError for a topic that no batch can name, MemoryError.
+        """
+        cdef Text name = text_of(topic, SHORT_MAX), digits
+        cdef bytes decimal_digits = b"%d" % partition
+        cdef uint8_t* at
+        if <size_t>PyBytes_GET_SIZE(topic) > SHORT_MAX:
+            raise ValueError(f"a topic of {len(topic)} bytes, at most {SHORT_MAX} are possible")
+        self.bytes_max = bytes_max
+        self.records_max = records_max
+        self.fields = Fields()
+        if not self.make_room(HEAD_SIZE_MAX + name.size):
+            raise MemoryError
+        store_uint16(self.data, MAGIC)
+        at = put_short(self.data + 2, name)
+        if is_original:
+            digits = text_of(decimal_digits, SHORT_MAX)
+            at = put_short(at, digits)
+            store_uint16(at, 1)
+            at += 2
+        else:
+            store_uint32(at, partition)
+            at[4] = 1
+            at += 5
+        at[0] = c'1'
+        at[1] = 0
+        self.counts_at = <size_t>(at + 2 - self.data)
+        self.size = self.counts_at + 8 + 8 + 4
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cdef bint make_room(self, size_t more) noexcept:
+        cdef size_t needed = self.size + more, capacity
+        cdef void* grown
+        if needed <= self.capacity:
+            return True
+        capacity = max(needed, 2 * self.capacity)
+        grown = realloc(self.data, capacity)
+        if grown == NULL:
+            return False
+        self.data = <uint8_t*>grown
+        self.capacity = capacity
+        return True
+
+    def add(self, record):
+        """Add a record of the codec; False when it does not fit behind those there are.
+
+        A key of more than 65,535 bytes reads as empty, and so does whatever else a field cannot
+        carry.
+        """
+        cdef bytes key = record.key, value = record.value
+        cdef Fields fields = self.fields
+        cdef Text payload, short_key, producer_id, event_type, metadata
+        cdef size_t size
+        cdef uint8_t* at
+        fields.read(record.headers)
+        payload = text_of(value, <uint32_t>-1)
+        short_key = text_of(key, SHORT_MAX)
+        producer_id = text_of(fields.producer_id, SHORT_MAX)
+        event_type = text_of(fields.event_type, SHORT_MAX)
+        metadata = text_of(fields.metadata, SHORT_MAX)
+        size = (RECORD_SIZE_MIN + payload.size + short_key.size + producer_id.size
+                + event_type.size + metadata.size)
+        if self.count >= self.records_max or self.size + size > self.bytes_max:
+            return False
+        if not self.make_room(size):
+            raise MemoryError
+        at = self.data + self.size
+        store_uint64(at, <uint64_t><int64_t>record.offset)
+        store_uint64(at + 8, fields.sequence)
+        at = put_short(at + 16, producer_id)
+        at = put_short(at, short_key)
+        store_uint64(at, <uint64_t>fields.epoch)
+        store_uint32(at + 8, <uint32_t>payload.size)
+        at = put(at + 12, payload)
+        at = put_short(at, event_type)
+        store_uint32(at, fields.schema_version)
+        store_uint64(at + 4, fields.aggregate_version)
+        put_short(at + 12, metadata)
+        self.size += size
+        if self.count == 0:
+            self.seq_start = fields.sequence
+        self.seq_end = fields.sequence
+        self.count += 1
+        return True
+
+    def finish(self):
+        """The batch; one without records is a batch too."""
+        store_uint64(self.data + self.counts_at, self.seq_start)
+        store_uint64(self.data + self.counts_at + 8, self.seq_end)
+        store_uint32(self.data + self.counts_at + 16, <uint32_t>self.count)
+        return PyBytes_FromStringAndSize(<const char*>self.data, <Py_ssize_t>self.size)

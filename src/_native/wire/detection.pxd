@@ -1,0 +1,17 @@
+from libc.stdint cimport uint8_t
+
+cdef enum:
+    FRAME_HEAD_SIZE = 4      # the length before every frame of Kafka and RustLog
+
+cdef enum Protocol:
+    PROTOCOL_UNDECIDED       # too few bytes so far
+    PROTOCOL_UNKNOWN         # nothing that is served here
+    PROTOCOL_KAFKA
+    PROTOCOL_V1
+    PROTOCOL_RUSTLOG
+    PROTOCOL_CURSUS
+    PROTOCOL_HTTP
+    PROTOCOLS                # how many values there are
+
+
+cdef Protocol protocol_of(const uint8_t* data, size_t size) noexcept nogil

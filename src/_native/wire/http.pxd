@@ -1,0 +1,5 @@
+from broker._native.wire.connection cimport Dialect
+
+
+cdef class Http(Dialect):
+    pass

@@ -1,0 +1,50 @@
+"""HTTP, as far as health checks need it: one request of a head alone, one answer, then the end.
+
+What follows an empty line is nobody's; a head that is too long closes the connection.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint8_t
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+
+from broker.model import limits
+
+cdef extern from "string.h" nogil:
+    void* memmem(const void* text, size_t size, const void* wanted, size_t wanted_size)
+
+cdef enum:
+    CUT_TOO_LONG = -1
+
+cdef size_t HEAD_BYTES_MAX = limits.HTTP_HEAD_BYTES_MAX
+
+
+@cython.final
+cdef class Http(Dialect):
+    """Requests without a body."""
+
+    def __cinit__(self, protocol):
+        """Leave every request to `protocol`."""
+        self.protocol = protocol
+        self.is_closed_idle = True
+        self.answers_after_end = True
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        cdef const uint8_t* end = <const uint8_t*>memmem(
+            data, min(size, HEAD_BYTES_MAX), b"\r\n\r\n", 4)
+        if end == NULL:
+            return CUT_TOO_LONG if size >= HEAD_BYTES_MAX else 0
+        frame.next = data
+        frame.left = <size_t>(end - data)
+        return <int64_t>frame.left + 4
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        connection.close(f"request head of more than {HEAD_BYTES_MAX} bytes")
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef PendingReply pending = connection.hand_over(frame)
+        if pending is None:
+            return False
+        pending.head.size = 0
+        return True

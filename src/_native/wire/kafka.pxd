@@ -1,0 +1,12 @@
+from libc.stdint cimport int32_t
+
+from broker._native.wire.connection cimport Connection, Dialect
+from broker._native.wire.envelope cimport ApiTable, RequestHead
+
+
+cdef class Kafka(Dialect):
+    cdef ApiTable apis
+    cdef readonly int32_t frame_bytes_max
+
+    cdef void serve_fetch(self, Connection connection, RequestHead* head)
+    cdef void serve_slowly(self, Connection connection, RequestHead* head)

@@ -1,0 +1,130 @@
+"""Kafka's dialect: frames by their length, Produce and Fetch at once, the rest left to Python.
+
+An answer's head is the length, the correlation id and, in flexible versions, no tagged fields.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.cursor cimport Cursor, load_int32
+from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.detection cimport FRAME_HEAD_SIZE
+from broker._native.wire.envelope cimport (
+    API_KEYS,
+    ENVELOPE_OK,
+    REQUEST_HEAD_MIN,
+    RequestHead,
+    envelope_read,
+)
+from broker._native.wire.fetch cimport FETCH_NOT_SERVED, FETCH_READY, FetchSession, FetchStatus
+from broker._native.wire.produce cimport (
+    NOT_SERVED,
+    SERVED,
+    SERVED_CLOSE,
+    ServeStatus,
+    produce_serve,
+)
+from broker._native.wire.reply_slot cimport ReplySlot
+
+cdef enum:
+    KEY_PRODUCE = 0
+    KEY_FETCH = 1
+    KEY_API_VERSIONS = 18
+    CUT_BAD = -1
+    FETCH_WORK = 64           # in requests of the usual kind: of many partitions, at worst
+
+
+@cython.final
+cdef class Kafka(Dialect):
+    """Kafka's protocol, of all its versions."""
+
+    def __cinit__(self, protocol, apis, *, int32_t frame_bytes_max):
+        """Serve these (api key, min, max, first flexible version)."""
+        cdef int i
+        self.protocol = protocol
+        self.is_closed_idle = True
+        self.frame_bytes_max = frame_bytes_max
+        for i in range(API_KEYS):
+            self.apis.version_min[i] = -1
+        for key, version_min, version_max, flexible_from in apis:
+            if not 0 <= key < API_KEYS:
+                raise ValueError(f"api key {key}, expected 0 to {API_KEYS - 1}")
+            self.apis.version_min[key] = version_min
+            self.apis.version_max[key] = version_max
+            self.apis.flexible_from[key] = flexible_from
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        cdef int32_t length
+        if size < FRAME_HEAD_SIZE:
+            return 0
+        length = load_int32(data)
+        if length < REQUEST_HEAD_MIN or length > self.frame_bytes_max:
+            return CUT_BAD
+        if size - FRAME_HEAD_SIZE < <size_t>length:
+            return 0
+        frame.next = data + FRAME_HEAD_SIZE
+        frame.left = <size_t>length
+        return FRAME_HEAD_SIZE + <int64_t>length
+
+    cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
+        cdef int32_t length
+        if size < FRAME_HEAD_SIZE:
+            return 0
+        length = load_int32(data)
+        return FRAME_HEAD_SIZE + <int64_t>length if length <= self.frame_bytes_max else 0
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        connection.close(
+            f"frame of a length that is not {REQUEST_HEAD_MIN} to {self.frame_bytes_max}")
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef ServeStatus status = NOT_SERVED
+        cdef ReplySlot* slot = NULL
+        cdef RequestHead head
+        if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
+            connection.close("request with a key, version or header that is not served")
+            return False
+        if head.api_key == KEY_PRODUCE:
+            status = produce_serve(connection.shared.topics, connection.shared.turn, &head, &slot)
+        elif head.api_key == KEY_FETCH:
+            self.serve_fetch(connection, &head)
+            return not connection.is_closed
+        if status == NOT_SERVED:
+            self.serve_slowly(connection, &head)
+        elif status == SERVED:
+            connection.enqueue(slot)
+        elif status == SERVED_CLOSE:
+            connection.close("acks=0 produce that failed")
+            return False
+        return not connection.is_closed
+
+    cdef void serve_fetch(self, Connection connection, RequestHead* head):
+        cdef FetchStatus status = FETCH_NOT_SERVED
+        cdef FetchSession session
+        connection.shared.work += FETCH_WORK
+        if connection.slots_head == NULL:
+            session = connection.shared.fetch_sessions.begin(
+                connection.shared.topics, connection.shared.turn, head, &status)
+        if status == FETCH_NOT_SERVED:
+            self.serve_slowly(connection, head)
+        elif status == FETCH_READY:
+            connection.parked = session
+            connection.answer_fetch()
+        else:
+            connection.park(session)
+
+    cdef void serve_slowly(self, Connection connection, RequestHead* head):
+        cdef PendingReply pending = connection.hand_over(head.body)
+        if pending is None:
+            return
+        pending.api_key = head.api_key
+        pending.api_version = head.api_version
+        if head.client_id != NULL:
+            pending.client_id = PyBytes_FromStringAndSize(
+                <const char*>head.client_id, head.client_id_size).decode("utf-8", "replace")
+        # ApiVersions is answered without tagged fields in all versions (KIP-511).
+        pending.head.size = 9 if head.is_flexible and head.api_key != KEY_API_VERSIONS else 8
+        store_uint32(pending.head.data + 4, head.correlation_id)
+        pending.head.data[8] = 0

@@ -1,0 +1,219 @@
+"""Text of a line: numbers, and values as a line can carry them.
+
+In V1's CONSUME records stand between commas, and fields between blanks: so neither commas nor white
+space (as Go and the clients see it), nor control characters, nor what is no UTF-8 can stand for
+themselves; nor `hw=`, since clients take what follows the first of them for the high watermark. In
+a value that has one of these each such byte is written as `%` and two hex digits, and so are `%`
+and `=`.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+cdef extern from "string.h" nogil:
+    void* memmem(const void* data, size_t size, const void* wanted, size_t wanted_size)
+
+cdef enum:
+    ENCODED_SIZE = 3
+    COMMA = 0x2C
+    EQUALS = 0x3D
+    FIELD_SIZE = 3
+    MINUS = 0x2D
+    PERCENT = 0x25
+    ZERO = 0x30
+
+cdef const uint8_t* HEX = <const uint8_t*>b"0123456789ABCDEF"
+
+
+cdef bint text_reserve(Text* text, size_t more) noexcept nogil:
+    """Make room behind what there is; False without the memory."""
+    cdef size_t needed = text.size + more
+    cdef void* grown
+    if needed <= text.capacity:
+        return True
+    needed = max(needed, 2 * text.capacity)
+    grown = realloc(text.data, needed)
+    if grown == NULL:
+        return False
+    text.data = <uint8_t*>grown
+    text.capacity = needed
+    return True
+
+
+cdef bint text_put(Text* text, const void* data, size_t size) noexcept nogil:
+    """Add bytes; False without the memory."""
+    if not text_reserve(text, size):
+        return False
+    if size > 0:              # there may be no memory at all yet
+        memcpy(text.data + text.size, data, size)
+        text.size += size
+    return True
+
+
+cdef void text_trim(Text* text, size_t kept_max) noexcept nogil:
+    """Let go of the memory of a text that was larger than most."""
+    if text.capacity > kept_max:
+        free(text.data)
+        text.data = NULL
+        text.size = text.capacity = 0
+
+
+cdef uint8_t* put_decimal(uint8_t* at, int64_t number) noexcept nogil:
+    """Write a number, in at most DECIMAL_MAX bytes; where it ends."""
+    cdef uint8_t digits[DECIMAL_MAX]
+    cdef uint64_t rest = <uint64_t>number
+    cdef int first = DECIMAL_MAX
+    if number < 0:
+        at[0] = MINUS
+        at += 1
+        rest = 0 - rest
+    while True:
+        first -= 1
+        digits[first] = <uint8_t>(ZERO + rest % 10)
+        rest //= 10
+        if rest == 0:
+            break
+    memcpy(at, digits + first, <size_t>(DECIMAL_MAX - first))
+    return at + (DECIMAL_MAX - first)
+
+
+cdef inline bint is_tail(uint8_t byte) noexcept nogil:
+    return byte & 0xC0 == 0x80
+
+
+cdef size_t letter_size(const uint8_t* data, size_t left) noexcept nogil:
+    """The bytes of the letter of several bytes that begins here; 0 when it is no UTF-8."""
+    cdef uint8_t lead = data[0]
+    if lead < 0xC2 or lead > 0xF4 or left < 2 or not is_tail(data[1]):
+        return 0
+    if lead < 0xE0:
+        return 2
+    if left < 3 or not is_tail(data[2]):
+        return 0
+    if lead < 0xF0:
+        # Neither longer than it need be, nor half of a pair.
+        if (lead == 0xE0 and data[1] < 0xA0) or (lead == 0xED and data[1] >= 0xA0):
+            return 0
+        return 3
+    if left < 4 or not is_tail(data[3]):
+        return 0
+    if (lead == 0xF0 and data[1] < 0x90) or (lead == 0xF4 and data[1] >= 0x90):
+        return 0
+    return 4
+
+
+cdef size_t wide_space_size(const uint8_t* data, size_t left) noexcept nogil:
+    """The bytes of the white space beyond ASCII that begins here (unicode.IsSpace); 0: none."""
+    cdef uint8_t last
+    if left < 2:
+        return 0
+    if data[0] == 0xC2:
+        return 2 if data[1] == 0x85 or data[1] == 0xA0 else 0
+    if left < 3:
+        return 0
+    last = data[2]
+    if data[0] == 0xE1:
+        return 3 if data[1] == 0x9A and last == 0x80 else 0
+    if data[0] == 0xE3:
+        return 3 if data[1] == 0x80 and last == 0x80 else 0
+    if data[0] != 0xE2:
+        return 0
+    if data[1] == 0x80:
+        return 3 if last <= 0x8A or last == 0xA8 or last == 0xA9 or last == 0xAF else 0
+    return 3 if data[1] == 0x81 and last == 0x9F else 0
+
+
+cdef bint has_white_space(const uint8_t* data, size_t size) noexcept nogil:
+    """Whether there is white space in a text, as Go's strings.Fields sees it."""
+    cdef uint8_t odd = 0
+    cdef size_t i
+    for i in range(size):          # no way out of it: so it takes many bytes in one instruction
+        odd |= (data[i] <= 0x20) | (data[i] >= 0x80)
+    if not odd:
+        return False
+    for i in range(size):
+        if data[i] == 0x20 or 0x09 <= data[i] <= 0x0D or wide_space_size(data + i, size - i) > 0:
+            return True
+    return False
+
+
+cdef inline bint is_carried(uint8_t byte) noexcept nogil:
+    return 0x20 < byte < 0x7F and byte != COMMA
+
+
+cdef size_t step_over(const uint8_t* data, size_t left, size_t* uncarried) noexcept nogil:
+    # The letter that begins here; how many bytes of it a line cannot carry, all or none.
+    cdef size_t size = 1
+    if is_carried(data[0]):
+        uncarried[0] = 0
+        return 1
+    if data[0] >= 0x80:
+        size = letter_size(data, left)
+        if size > 0 and wide_space_size(data, left) == 0:
+            uncarried[0] = 0
+            return size
+        size = max(size, 1)
+    uncarried[0] = size
+    return size
+
+
+cdef bint needs_encoding(const uint8_t* value, size_t size) noexcept nogil:
+    cdef uint8_t odd = 0
+    cdef size_t i, uncarried = 0
+    for i in range(size):
+        odd |= (value[i] <= 0x20) | (value[i] >= 0x7F) | (value[i] == COMMA) | (
+            value[i] == EQUALS)
+    if not odd:
+        return False
+    if memmem(value, size, b"hw=", FIELD_SIZE) != NULL:
+        return True
+    i = 0
+    while i < size:
+        i += step_over(value + i, size - i, &uncarried)
+        if uncarried > 0:
+            return True
+    return False
+
+
+cdef bint value_put(Text* text, const uint8_t* value, size_t size, bint* is_encoded) noexcept nogil:
+    """Add a value as a line carries it; False without the memory."""
+    cdef size_t i = 0, step, uncarried = 0, byte
+    cdef uint8_t* at
+    is_encoded[0] = needs_encoding(value, size)
+    if not is_encoded[0]:
+        return text_put(text, value, size)
+    if not text_reserve(text, ENCODED_SIZE * size):
+        return False
+    at = text.data + text.size
+    while i < size:
+        step = step_over(value + i, size - i, &uncarried)
+        if uncarried == 0 and value[i] != PERCENT and value[i] != EQUALS:
+            memcpy(at, value + i, step)
+            at += step
+        else:
+            for byte in range(i, i + step):
+                at[0] = PERCENT
+                at[1] = HEX[value[byte] >> 4]
+                at[2] = HEX[value[byte] & 0x0F]
+                at += ENCODED_SIZE
+        i += step
+    text.size = <size_t>(at - text.data)
+    return True
+
+
+def carried(bytes value not None):
+    """Return a value as a line has it, and whether it was encoded for that."""
+    cdef Text text
+    cdef bint is_encoded = False
+    memset(&text, 0, sizeof(Text))
+    try:
+        if not value_put(&text, <const uint8_t*>PyBytes_AS_STRING(value),
+                         <size_t>PyBytes_GET_SIZE(value), &is_encoded):
+            raise MemoryError
+        if not is_encoded:
+            return value, False
+        return PyBytes_FromStringAndSize(<const char*>text.data, <Py_ssize_t>text.size), True
+    finally:
+        free(text.data)

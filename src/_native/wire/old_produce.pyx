@@ -1,0 +1,51 @@
+"""The message sets of a Produce request of versions 0-2, as batches.
+
+Plain sets are converted to memory of this module, which is good until the next request begins: a
+log copies what it appends. What is compressed, odd, or more than fits is not for the fast path: the
+Python handler converts it (protocols/kafka/old_messages.py), where nobody waits for it.
+"""
+
+from libc.stdint cimport int32_t, uint8_t
+from libc.stdlib cimport malloc
+
+from broker._native.records.record_batch cimport BATCH_OK, BatchInfo
+from broker._native.records.up_conversion cimport (
+    ANY_MAGIC, CONVERTED_MORE, messages_convert,
+)
+
+from broker.model import limits
+
+cdef size_t SETS_BYTES_MAX = limits.OLD_MESSAGES_BYTES_MAX
+cdef size_t capacity = SETS_BYTES_MAX + CONVERTED_MORE * limits.NATIVE_PRODUCE_PARTITIONS_MAX
+cdef uint8_t* converted_sets = NULL    # made for the first old producer
+cdef size_t used = 0                   # of it, by the request at hand
+cdef size_t read = 0                   # bytes of its sets
+
+
+cdef void old_sets_begin() noexcept:
+    """Forget the sets of the request before."""
+    global used, read
+    used = read = 0
+
+
+cdef bint old_set_take(const uint8_t** records, int32_t* size, BatchInfo* info) noexcept:
+    """Put a batch in the place of a partition's message set, and read its header.
+
+    False: this is left to Python.
+    """
+    global converted_sets, used, read
+    cdef size_t set_size = <size_t>max(size[0], 0)
+    if set_size > SETS_BYTES_MAX - read or used + set_size + CONVERTED_MORE > capacity:
+        return False
+    if converted_sets == NULL:
+        converted_sets = <uint8_t*>malloc(capacity)
+        if converted_sets == NULL:
+            return False
+    if messages_convert(
+            records[0], set_size, ANY_MAGIC, NULL, converted_sets + used, info) != BATCH_OK:
+        return False
+    records[0] = converted_sets + used
+    size[0] = <int32_t>info.size
+    used += info.size
+    read += set_size
+    return True

@@ -1,0 +1,64 @@
+"""What went through RustLog's door, counted by the native paths and by Python's alike."""
+
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+
+cdef int64_t now_ns() noexcept nogil:
+    """The monotonic clock."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
+
+
+cdef void latency_add(Latencies* latencies, int64_t ns) noexcept nogil:
+    """Keep how long something took, in place of the oldest."""
+    latencies.ns[latencies.count % LATENCIES_KEPT] = ns
+    latencies.count += 1
+
+
+cdef percentiles(Latencies* latencies):
+    cdef uint64_t i, count = min(latencies.count, LATENCIES_KEPT)
+    kept = sorted([latencies.ns[i] for i in range(count)])
+    return tuple([kept[count * share // 100] if count > 0 else 0 for share in (50, 95, 99)])
+
+
+@cython.final
+cdef class RustLogCounters:
+    """Counts since the start, how long the newest requests took, and how many connections there
+    were when it was last looked at.
+    """
+
+    def produced(self, count, size):
+        """Count records that were appended, and their bytes."""
+        self.messages_produced += count
+        self.bytes_in += size
+
+    def fetched(self, count, size):
+        """Count records that were given out, and their bytes."""
+        self.messages_fetched += count
+        self.bytes_out += size
+
+    def produced_in(self, int64_t ns):
+        """Keep how long a produce took, to its answer."""
+        latency_add(&self.produces, ns)
+
+    def fetched_in(self, int64_t ns):
+        """Keep how long a fetch took."""
+        latency_add(&self.fetches, ns)
+
+    @property
+    def produce_percentiles(self):
+        """The 50th, 95th and 99th percentile of the newest produces, in nanoseconds."""
+        return percentiles(&self.produces)
+
+    @property
+    def fetch_percentiles(self):
+        """The same of the newest fetches."""
+        return percentiles(&self.fetches)
+
+    @staticmethod
+    def now_ns():
+        """The clock that both ways use: nanoseconds that only grow."""
+        return now_ns()

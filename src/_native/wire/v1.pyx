@@ -1,0 +1,104 @@
+"""V1's dialect: a line is a request, a line is its answer.
+
+PRODUCE and CONSUME are served here as programs send them (v1_line, v1_produce, v1_consume), all
+else by Python.
+
+A line may have 65,535 bytes before its newline, as many as the original's buffer of 64 KiB held; a
+longer one ends the connection without an answer, behind the answers to the lines before it. A last
+line that nothing follows needs no newline.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memchr
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
+from broker._native.wire.line_text cimport text_trim
+from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.v1_consume cimport Reading
+from broker._native.wire.v1_line cimport (
+    COMMAND_CONSUME,
+    COMMAND_PRODUCE,
+    Command,
+    Line,
+    line_read,
+)
+from broker._native.wire.v1_produce cimport v1_produce
+
+from broker.model import limits
+
+cdef enum:
+    NEWLINE = 10
+    CUT_TOO_LONG = -1
+    READ_BYTES_SHIFT = 10     # so much of a log counts as a request
+
+cdef size_t LINE_BYTES_MAX = limits.V1_REQUEST_BYTES_MAX
+cdef size_t REPLY_BYTES_KEPT = limits.V1_CONSUME_BYTES_MAX // 2
+
+
+@cython.final
+cdef class V1(Dialect):
+    """The V1 line protocol."""
+
+    def __cinit__(self, protocol, bytes refusal not None):
+        """Leave to `protocol` what is not served here.
+
+        `refusal` is the answer, behind `V1|<id>|`, to a PRODUCE whose log fails before it is
+        acknowledged.
+        """
+        self.protocol = protocol
+        self.answers_after_end = True
+        self.refusal_line = refusal
+        self.refusal.data = <const uint8_t*>PyBytes_AS_STRING(refusal)
+        self.refusal.size = <size_t>PyBytes_GET_SIZE(refusal)
+        self.reading = Reading()
+
+    cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
+        cdef const uint8_t* newline = <const uint8_t*>memchr(
+            data, NEWLINE, min(size, LINE_BYTES_MAX + 1))
+        if newline == NULL:
+            return CUT_TOO_LONG if size > LINE_BYTES_MAX else 0
+        frame.next = data
+        frame.left = <size_t>(newline - data)
+        return <int64_t>frame.left + 1
+
+    cdef void refuse(self, Connection connection, int64_t cut):
+        # Nothing of what follows is a line; what the lines before it are owed still leaves.
+        connection.watch(connection.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
+        connection.touch()
+
+    cdef bint serve(self, Connection connection, Cursor frame):
+        cdef Line line
+        cdef Command command = line_read(frame, &line)
+        cdef ReplySlot* slot = NULL
+        if command == COMMAND_PRODUCE and not self.has_followers:
+            slot = v1_produce(
+                connection.shared.topics, connection.shared.turn, &line, &self.refusal)
+            if slot != NULL:
+                connection.enqueue(slot)
+                return True
+        elif command == COMMAND_CONSUME and self.consume(connection, &line):
+            return not connection.is_closed
+        return self.serve_slowly(connection, frame)
+
+    cdef void serve_last(self, Connection connection, Cursor rest):
+        self.requests += 1
+        self.serve(connection, rest)
+
+    cdef bint consume(self, Connection connection, Line* line):
+        cdef bint is_served = self.reading.serve(connection.shared.topics, line)
+        connection.shared.work += <int>(self.reading.bytes_read >> READ_BYTES_SHIFT)
+        if is_served:
+            connection.reply(self.reading.reply.data, self.reading.reply.size)
+        text_trim(&self.reading.reply, REPLY_BYTES_KEPT)
+        return is_served
+
+    cdef bint serve_slowly(self, Connection connection, Cursor line):
+        cdef PendingReply pending = connection.hand_over(line)
+        if pending is None:
+            return False
+        pending.head.size = 0
+        return True

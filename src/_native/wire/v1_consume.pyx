@@ -1,0 +1,224 @@
+"""V1's CONSUME for the common case: batches that are neither compressed nor of a transaction.
+
+Batches are read as a fetch finds them, and their values written behind each other:
+
+    V1|7|OK|messages=<offset>:<value>,<offset>:<value> hw=<offset> escaped=[<offset> <offset>]
+
+Whatever is odd, or would take long, is left to the Python handler, which takes its time.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.file_ops cimport file_pread
+from broker._native.log.open_files cimport OpenFile
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segmented_log cimport LogSlice
+from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.turn cimport LOG_OK
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_TRANSACTIONAL,
+    BATCH_HEADER_SIZE,
+    BATCH_OK,
+    BatchInfo,
+    batch_check_crc,
+    batch_header,
+)
+from broker._native.records.record_walk cimport RecordFields, record_take
+from broker._native.wire.line_text cimport (
+    DECIMAL_MAX,
+    Text,
+    put_decimal,
+    text_put,
+    text_reserve,
+    text_trim,
+    value_put,
+)
+from broker._native.wire.v1_line cimport Line, number_take, word_take
+
+from broker.model import limits
+
+cdef enum:
+    COLON = 0x3A
+    COMMA = 0x2C
+    BLANK = 0x20
+    INT32_LIMIT = 0x7FFFFFFF
+
+cdef size_t MESSAGES_BYTES_MAX = limits.V1_CONSUME_BYTES_MAX
+cdef int MESSAGES_MAX = limits.V1_CONSUME_RECORDS_MAX
+cdef int64_t READ_BYTES = limits.V1_READ_BYTES_PER_STEP
+cdef size_t READ_BYTES_MAX = limits.V1_READ_BYTES_MAX
+
+
+@cython.final
+cdef class Reading:
+    """The memory of one answer, for one answer after the other."""
+
+    def __cinit__(self):
+        memset(&self.page, 0, sizeof(Text))
+        memset(&self.reply, 0, sizeof(Text))
+        memset(&self.escaped, 0, sizeof(Text))
+
+    def __dealloc__(self):
+        free(self.page.data)
+        free(self.reply.data)
+        free(self.escaped.data)
+
+    cdef bint serve(self, TopicTable topics, Line* line) noexcept:
+        """Write the answer to `reply`; False when that is left to Python."""
+        cdef Cursor name
+        cdef TopicEntry entry
+        cdef PartitionLog log
+        cdef int64_t partition = 0, offset = 0, end
+        cdef bint is_served
+        self.bytes_read = 0
+        if not (word_take(&line.args, &name) and number_take(&line.args, &partition)
+                and number_take(&line.args, &offset) and line.args.left == 0
+                and partition <= INT32_LIMIT):
+            return False
+        entry = topics.find_name(name.next, name.left)
+        if entry is None:
+            return False
+        log = entry.log_of(<int32_t>partition)
+        if log is None or log.is_loading or log.is_offline or log.is_deleted:
+            return False
+        end = min(log.high_watermark, log.transactions.first_undecided)
+        self.reply.size = self.escaped.size = 0
+        self.record_count = 0
+        if not text_put(&self.reply, line.head, line.head_size) or not text_put(
+                &self.reply, b"OK|messages=", 12):
+            return False
+        self.messages_start = self.reply.size
+        is_served = self.read(log, max(offset, log.log_start_offset), end) and self.finish(end - 1)
+        text_trim(&self.page, 2 * <size_t>READ_BYTES)
+        text_trim(&self.escaped, 2 * <size_t>READ_BYTES)
+        return is_served
+
+    cdef bint read(self, PartitionLog log, int64_t offset, int64_t end) noexcept:
+        cdef LogSlice found
+        cdef PyObject* owner
+        cdef Walked walked
+        cdef ssize_t size
+        while offset < end:
+            if log.slice(offset, end, READ_BYTES, True, &found, &owner) != LOG_OK:
+                return False
+            if found.size == 0:
+                return True
+            self.bytes_read += <size_t>found.size
+            self.page.size = 0
+            size = -1
+            if self.bytes_read <= READ_BYTES_MAX and text_reserve(&self.page, <size_t>found.size):
+                size = file_pread(
+                    (<OpenFile>owner).fd, self.page.data, <size_t>found.size, found.position)
+            Py_DECREF(<object>owner)
+            if size != found.size:
+                return False
+            walked = self.walk(<size_t>size, offset, end)
+            if walked != WALKED_ALL:
+                return walked == WALKED_ENOUGH
+            if found.next_offset <= offset:
+                return False
+            offset = found.next_offset
+        return True
+
+    cdef Walked walk(self, size_t size, int64_t offset, int64_t end) noexcept:
+        cdef Cursor batches, records
+        cdef const uint8_t* batch
+        cdef BatchInfo info
+        cdef Walked walked
+        batches.next = self.page.data
+        batches.left = size
+        while batches.left > 0:
+            batch = batches.next
+            if batch_header(&batches, &info) != BATCH_OK or batch_check_crc(
+                    batch, &info) != BATCH_OK:
+                return WALKED_ODD
+            if info.attributes & ATTRIBUTE_CONTROL:
+                continue
+            if info.attributes & (ATTRIBUTE_CODEC | ATTRIBUTE_TRANSACTIONAL):
+                return WALKED_ODD
+            records.next = batch + BATCH_HEADER_SIZE
+            records.left = info.size - BATCH_HEADER_SIZE
+            walked = self.walk_records(records, &info, offset, end)
+            if walked != WALKED_ALL:
+                return walked
+        return WALKED_ALL
+
+    cdef Walked walk_records(
+            self, Cursor records, BatchInfo* info, int64_t offset, int64_t end) noexcept:
+        cdef RecordFields fields
+        cdef int64_t at
+        cdef int32_t _i
+        for _i in range(info.record_count):
+            if not record_take(&records, &fields) or not (
+                    0 <= fields.offset_delta <= info.last_offset_delta):
+                return WALKED_ODD
+            at = info.base_offset + fields.offset_delta
+            if at < offset:
+                continue
+            if at >= end:
+                return WALKED_ODD
+            if self.record_count == MESSAGES_MAX:
+                return WALKED_ENOUGH
+            if not self.put(at, fields.value.start, fields.value.length):
+                return WALKED_ODD
+            if self.reply.size - self.messages_start > MESSAGES_BYTES_MAX:
+                return self.take_back_last()
+        return WALKED_ALL if records.left == 0 else WALKED_ODD
+
+    cdef bint put(self, int64_t offset, const uint8_t* value, int32_t size) noexcept:
+        cdef bint is_encoded = False
+        cdef uint8_t* at
+        if not text_reserve(&self.reply, DECIMAL_MAX + 2):
+            return False
+        at = self.reply.data + self.reply.size
+        self.last_start = self.reply.size
+        self.last_escaped_start = self.escaped.size
+        if self.record_count > 0:
+            at[0] = COMMA
+            at += 1
+        at = put_decimal(at, offset)
+        at[0] = COLON
+        self.reply.size = <size_t>(at + 1 - self.reply.data)
+        self.record_count += 1
+        if size > 0 and not value_put(&self.reply, value, <size_t>size, &is_encoded):
+            return False
+        return not is_encoded or self.note_escaped(offset)
+
+    cdef Walked take_back_last(self) noexcept:
+        # One record may be longer than a line; every other one waits for the next line.
+        if self.record_count > 1:
+            self.reply.size = self.last_start
+            self.escaped.size = self.last_escaped_start
+        return WALKED_ENOUGH
+
+    cdef bint note_escaped(self, int64_t offset) noexcept:
+        cdef uint8_t* at
+        if not text_reserve(&self.escaped, DECIMAL_MAX + 1):
+            return False
+        at = self.escaped.data + self.escaped.size
+        if self.escaped.size > 0:
+            at[0] = BLANK
+            at += 1
+        self.escaped.size = <size_t>(put_decimal(at, offset) - self.escaped.data)
+        return True
+
+    cdef bint finish(self, int64_t high_watermark) noexcept:
+        cdef uint8_t* at
+        if not text_put(&self.reply, b" hw=", 4) or not text_reserve(&self.reply, DECIMAL_MAX):
+            return False
+        at = put_decimal(self.reply.data + self.reply.size, high_watermark)
+        self.reply.size = <size_t>(at - self.reply.data)
+        if self.escaped.size > 0:
+            if not (text_put(&self.reply, b" escaped=[", 10)
+                    and text_put(&self.reply, self.escaped.data, self.escaped.size)
+                    and text_put(&self.reply, b"]", 1)):
+                return False
+        return text_put(&self.reply, b"\n", 1)

@@ -1,0 +1,81 @@
+"""A V1 line as programs write it: no white space but one blank between arguments.
+
+    V1|<id>|PRODUCE|<topic> <key>:<value>[ acks=0| acks=1]
+    V1|<id>|CONSUME|<topic> <partition> <offset>
+
+Whatever stands there in another way is left to Python, which knows all of them.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memchr, memcmp
+
+from broker._native.kernel.cursor cimport Cursor, cursor_take
+
+cdef enum:
+    BAR = 0x7C
+    BLANK = 0x20
+    RETURN = 0x0D
+    VERSION_SIZE = 3
+    COMMAND_SIZE = 8          # and the bar behind it
+    ID_SIZE_MAX = 255
+    DIGITS_MAX = 18           # of numbers that are surely in an int64
+
+
+cdef Command line_read(Cursor frame, Line* line) noexcept nogil:
+    """Find a line's parts."""
+    cdef const uint8_t* start = frame.next
+    cdef const uint8_t* bar
+    cdef const uint8_t* name
+    cdef const uint8_t* at
+    if frame.left > 0 and start[frame.left - 1] == RETURN:
+        frame.left -= 1
+    name = cursor_take(&frame, VERSION_SIZE)
+    if name == NULL or memcmp(name, b"V1|", VERSION_SIZE) != 0:
+        return COMMAND_OTHER
+    bar = <const uint8_t*>memchr(frame.next, BAR, min(frame.left, <size_t>ID_SIZE_MAX + 1))
+    if bar == NULL or bar == frame.next:
+        return COMMAND_OTHER
+    at = frame.next
+    while at < bar:
+        if not BLANK < at[0] < 0x7F:
+            return COMMAND_OTHER
+        at += 1
+    cursor_take(&frame, <size_t>(bar + 1 - frame.next))
+    line.head = start
+    line.head_size = <size_t>(bar + 1 - start)
+    name = cursor_take(&frame, COMMAND_SIZE)
+    if name == NULL:
+        return COMMAND_OTHER
+    line.args = frame
+    if memcmp(name, b"PRODUCE|", COMMAND_SIZE) == 0:
+        return COMMAND_PRODUCE
+    if memcmp(name, b"CONSUME|", COMMAND_SIZE) == 0:
+        return COMMAND_CONSUME
+    return COMMAND_OTHER
+
+
+cdef bint word_take(Cursor* args, Cursor* word) noexcept nogil:
+    """Step over a word and the blank behind it, which another word must follow."""
+    cdef const uint8_t* blank = <const uint8_t*>memchr(args.next, BLANK, args.left)
+    word.next = args.next
+    word.left = args.left if blank == NULL else <size_t>(blank - args.next)
+    cursor_take(args, word.left)
+    if blank != NULL:
+        cursor_take(args, 1)
+        if args.left == 0:
+            return False
+    return word.left > 0
+
+
+cdef bint number_take(Cursor* args, int64_t* number) noexcept nogil:
+    """Read a word of digits; False for every other, also for a number that is hardly one."""
+    cdef Cursor word
+    cdef size_t i
+    if not word_take(args, &word) or word.left > DIGITS_MAX:
+        return False
+    number[0] = 0
+    for i in range(word.left):
+        if not 0x30 <= word.next[i] <= 0x39:
+            return False
+        number[0] = 10 * number[0] + (word.next[i] - 0x30)
+    return True

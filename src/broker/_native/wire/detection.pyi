@@ -1,0 +1,3 @@
+def detect(data: bytes) -> str | None: ...
+
+__pyx_capi__: dict[str, object]  # what detection.pxd declares

@@ -1,0 +1,16 @@
+from collections.abc import Iterable
+from typing import Self, final
+
+from broker._native.wire.connection import Dialect
+
+@final
+class Kafka(Dialect):
+    def __new__(
+        cls,
+        protocol: object,
+        apis: Iterable[tuple[int, int, int, int]],
+        *,
+        frame_bytes_max: int,
+    ) -> Self: ...
+    @property
+    def frame_bytes_max(self) -> int: ...

@@ -1,0 +1,3 @@
+__pyx_capi__: dict[str, object]  # what line_text.pxd declares
+
+def carried(value: bytes) -> tuple[bytes, bool]: ...

@@ -1,0 +1,12 @@
+from typing import Self, final
+
+from broker._native.wire.connection import Dialect
+from broker._native.wire.rustlog_counters import RustLogCounters
+
+@final
+class RustLog(Dialect):
+    def __new__(
+        cls, protocol: object, counters: RustLogCounters, *, write_failed: bytes
+    ) -> Self: ...
+    @property
+    def counters(self) -> RustLogCounters: ...

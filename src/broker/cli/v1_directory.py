@@ -1,0 +1,105 @@
+"""A data directory of V1's original server, read as it stands on the disk (v1.md 1.7).
+
+    TOPIC-PARTITION-segment-NNNNNN.log             lines offset|unix ms|CRC-32 of the value|value
+    TOPIC-PARTITION-replica-R-segment-NNNNNN.log   a copy of the same lines on the same disk
+
+A line that is not what it should be is told with its file and number, and the next one is read: no
+line is lost without a word. The server must not write meanwhile.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from zlib import crc32
+
+from broker.model.limits import V1_LINE_BYTES_MAX
+
+# Names are greedy: a topic may itself have -segment- in its name.
+_SEGMENT = re.compile(
+    r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})-segment-(?P<number>[0-9]{6,9})\.log"
+)
+_MIRROR = re.compile(r".+-[0-9]+-replica")
+_LINE = re.compile(rb"([0-9]{1,18})\|([0-9]{1,18})\|([0-9a-f]{8})\|(.*)", re.DOTALL)
+
+
+class Partition(NamedTuple):
+    """A partition, as the names of files have it."""
+
+    topic: str
+    number: int
+
+
+class StoredRecord(NamedTuple):
+    """A line that is whole."""
+
+    offset: int
+    timestamp_ms: int
+    value: bytes
+
+
+class Damage(NamedTuple):
+    """What is not, and where."""
+
+    file: str
+    line: int
+    reason: str
+
+
+class Found(NamedTuple):
+    """The segments of a directory: of each partition in their order, and how many are copies."""
+
+    segments: Mapping[Partition, list[Path]]
+    mirror_count: int
+
+
+def find_segments(folder: Path) -> Found:
+    """What a directory has; OSError when it cannot be read."""
+    numbered: dict[Partition, list[tuple[int, Path]]] = {}
+    mirror_count = 0
+    for file in folder.iterdir():
+        match = _SEGMENT.fullmatch(file.name)
+        if match is None:
+            continue
+        if _MIRROR.fullmatch(match["topic"]):
+            mirror_count += 1
+            continue
+        partition = Partition(match["topic"], int(match["partition"]))
+        numbered.setdefault(partition, []).append((int(match["number"]), file))
+    segments = {
+        partition: [file for _, file in sorted(numbered[partition])]
+        for partition in sorted(numbered)
+    }
+    return Found(segments, mirror_count)
+
+
+def read_records(files: Iterable[Path]) -> Iterator[StoredRecord | Damage]:
+    """Every line of a partition's segments, in order; OSError when a file cannot be read."""
+    for file in files:
+        with file.open("rb") as stream:
+            for number, line in enumerate(_lines(stream), 1):
+                parsed = _parse(line)
+                yield Damage(file.name, number, parsed) if isinstance(parsed, str) else parsed
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines with their end, of one that is too long a part that is longer than any may be."""
+    while line := stream.readline(V1_LINE_BYTES_MAX + 1):
+        yield line
+        while len(line) > V1_LINE_BYTES_MAX and not line.endswith(b"\n"):
+            line = stream.readline(V1_LINE_BYTES_MAX + 1)  # passed over
+
+
+def _parse(line: bytes) -> StoredRecord | str:
+    """The record of a line, or what is wrong with it."""
+    if len(line) > V1_LINE_BYTES_MAX:
+        return f"longer than {V1_LINE_BYTES_MAX} bytes"
+    if not line.endswith(b"\n"):
+        return "the line has no end: its write was cut off"
+    match = _LINE.fullmatch(line[:-1])
+    if match is None:
+        return "not offset|unix ms|CRC-32|value"
+    value = match[4]
+    if crc32(value) != int(match[3], 16):
+        return "the value does not have the checksum that stands before it"
+    return StoredRecord(int(match[1]), int(match[2]), value)

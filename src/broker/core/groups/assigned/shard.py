@@ -1,0 +1,164 @@
+"""The commands to the assigned groups of one coordinator partition.
+
+A group without live members is whatever the next one who joins makes of it (design.md 7), so a join
+may find a group of another dialect. What becomes of it waits in `conversions` for its record.
+"""
+
+from collections.abc import Callable
+
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedCommit,
+    AssignedCommits,
+    AssignedError,
+    AssignedJoin,
+    AssignedResponse,
+    AssignedStatus,
+)
+from broker.core.groups.assigned.group import AssignedGroup, Outcome
+from broker.core.groups.assigned.images import AssignedImage, fits
+from broker.core.groups.commands import (
+    NO_GENERATION,
+    CommitRequest,
+    GroupDecision,
+    OffsetToCommit,
+)
+from broker.core.groups.conversions import Conversions
+from broker.core.groups.kinds import Group
+from broker.core.groups.offsets import CommittedOffsets
+from broker.core.groups.records import OffsetRecord
+from broker.core.machine import Decision, Moment, Token
+from broker.model.errors import ErrorCode
+
+
+class AssignedGroups:
+    """Finds the group that a command is for, and gives its answer."""
+
+    def __init__(
+        self,
+        find: Callable[[str, Moment], Group | None],
+        watch: Callable[[Group], None],
+        offsets: CommittedOffsets,
+        conversions: Conversions,
+    ) -> None:
+        """Serve the groups and offsets of a shard, which stay the shard's."""
+        self._find = find
+        self._watch = watch
+        self._offsets = offsets
+        self._conversions = conversions
+
+    def join(self, request: AssignedJoin, token: Token, now: Moment) -> GroupDecision:
+        """A member asks for its part; a group that is not in use becomes one of its family."""
+        member_id = f"{request.member_id}-{request.suffix}" if request.suffix else request.member_id
+        if not (request.member_id and fits(request.group_id, request.topic, member_id)):
+            response = AssignedResponse(AssignedError.INVALID_NAME, request.member_id)
+            return Decision((), [(token, response)])
+        known = self._find(request.group_id, now)
+        if isinstance(known, AssignedGroup) and known.image.family is request.family:
+            outcome = known.join(request, now)
+        else:
+            outcome = self._conversions.assigned_join(request, known, now)
+        if known is not None:
+            self._watch(known)
+        return _answered(outcome, token)
+
+    def sync(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
+        """A member is alive, and hears its partitions again."""
+        group = self._group(call, now)
+        return _answered(_not_found(call) if group is None else group.sync(call, now), token)
+
+    def leave(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
+        """A member goes."""
+        group = self._group(call, now)
+        return _answered(_not_found(call) if group is None else group.leave(call, now), token)
+
+    def commit(self, request: AssignedCommit, token: Token, now: Moment) -> GroupDecision:
+        """A member says how far it has read one of its partitions."""
+        call = request.call
+        group = self._group(call, now)
+        if group is None:
+            return _answered(_not_found(call), token)
+        decision, response = group.check_commit(request, now)
+        if response.error is AssignedError.NONE:
+            offset = OffsetToCommit(
+                call.topic, request.partition, request.offset, metadata=request.metadata
+            )
+            commit = CommitRequest(call.group_id, call.member_id, None, NO_GENERATION, (offset,))
+            records, [error] = self._offsets.commit(commit, now.wall_ms)
+            decision.records += records
+            if error is not ErrorCode.NONE:
+                response = response._replace(error=AssignedError.OFFSET_REFUSED)
+        return _answered((decision, response), token)
+
+    def check(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
+        """Whether a member is of this generation, which is no sign of life."""
+        group = self._group(call, now)
+        return _answered(_not_found(call) if group is None else group.check(call, now), token)
+
+    def commit_all(self, request: AssignedCommits, token: Token, now: Moment) -> GroupDecision:
+        """A member, or nobody in particular, commits some partitions together; offsets only rise.
+
+        What is committed already is not written again.
+        """
+        call = request.call
+        group = self._group(call, now)
+        if group is None or group.image.family is not call.family:
+            return _answered(_not_found(call), token)
+        decision, response = group.check_commits(request, now)
+        if response.error is AssignedError.NONE:
+            records, response = self._raised(request, response, now)
+            decision.records += records
+        return _answered((decision, response), token)
+
+    def _raised(
+        self, request: AssignedCommits, response: AssignedResponse, now: Moment
+    ) -> tuple[list[OffsetRecord], AssignedResponse]:
+        topic, group_id = request.call.topic, request.call.group_id
+        before = self._offsets.of_group(group_id).get(topic, {})
+        offsets = []
+        for partition, offset in request.offsets:
+            committed = before[partition].offset if partition in before else -1
+            if offset < committed:
+                return [], response._replace(
+                    error=AssignedError.OFFSET_REGRESSION, partition=partition, committed=committed
+                )
+            if offset > committed:
+                offsets.append(OffsetToCommit(topic, partition, offset))
+        commit = CommitRequest(
+            group_id, request.call.member_id, None, NO_GENERATION, tuple(offsets)
+        )
+        records, errors = self._offsets.commit(commit, now.wall_ms)
+        if any(error is not ErrorCode.NONE for error in errors):
+            return [], response._replace(error=AssignedError.OFFSET_REFUSED)
+        return records, response
+
+    def status(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
+        """What a dialect shows of a group of its own."""
+        group = self._group(call, now)
+        if group is None or group.image.family is not call.family:
+            status = AssignedStatus(AssignedError.GROUP_NOT_FOUND)
+        else:
+            status = group.status(now)
+        return Decision((), [(token, status)])
+
+    def restore(
+        self, group_id: str, image: AssignedImage, token: Token, now: Moment
+    ) -> GroupDecision:
+        """Take a group over as another server has left it, unless it is here or one is in use."""
+        known = self._find(group_id, now)
+        outcome = self._conversions.restored(group_id, image, known, now)
+        return _answered(outcome, token)
+
+    def _group(self, call: AssignedCall, now: Moment) -> AssignedGroup | None:
+        group = self._find(call.group_id, now)
+        return group if isinstance(group, AssignedGroup) else None
+
+
+def _not_found(call: AssignedCall) -> Outcome:
+    return Decision(), AssignedResponse(AssignedError.GROUP_NOT_FOUND, call.member_id)
+
+
+def _answered(outcome: Outcome, token: Token) -> GroupDecision:
+    decision, response = outcome
+    decision.reply(token, response)
+    return decision

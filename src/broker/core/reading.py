@@ -1,0 +1,170 @@
+"""Records one by one, for dialects whose answers are no batches.
+
+Most have no isolation levels: everybody reads what is committed, up to the last stable offset.
+Control batches are stepped over, and so are the records of aborted transactions, unless somebody
+asks for everything up to the high watermark.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from broker._native.records.record_view import Record
+from broker.codec.columns import Columns, decode_columns, records
+from broker.codec.control_records import is_control, is_transactional
+from broker.codec.headers import BatchHeader, scan_headers
+from broker.core.log import Log
+from broker.model.errors import Corrupt, LimitExceeded, Truncated
+from broker.model.limits import (
+    READ_BYTES_PER_STEP,
+    READ_UNFOLDED_BYTES_MAX,
+    READ_UNFOLDED_BYTES_PER_TURN,
+    RECORDS_READ_PER_TURN,
+    decompressed_bytes_max,
+)
+
+# What a stored batch can be that is no failure of the disk: damaged, or too much of it unfolded.
+UNREADABLE = (Corrupt, LimitExceeded, Truncated)
+_T = TypeVar("_T")
+# Producer id, first offset and marker's offset of an aborted transaction.
+_Aborted = tuple[int, int, int]
+_NOTHING_ABORTED: Final[list[_Aborted]] = []
+_Batch = tuple[BatchHeader, memoryview]
+
+
+class Beside(Protocol):
+    """Does slow work beside the loop, as Recompression.run."""
+
+    def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
+        """Return what the work returns."""
+
+
+class StoredValue(NamedTuple):
+    """A record as those dialects know it."""
+
+    offset: int
+    value: memoryview | None  # None: null
+
+
+class Unreadable(NamedTuple):
+    """Records that are stepped over: those of one batch from an offset on."""
+
+    offset: int
+    reason: str
+
+
+def committed(log: Log, offset: int) -> AsyncGenerator[Record, None]:
+    """Every record from an offset on, up to the last stable offset as it is at the call.
+
+    Below the log start the first one is the first that there still is. The loop has its turn in
+    between. StorageError when the log goes offline, CodecError when a batch is damaged.
+    """
+    return _records(committed_batches(log, offset), max(offset, log.log_start_offset))
+
+
+def uncommitted(log: Log, offset: int) -> AsyncGenerator[Record, None]:
+    """The same up to the high watermark, whatever becomes of transactions."""
+    batches = _batches(log, offset, log.high_watermark, is_committed=False)
+    return _records(batches, max(offset, log.log_start_offset))
+
+
+def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, None]:
+    """The batches that have the committed records, as they are stored; the first may begin before.
+
+    The loop has its turn between two reads; who does more with a batch gives it another.
+    StorageError when the log goes offline.
+    """
+    return _batches(log, offset, log.last_stable_offset, is_committed=True)
+
+
+async def _records(
+    batches: AsyncGenerator[_Batch, None], offset: int
+) -> AsyncGenerator[Record, None]:
+    given = 0
+    async with aclosing(batches):
+        async for header, batch in batches:
+            for record in records(batch, bytes_max=decompressed_bytes_max(header.size)):
+                if record.offset >= offset:
+                    yield record
+                given += 1
+                if given % RECORDS_READ_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+
+async def committed_values(
+    log: Log, offset: int, beside: Beside
+) -> AsyncGenerator[StoredValue | Unreadable, None]:
+    """The same as `committed`, without anything but the values.
+
+    A batch that cannot be read is stepped over, and told. CodecError when what follows cannot be
+    found, or read for want of a package.
+    """
+    given = 0
+    offset = max(offset, log.log_start_offset)
+    async with aclosing(committed_batches(log, offset)) as batches:
+        async for header, batch in batches:
+            decode = partial(_decode, batch, offset)
+            try:
+                columns = await unfold(header, decode, beside)
+            except UNREADABLE as error:
+                yield Unreadable(max(offset, header.base_offset), str(error))
+                continue
+            data = memoryview(columns.data)
+            rows = zip(
+                memoryview(columns.column("offset")),
+                memoryview(columns.column("value_start")),
+                memoryview(columns.column("value_length")),
+                strict=True,
+            )
+            for at, start, length in rows:
+                yield StoredValue(at, None if length < 0 else data[start : start + length])
+                given += 1
+                if given % RECORDS_READ_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+
+def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
+    return decode_columns(
+        batch, columns=("offset", "value"), min_offset=offset, bytes_max=bytes_max
+    )
+
+
+async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Beside) -> _T:
+    """What a stored batch holds: `decode` is told how many bytes it may unfold to.
+
+    A little is unfolded at once, and the loop has its turn behind it; more of it beside the loop.
+    UNREADABLE is what cannot be unfolded.
+    """
+    if header.size <= READ_UNFOLDED_BYTES_PER_TURN:
+        with suppress(LimitExceeded):
+            unfolded = decode(READ_UNFOLDED_BYTES_PER_TURN)
+            await asyncio.sleep(0)
+            return unfolded
+    bytes_max = max(READ_UNFOLDED_BYTES_MAX, decompressed_bytes_max(header.size))
+    return await beside(partial(decode, bytes_max))
+
+
+async def _batches(
+    log: Log, offset: int, end: int, *, is_committed: bool
+) -> AsyncGenerator[_Batch, None]:
+    while (offset := max(offset, log.log_start_offset)) < end:
+        data = memoryview(log.read(offset, READ_BYTES_PER_STEP, True, end))
+        headers = list(scan_headers(data))
+        if not headers:
+            return
+        after = headers[-1].last_offset + 1
+        aborted = log.aborted_transactions(offset, after) if is_committed else _NOTHING_ABORTED
+        for header in headers:
+            if not (is_control(header) or _is_aborted(header, aborted)):
+                yield header, data[header.position : header.position + header.size]
+        offset = max(after, offset + 1)
+        await asyncio.sleep(0)
+
+
+def _is_aborted(header: BatchHeader, aborted: list[_Aborted]) -> bool:
+    return is_transactional(header) and any(
+        producer_id == header.producer_id and first <= header.base_offset < marker
+        for producer_id, first, marker in aborted
+    )

@@ -1,0 +1,84 @@
+"""Records that come without a batch of their own, as every dialect but Kafka's sends them.
+
+They are put into batches here, as large as their topic allows, and appended in one go: their
+offsets follow each other without a gap, and nobody's records stand between them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from broker.codec.encoding import Row, encode
+from broker.core.broker import Broker
+from broker.core.log import Log
+from broker.core.lookup import log_of
+from broker.core.partition import append
+from broker.core.recompression import prepare
+from broker.core.topic import Topic
+from broker.model.errors import ErrorCode, LimitExceeded, RequestError
+from broker.model.limits import RECORDS_WRITTEN_PER_TURN
+
+
+class Written(NamedTuple):
+    """Where records stand; acknowledged once the high watermark is at `end_offset`."""
+
+    log: Log
+    base_offset: int
+    end_offset: int
+
+
+async def write(broker: Broker, topic: Topic, partition: int, rows: Sequence[Row]) -> Written:
+    """Append records, at least one; whoever acknowledges them waits until they are durable.
+
+    RequestError says why they are refused, and none of them is written then, unless the disk
+    fails between two batches: what came before it stays.
+    """
+    return await write_batches(broker, topic, partition, _batches(broker, topic, rows))
+
+
+async def write_batches(
+    broker: Broker, topic: Topic, partition: int, batches: AsyncIterator[bytes]
+) -> Written:
+    """Append batches in the same way, at least one; none is larger than `batch_bytes_max`."""
+    log_of(topic, partition)
+    if topic.is_internal:
+        text = f"'{topic.name}' belongs to the broker"
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    prepared = [await _prepared(broker, topic, batch) async for batch in batches]
+    log = log_of(topic, partition)  # time may have passed
+    now_ms = broker.clock.wall_ms()
+    first, *others = [append(log, topic.config, each, now_ms) for each in prepared]
+    return Written(log, first.base_offset, (others or [first])[-1].end_offset)
+
+
+def batch_bytes_max(topic: Topic) -> int:
+    """The largest batch that a topic takes."""
+    return min(topic.config.integer("max.message.bytes"), topic.config.integer("segment.bytes"))
+
+
+async def _batches(broker: Broker, topic: Topic, rows: Sequence[Row]) -> AsyncIterator[bytes]:
+    bytes_max = batch_bytes_max(topic)
+    now_ms = broker.clock.wall_ms()
+    for start in range(0, len(rows), RECORDS_WRITTEN_PER_TURN):
+        if start > 0:
+            await asyncio.sleep(0)
+        some = rows[start : start + RECORDS_WRITTEN_PER_TURN]
+        try:
+            batches = encode(some, batch_bytes_max=bytes_max, timestamp_ms=now_ms)
+        except LimitExceeded as error:
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+        for batch in batches:
+            yield batch
+
+
+async def _prepared(broker: Broker, topic: Topic, batch: bytes) -> bytes:
+    preparation = prepare(topic.config, batch)
+    if preparation is None:
+        return batch
+    if not preparation.is_slow:
+        return preparation.run()
+    return await broker.recompression.append(preparation, _as_it_is)
+
+
+def _as_it_is(batch: bytes) -> bytes:
+    return batch

@@ -1,0 +1,32 @@
+"""The Cursus protocol: frames behind a u32 length, in each a batch (BA7C) or a text command.
+
+`bodies` finds out what a frame has, `grammar` reads a text in both of its forms, `table` has every
+command, `handlers` serve them, `errors` says what is wrong in Cursus's words. The batch's bytes are
+read and written by src/_native/wire/cursus_batch.pyx. What was decided where the originals (a
+document, its clients, and their broker, which differ) could not all be followed:
+
+- Both layouts of the batch are read, and both forms of the commands. A positional CONSUME, which
+  only the document knows, is answered in the document's layout, everything else in today's.
+- Batches that are refused are answered in JSON, as their clients understand nothing else; only
+  NOT_LEADER is a text. An answer has all eight keys, `leader` always empty: it is this broker.
+- acks=0 is answered by `{"status":"OK"}`: two clients wait for it, the third never reads. So it is
+  not sent to a connection that leaves what was sent before.
+- A producer's batches may overtake each other by as many as its clients have in flight.
+- `offset=` counts unless the group has committed a higher one; nothing is cached per connection.
+- A frame holds at most 8,192 records and 15 MiB, or one record.
+- A key that is empty is no key. Of a record that others wrote, what a field cannot carry reads as
+  empty: a key of more than 65,535 bytes, a null value.
+- Who joins a group by its own name because it was told to join again goes on as the member that was
+  told; of several of that name, as the one that was told first (core/groups/assigned/rejoining.py).
+  So groups settle, whatever a client sends.
+- A group reads one topic, no pattern, while it has live members; then whatever the next one joins.
+  REGISTER_GROUP checks that and keeps nothing. COMMIT without a member is allowed at any time.
+- Credentials are taken and ignored, as there is no authentication. Access policies and event
+  sourcing are refused by CREATE with their reason; a topic name may have no `=`.
+- CREATE without partitions leaves those of a topic that exists as they are.
+- LIST topic=T gives the number of partitions, which one client looks for in the answer.
+"""
+
+from broker.protocols.cursus.dispatch import Cursus
+
+PROTOCOL = Cursus()

@@ -1,0 +1,118 @@
+"""From a frame's body to its answer: find out what it is, find the command, serve it."""
+
+import json
+import logging
+from typing import Final
+
+from broker._native.wire.cursus_batch import CursusBatch
+from broker.core.session import Session
+from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
+from broker.protocols.base import Answer, LastAnswer, Reply
+from broker.protocols.cursus import bodies
+from broker.protocols.cursus.acks import Sent
+from broker.protocols.cursus.bodies import BadBatch, Text
+from broker.protocols.cursus.connections import ConnectionState, address_of, state_of
+from broker.protocols.cursus.errors import Refusal, RefusedError, of_request, refused
+from broker.protocols.cursus.grammar import BLANKS, Command, encoded, keyword_of, parse
+from broker.protocols.cursus.handlers import produce
+from broker.protocols.cursus.memory import Memory
+from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.table import COMMANDS
+
+_log = logging.getLogger(__name__)
+_DISK_FAILED: Final = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+_EVENT_SOURCING: Final = frozenset(
+    ("APPEND_STREAM", "READ_STREAM", "STREAM_VERSION", "SAVE_SNAPSHOT", "READ_SNAPSHOT")
+)
+
+
+class Cursus:
+    """The protocol."""
+
+    __slots__ = ("_memory",)
+    name = "cursus"
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start with nothing remembered."""
+        self._memory = memory or Memory()
+
+    def handle(
+        self,
+        operation: int,  # noqa: ARG002 (a body has nothing in front of it)
+        version: int,  # noqa: ARG002
+        client_id: str | None,  # noqa: ARG002
+        body: bytes,
+        session: Session,
+    ) -> Reply:
+        """Serve one frame."""
+        return _answer(body, session, self._memory)
+
+
+async def _answer(body: bytes, session: Session, memory: Memory) -> Answer:
+    connection = state_of(session)
+    try:
+        found = await bodies.read(body, session.broker.recompression)
+        if isinstance(found, Text):
+            return await _command(found, session, connection, memory)
+        leader = address_of(session)
+        if isinstance(found, BadBatch):
+            return produce.refusal_of(RefusedError(found.refusal), Sent(), leader)
+        return await _batch(found, session, leader)
+    except RefusedError as error:
+        return _refused(error.refusal, connection)
+    except RequestError as error:
+        return _refused(of_request(error, address_of(session)), connection)
+
+
+async def _batch(batch: CursusBatch, session: Session, leader: str) -> Answer:
+    try:
+        return await produce.batch(batch, session.broker, leader)
+    except Exception as error:
+        _log.exception("batch failed: topic=%s", batch.topic.decode("utf-8", "replace"))
+        raise PeerError("a batch failed in the broker") from error
+
+
+async def _command(
+    text: Text, session: Session, connection: ConnectionState, memory: Memory
+) -> Answer:
+    if text.is_enveloped and not keyword_of(text.body.strip(BLANKS)[:32]):
+        raise _malformed()
+    command = parse(text.body)
+    handler = COMMANDS.get(command.keyword)
+    if handler is None:
+        return _unsupported(command, connection)
+    try:
+        answer = await handler(Request(command, session, connection, memory))
+    except RefusedError as error:
+        return _refused(error.refusal, connection)
+    except RequestError as error:
+        refusal = of_request(error, address_of(session), "command_failed")
+    except (StorageError, CodecError) as error:
+        _log.warning("command failed: command=%s error=%s", command.keyword, error)
+        refusal = of_request(_DISK_FAILED, address_of(session), "command_failed")
+    except Exception as error:
+        _log.exception("command failed: command=%s", command.keyword)
+        raise PeerError(f"{command.keyword} failed in the broker") from error
+    else:
+        return encoded(answer) if isinstance(answer, str) else answer
+    return _refused(refusal, connection)
+
+
+def _malformed() -> RefusedError:
+    """An envelope around no command: as the original does, the connection ends behind it."""
+    error = refused("malformed_input", reason="missing_topic_or_payload")
+    return RefusedError(error.refusal._replace(is_last=True))
+
+
+def _unsupported(command: Command, connection: ConnectionState) -> Answer:
+    if command.keyword not in _EVENT_SOURCING:
+        return _refused(refused("unsupported_command", command=command.keyword).refusal, connection)
+    if command.keyword == "READ_STREAM":
+        return json.dumps({"error": "event_sourcing_not_enabled", "status": "ERROR"}).encode()
+    topic = command.get("topic")
+    return _refused(refused("event_sourcing_not_enabled", topic=topic).refusal, connection)
+
+
+def _refused(refusal: Refusal, connection: ConnectionState) -> Answer:
+    text = encoded(refusal.text(is_structured=connection.has_structured_errors))
+    return LastAnswer(text) if refusal.is_last else text

@@ -1,0 +1,79 @@
+"""COMMIT_OFFSET and BATCH_COMMIT: a member says how far it has read what it was assigned.
+
+Both need the member's generation; all of a batch counts, or nothing. Offsets only rise.
+"""
+
+from typing import Final
+
+from broker.core.groups.assigned.commands import AssignedCommits
+from broker.core.steps import in_steps
+from broker.core.topic import Topic
+from broker.protocols.cursus import members
+from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.grammar import Command, integer, partition_of
+from broker.protocols.cursus.handlers.offsets import check_partition, offset_of
+from broker.protocols.cursus.requests import Request
+
+_ENTRIES_PER_STEP: Final = 1_000  # about 1 ms
+
+
+async def commit(request: Request) -> str:
+    """One partition."""
+    command = request.command
+    topic = request.topic()
+    partition = partition_of(command)
+    group = command.need("group")
+    offset = offset_of(command.need("offset"))
+    if offset is None:
+        raise refused("invalid_offset", command=command.keyword)
+    await _commit(request, topic, group, ((partition, offset),))
+    return "OK"
+
+
+async def commit_batch(request: Request) -> str:
+    """Several partitions, as `P0:3,P1:1` or `0:3,1:1`."""
+    command = request.command
+    topic = request.topic()
+    group = command.need("group")
+    command.need("member")
+    offsets = await _entries(command, topic, group)
+    await _commit(request, topic, group, tuple(offsets.items()))
+    return f"OK batched={len(offsets)}"
+
+
+async def _commit(
+    request: Request, topic: Topic, group: str, offsets: tuple[tuple[int, int], ...]
+) -> None:
+    command = request.command
+    generation = members.generation_of(command)
+    call = members.call_of(topic, group, command.need("member"), generation)
+    # Behind a COMMIT that compares: it must not undo this one.
+    async with request.memory.commit_lock(group):
+        response = await members.commit_all(request.broker, AssignedCommits(call, offsets))
+    members.checked(response, call)
+
+
+async def _entries(command: Command, topic: Topic, group: str) -> dict[int, int]:
+    """The payload's offsets by partition; it is given up at the first that is wrong."""
+    if not command.payload:
+        raise refused("invalid_batch_commit_format")
+    offsets: dict[int, int] = {}
+    async for entry in in_steps(command.payload.split(","), _ENTRIES_PER_STEP):
+        if not entry:
+            continue
+        place, colon, text = entry.partition(":")
+        if not colon:
+            raise refused("invalid_batch_commit_entry", entry=quoted(entry))
+        partition = integer(place.removeprefix("P"))
+        if partition is None or partition < 0:
+            raise refused("invalid_partition", entry=quoted(entry))
+        offset = offset_of(text)
+        if offset is None:
+            raise refused("invalid_offset", entry=quoted(entry))
+        check_partition(topic, partition)
+        if partition in offsets:
+            raise refused("duplicate_partition", partition=partition, group=group, topic=topic.name)
+        offsets[partition] = offset
+    if not offsets:
+        raise refused("no_valid_offsets")
+    return offsets

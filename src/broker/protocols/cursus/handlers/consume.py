@@ -1,0 +1,184 @@
+"""CONSUME: one batch of records from an offset on, in one frame.
+
+What a group has committed goes before a lower offset that is asked for, never before a higher one.
+A pattern as topic reads the same partition of every topic that fits, each from its own offset. The
+positional form asks for an offset and gets it, in the layout of the original document.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from fnmatch import translate
+from re import compile as compile_pattern
+from typing import Final, NamedTuple
+
+from broker._native.records.record_view import Record
+from broker._native.wire.cursus_batch import CursusBatchWriter
+from broker.core.log import Log
+from broker.core.lookup import log_of
+from broker.core.reading import committed, uncommitted
+from broker.core.steps import in_steps
+from broker.core.topic import Topic
+from broker.model.limits import (
+    CURSUS_CONSUME_BYTES_MAX,
+    CURSUS_CONSUME_RECORDS_MAX,
+    FETCH_WAIT_MS_MAX,
+    REGEX_MATCHES_PER_SLICE,
+)
+from broker.protocols.cursus import members
+from broker.protocols.cursus.errors import reason, refused
+from broker.protocols.cursus.grammar import Command, encoded, integer
+from broker.protocols.cursus.handlers.offsets import committed_offset
+from broker.protocols.cursus.requests import Request
+
+DEFAULT_GROUP: Final = "default-group"
+_LATEST: Final = -1
+_PATTERN_SIGNS: Final = frozenset("*?")
+_ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
+
+
+class _Wanted(NamedTuple):
+    """What a CONSUME asks for."""
+
+    name: str  # of a topic, or a pattern
+    partition: int
+    offset: int
+    group: str  # empty: nobody's commits count
+    is_committed: bool
+    is_original: bool  # the layout of the answer
+    records_max: int
+    wait_ms: int
+    member: str  # empty, or of this generation if it is a member of the group
+    generation: int
+
+
+class _Source(NamedTuple):
+    """A partition, and where it is read from."""
+
+    log: Log
+    offset: int
+    end: int  # of what may be read
+
+
+async def handle(request: Request) -> bytes:
+    """Answer with what there is, or with a batch of nothing; wait for more where that is asked."""
+    wanted = _wanted(request.command)
+    if wanted.member:
+        await members.check(
+            request.broker, wanted.name, wanted.group, wanted.member, wanted.generation
+        )
+    deadline_ms = request.broker.clock.monotonic_ms() + wanted.wait_ms
+    while True:
+        sources = await _sources(request, wanted)
+        writer = CursusBatchWriter(
+            encoded(wanted.name),
+            wanted.partition,
+            is_original=wanted.is_original,
+            bytes_max=CURSUS_CONSUME_BYTES_MAX,
+            records_max=wanted.records_max,
+        )
+        for source in sources:
+            if not await _read(source, wanted, writer):
+                break
+        left_ms = deadline_ms - request.broker.clock.monotonic_ms()
+        if writer.count > 0 or left_ms <= 0:
+            return writer.finish()
+        await request.broker.growth.wait([each.log for each in sources], left_ms / 1000)
+
+
+def _wanted(command: Command) -> _Wanted:
+    name = command.get("topic")
+    partition = integer(command.get("partition"))
+    if not name or partition is None or not command.get("offset"):
+        raise refused("invalid_consume_syntax")
+    offset = integer(command.get("offset"))
+    is_wrong = offset is None or (offset < 0 and not (command.is_positional and offset == _LATEST))
+    if offset is None or is_wrong:
+        raise reason("command_failed", f"invalid offset value: {command.get('offset')}")
+    isolation = command.get("isolation") or command.get("isolation_level")
+    if isolation not in _ISOLATION:
+        raise refused("invalid_isolation", isolation=isolation)
+    group = "" if command.is_positional else command.get("group") or DEFAULT_GROUP
+    return _Wanted(
+        name,
+        partition,
+        offset,
+        group,
+        _ISOLATION[isolation],
+        command.is_positional,
+        min(
+            max(integer(command.get("batch")) or CURSUS_CONSUME_RECORDS_MAX, 1),
+            CURSUS_CONSUME_RECORDS_MAX,
+        ),
+        min(max(integer(command.get("wait_ms")) or 0, 0), FETCH_WAIT_MS_MAX),
+        command.get("member") if group and command.get("generation") else "",
+        members.generation_of(command) if command.get("generation") else 0,
+    )
+
+
+async def _sources(request: Request, wanted: _Wanted) -> list[_Source]:
+    topics = await matching(request, wanted.name)
+    if not topics:
+        raise reason("command_failed", f"topic '{wanted.name}' does not exist")
+    having = [topic for topic in topics if 0 <= wanted.partition < topic.partition_count]
+    if not having:
+        count = max(topic.partition_count for topic in topics)
+        raise reason(
+            "command_failed",
+            f"partition {wanted.partition} out of range for topic '{wanted.name}' (0-{count - 1})",
+        )
+    return [await _source(request, wanted, topic) for topic in having]
+
+
+async def matching(request: Request, name: str) -> list[Topic]:
+    """The topic of that name, or those that a pattern fits, by name; never the broker's own."""
+    topics = request.broker.topics
+    if not _PATTERN_SIGNS.intersection(name):
+        topic = topics.get(name)
+        return [] if topic is None else [topic]
+    # Only * and ? are signs of a pattern: a bracket is no part of a name, and fits nothing.
+    if "[" in name:
+        return []
+    fits = compile_pattern(translate(name)).match
+    return [
+        topic
+        async for topic in in_steps(topics, REGEX_MATCHES_PER_SLICE)
+        if not topic.is_internal and fits(topic.name)
+    ]
+
+
+async def _source(request: Request, wanted: _Wanted, topic: Topic) -> _Source:
+    log = log_of(topic, wanted.partition)
+    end = log.last_stable_offset if wanted.is_committed else log.high_watermark
+    if wanted.offset == _LATEST:
+        return _Source(log, end, end)
+    offset = wanted.offset
+    if wanted.group:
+        before = await committed_offset(request.broker, wanted.group, topic.name, wanted.partition)
+        offset = max(offset, before or 0)
+    if offset < log.log_start_offset:
+        raise refused(
+            "OFFSET_OUT_OF_RANGE",
+            requested=offset,
+            earliest=log.log_start_offset,
+            latest=log.high_watermark,
+        )
+    return _Source(log, offset, end)
+
+
+async def _read(source: _Source, wanted: _Wanted, writer: CursusBatchWriter) -> bool:
+    """Add what there is of one partition; False when the batch is full."""
+    async with aclosing(_records(source, wanted)) as records:
+        async for record in records:
+            if not writer.add(record):
+                if writer.count == 0:
+                    raise reason(
+                        "command_failed",
+                        f"record at offset {record.offset} does not fit into a frame",
+                    )
+                return False
+    return True
+
+
+def _records(source: _Source, wanted: _Wanted) -> AsyncGenerator[Record, None]:
+    read = committed if wanted.is_committed else uncommitted
+    return read(source.log, source.offset)

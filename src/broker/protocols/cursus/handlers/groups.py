@@ -1,0 +1,177 @@
+"""JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, and what is told of groups.
+
+A join has its partitions at once; the others of its group hear GEN_MISMATCH when they come next,
+and join again. Whom somebody goes on as who joins again: core/groups/assigned/rejoining.py.
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import Final
+
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedError,
+    AssignedJoin,
+    AssignedResponse,
+    AssignedStatus,
+    Family,
+)
+from broker.core.groups.commands import ListGroupsRequest
+from broker.core.steps import in_steps
+from broker.core.topic import Topic
+from broker.model.errors import ErrorCode
+from broker.protocols.cursus.errors import listed
+from broker.protocols.cursus.handlers.consume import DEFAULT_GROUP
+from broker.protocols.cursus.members import call_of, checked, generation_of, groups_of
+from broker.protocols.cursus.requests import Request
+
+_COMPACT: Final = (",", ":")
+_GROUPS_PER_STEP: Final = 5_000  # about 1 ms
+
+
+async def register(request: Request) -> str:
+    """Say which topic a group will read. It is its first member's join that makes it so."""
+    command = request.command
+    topic = request.topic()
+    group = command.need("group")
+    await _check_topic(request, topic, group)
+    return f"OK group={group} topic={topic.name} registered=true"
+
+
+async def subscribe(request: Request) -> str:
+    """The same in the words of the document; the positional form may leave the group out."""
+    command = request.command
+    topic = request.topic()
+    group = command.get("group")
+    if not group:
+        group = DEFAULT_GROUP if command.is_positional else command.need("group")
+    await _check_topic(request, topic, group)
+    return f"OK topic={topic.name} group={group} subscribed=true"
+
+
+async def _check_topic(request: Request, topic: Topic, group: str) -> None:
+    """A group with live members reads no other topic."""
+    call = call_of(topic, group, "", None)
+    found = await (await groups_of(request.broker)).assigned_status(call)
+    error = found.error
+    if error is AssignedError.GROUP_NOT_FOUND:
+        return
+    if error is AssignedError.NONE and found.members and found.topic != topic.name:
+        error = AssignedError.OTHER_TOPIC
+    checked(AssignedResponse(error, topic=found.topic), call)
+
+
+async def join(request: Request) -> str:
+    """Become a member, or go on as one."""
+    command = request.command
+    topic = request.topic()
+    call = call_of(topic, command.need("group"), command.need("member"), None)
+    is_resumption = bool(command.get("generation"))
+    if is_resumption:
+        generation_of(command)
+    wanted = AssignedJoin(
+        Family.CURSUS,
+        call.group_id,
+        topic.name,
+        call.member_id,
+        topic.partition_count,
+        suffix=request.memory.member_suffix(),
+        client_host=request.session.java_host,
+    )
+    response = checked(await (await groups_of(request.broker)).assigned_join(wanted), call)
+    # One client reads the answer to the end: nothing may follow unless a generation was sent.
+    is_resumed = is_resumption and response.member_id == call.member_id
+    return f"{_assignment(response)}{' resumed=true' if is_resumed else ''}"
+
+
+async def sync(request: Request) -> str:
+    """What a member of the current generation has been assigned."""
+    return _assignment(await _heard(request))
+
+
+async def heartbeat(request: Request) -> str:
+    """A member is alive."""
+    response = await _heard(request)
+    return f"OK member={response.member_id} generation={response.generation}"
+
+
+async def leave(request: Request) -> str:
+    """A member goes, and the others share what it had."""
+    command = request.command
+    generation = generation_of(command) if command.get("generation") else None
+    topic = request.topic()
+    call = call_of(topic, command.need("group"), command.need("member"), generation)
+    response = checked(await (await groups_of(request.broker)).assigned_leave(call), call)
+    return f"OK group={call.group_id} member={response.member_id} left=true"
+
+
+async def _heard(request: Request) -> AssignedResponse:
+    command = request.command
+    topic = request.topic()
+    group, member = command.need("group"), command.need("member")
+    call = call_of(topic, group, member, generation_of(command))
+    return checked(await (await groups_of(request.broker)).assigned_sync(call), call)
+
+
+def _assignment(response: AssignedResponse) -> str:
+    partitions = " ".join(map(str, response.partitions))
+    return (
+        f"OK generation={response.generation} member={response.member_id}"
+        f" assignments=[{partitions}]"
+    )
+
+
+async def status(request: Request) -> str:
+    """A group with its live members, as JSON."""
+    broker = request.broker
+    group = request.command.need("group")
+    groups = await groups_of(broker)
+    # Whose topic it is the group says: only the family and the group count.
+    call = AssignedCall(Family.CURSUS, group, "", "", None, 0)
+    found = await groups.assigned_status(call)
+    checked(AssignedResponse(found.error), call)
+    topic = broker.topics.get(found.topic)
+    partitions = 0 if topic is None else topic.partition_count
+    return json.dumps(_shown(group, found, partitions), separators=_COMPACT)
+
+
+def _shown(group: str, found: AssignedStatus, partitions: int) -> dict[str, object]:
+    return {
+        "status": "OK",
+        "group_name": group,
+        "topic_name": found.topic,
+        "state": "Stable" if found.members else "Dead",
+        "generation": found.generation,
+        "member_count": len(found.members),
+        "partition_count": partitions,
+        "members": [
+            {
+                "member_id": each.member_id,
+                "last_heartbeat": _time(each.heard_ms),
+                "assignments": list(each.partitions),
+            }
+            for each in found.members
+        ],
+        "last_rebalance": _time(found.rebalanced_ms),
+    }
+
+
+def _time(wall_ms: int) -> str:
+    moment = datetime.fromtimestamp(wall_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ms % 1000:03}Z"
+
+
+async def list_groups(request: Request) -> str:
+    """The groups of this dialect, by name."""
+    groups = await groups_of(request.broker)
+    found: list[str] = []
+    for number in groups.partitions():
+        answer = await groups.list_groups(number, ListGroupsRequest())
+        if answer.error is not ErrorCode.NONE:
+            continue
+        found += [
+            each.group_id
+            async for each in in_steps(answer.groups, _GROUPS_PER_STEP)
+            if each.protocol_type == Family.CURSUS.value
+        ]
+    return f"OK count={len(found)} groups={listed(sorted(found))}"

@@ -1,0 +1,96 @@
+"""FETCH_OFFSET and COMMIT: how far a group has read, without being one of its members.
+
+Offsets are the next to be read, as everywhere. Through this door they only rise.
+"""
+
+from typing import Final
+
+from broker.core.broker import Broker
+from broker.core.groups.commands import (
+    NO_GENERATION,
+    NO_MEMBER_ID,
+    CommitRequest,
+    FetchOffsetsRequest,
+    OffsetToCommit,
+)
+from broker.core.topic import Topic
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.cursus import members
+from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.grammar import integer, partition_of
+from broker.protocols.cursus.members import groups_of
+from broker.protocols.cursus.requests import Request
+
+_INT64_MAX: Final = (1 << 63) - 1
+# What a group, topic or partition that cannot be is told: nobody has committed there.
+_NOWHERE: Final = (ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+_HAS_MEMBERS: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+)
+
+
+def offset_of(text: str) -> int | None:
+    """An offset that can be committed, None for what is none."""
+    offset = integer(text)
+    return offset if offset is not None and 0 <= offset <= _INT64_MAX else None
+
+
+async def fetch(request: Request) -> str:
+    """The next offset that a group will read; 0 where nothing was committed."""
+    command = request.command
+    topic = request.topic()
+    partition = partition_of(command)
+    group = command.need("group")
+    check_partition(topic, partition)
+    offset = await committed_offset(request.broker, group, topic.name, partition)
+    return f"OK offset={0 if offset is None else offset}"
+
+
+async def commit(request: Request) -> str:
+    """Say how far a group has read, whoever its members are."""
+    command = request.command
+    topic = request.topic()
+    group = command.need("group")
+    partition = partition_of(command)
+    offset = offset_of(command.need("offset"))
+    if offset is None:
+        raise refused("invalid_offset", command=command.keyword)
+    check_partition(topic, partition)
+    async with request.memory.commit_lock(group):
+        if await members.commit_unfenced(request.broker, group, topic, partition, offset):
+            return "OK"
+        before = await committed_offset(request.broker, group, topic.name, partition)
+        if before is not None and offset < before:
+            raise members.regression(group, topic.name, partition, before, offset)
+        if before != offset:
+            await _commit(request.broker, group, OffsetToCommit(topic.name, partition, offset))
+    return "OK"
+
+
+async def _commit(broker: Broker, group: str, offset: OffsetToCommit) -> None:
+    groups = await groups_of(broker)
+    wanted = CommitRequest(group, NO_MEMBER_ID, None, NO_GENERATION, (offset,))
+    (error,) = (await groups.commit_offsets(wanted)).errors
+    if error in _HAS_MEMBERS:
+        raise refused("group_in_use", group=group, reason=quoted("it has live members"))
+    if error is not ErrorCode.NONE:
+        raise RequestError(error)
+
+
+async def committed_offset(broker: Broker, group: str, topic: str, partition: int) -> int | None:
+    """What a group has committed of a partition, None for nothing."""
+    groups = await groups_of(broker)
+    response = await groups.fetch_offsets(FetchOffsetsRequest(group, {topic: (partition,)}))
+    if response.error is not ErrorCode.NONE and response.error not in _NOWHERE:
+        raise RequestError(response.error)
+    committed = response.topics.get(topic, {}).get(partition)
+    return None if committed is None else committed.offset
+
+
+def check_partition(topic: Topic, partition: int) -> None:
+    """Refuse a partition that a topic does not have."""
+    if partition >= topic.partition_count:
+        raise refused("partition_not_found", partition=partition)

@@ -1,0 +1,251 @@
+"""Batches and PUBLISH: records to one partition, acknowledged when they can be read.
+
+A record's key, payload and time of arrival are those of the log's; everything else that Cursus
+knows of it travels in headers. Where a topic was created with idempotent=true, what a producer
+sends again is not stored again (core/named_producers); the header's own flag says nothing, as in
+the original.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from broker._native.wire.cursus_batch import (
+    EPOCH,
+    PRODUCER_ID,
+    SEQUENCE,
+    CursusBatch,
+    fnv_1a_64,
+)
+from broker.core.broker import Broker
+from broker.core.log import Log
+from broker.core.lookup import log_of
+from broker.core.named_producers.sequences import (
+    Plan,
+    Run,
+    SequenceError,
+    Sequences,
+    StaleEpochError,
+)
+from broker.core.partition import wait_durable
+from broker.core.topic import Topic
+from broker.core.writing import Written, write
+from broker.model.errors import CodecError, ErrorCode, RequestError, StorageError
+from broker.model.limits import (
+    CURSUS_BATCH_RECORDS_ASSUMED,
+    CURSUS_PRODUCER_ID_BYTES_MAX,
+    CURSUS_ROWS_PER_TURN,
+    CURSUS_RUNS_PER_BATCH_MAX,
+)
+from broker.protocols.base import Answer, DroppableAnswer
+from broker.protocols.cursus.acks import UNACKNOWLEDGED, Sent, failed, stored
+from broker.protocols.cursus.errors import (
+    Refusal,
+    RefusedError,
+    of_request,
+    quoted,
+    reason,
+    refused,
+)
+from broker.protocols.cursus.grammar import Command, decoded, encoded, integer
+from broker.protocols.cursus.policies import HASH_KEY, IDEMPOTENT, PARTITIONER
+from broker.protocols.cursus.requests import Request, find_topic
+
+Row: TypeAlias = tuple[bytes | None, bytes, list[tuple[bytes, bytes]] | None]
+
+_NO_ACKS: Final = "0"
+_ACKS: Final = {"0": "0", "1": "1", "": "1", "-1": "all", "all": "all"}
+_KEY_BYTES_MAX: Final = 65_535  # as in a batch
+_UINT64: Final = 0xFFFFFFFFFFFFFFFF
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_TRANSACTIONAL: Final = ("transactional_id", "txn", "transaction")
+_FLAGS: Final = frozenset(("", "true", "false"))
+_NOT_LEADER: Final = "NOT_LEADER"
+
+
+class _Records(NamedTuple):
+    """What is to be appended, and how its sequences are checked."""
+
+    topic: Topic
+    partition: int
+    rows: Sequence[Row]
+    runs: Sequence[Run]  # empty: nothing is checked
+    batch_assumed: int
+
+
+async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
+    """Append a batch; its answer is JSON, also when it is refused."""
+    sent = Sent(decoded(found.producer_id), found.epoch, found.seq_start, found.seq_end)
+    acks = _ACKS.get(decoded(found.acks).lower())
+    try:
+        if acks is None:
+            raise refused("invalid_acks", value=decoded(found.acks))
+        topic = _writable(broker, decoded(found.topic))
+        if found.count == 0:
+            raise reason("broker_error", "empty batch messages")
+        _check_partition(topic, found.partition)
+        is_checked = topic.config.flag(IDEMPOTENT)
+        runs = _runs(found) if is_checked else ()
+        records = _Records(
+            topic, found.partition, await _rows(found), runs, CURSUS_BATCH_RECORDS_ASSUMED
+        )
+        answer = await _append(records, broker, sent, acks)
+    except (RefusedError, RequestError, CodecError, StorageError) as error:
+        answer = refusal_of(error, sent, leader)
+    return DroppableAnswer(answer) if acks == _NO_ACKS else answer
+
+
+def refusal_of(error: Exception, sent: Sent, leader: str) -> bytes:
+    """What a producer is told whose records are refused."""
+    refusal = _refusal(error, leader)
+    if refusal.code == _NOT_LEADER:
+        return refusal.text().encode()  # clients look for it in the text
+    return failed(sent, refusal)
+
+
+def _refusal(error: Exception, leader: str) -> Refusal:
+    if isinstance(error, RefusedError):
+        return error.refusal
+    if isinstance(error, RequestError):
+        return of_request(error, leader)
+    return reason("broker_error", str(error)).refusal
+
+
+async def _rows(found: CursusBatch) -> list[Row]:
+    """Every record, some at a time."""
+    rows: list[Row] = []
+    while len(rows) < found.count:
+        if rows:
+            await asyncio.sleep(0)
+        rows += found.rows(CURSUS_ROWS_PER_TURN)
+    return rows
+
+
+def _runs(found: CursusBatch) -> list[Run]:
+    runs = [Run(*each) for each in found.runs(CURSUS_RUNS_PER_BATCH_MAX)]
+    for run in runs:
+        _check_producer_id(run.producer_id)
+    return runs
+
+
+def _check_producer_id(producer_id: bytes) -> None:
+    if len(producer_id) > CURSUS_PRODUCER_ID_BYTES_MAX:
+        text = f"at most {CURSUS_PRODUCER_ID_BYTES_MAX} bytes in an idempotent topic"
+        raise reason("invalid_producer_id", text)
+
+
+def _writable(broker: Broker, name: str) -> Topic:
+    topic = find_topic(broker, name)
+    if topic.is_internal:
+        raise refused("internal_topic_write_forbidden", topic=name)
+    return topic
+
+
+def _check_partition(topic: Topic, partition: int) -> None:
+    if not 0 <= partition < topic.partition_count:
+        raise refused("partition_not_found", partition=partition)
+
+
+async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> bytes:
+    log = log_of(records.topic, records.partition)
+    if not records.runs:
+        written = await write(broker, records.topic, records.partition, records.rows)
+    else:
+        written = await _append_new(records, broker, log)
+    if acks == _NO_ACKS:
+        return UNACKNOWLEDGED
+    if not await wait_durable(written.log, written.end_offset):
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "the log of the partition has failed")
+    return stored(sent, written.end_offset - 1)
+
+
+async def _append_new(records: _Records, broker: Broker, log: Log) -> Written:
+    """Append those records that the partition has not had."""
+    async with broker.named_producers.of(log) as sequences:
+        plan = _planned(sequences, records)
+        rows = [row for places in plan.kept for row in records.rows[places.start : places.stop]]
+        if not rows:
+            end = log.log_end_offset
+            return Written(log, end, end)  # all of it is there
+        written = await write(broker, records.topic, records.partition, rows)
+        # Nothing is awaited between the append and this.
+        sequences.replay(plan.arrivals, broker.clock.wall_ms())
+        return written
+
+
+def _planned(sequences: Sequences, records: _Records) -> Plan:
+    try:
+        return sequences.plan(records.runs, batch_assumed=records.batch_assumed)
+    except StaleEpochError as error:
+        raise refused("stale_producer_epoch", str(error)) from None
+    except SequenceError as error:
+        raise reason("broker_error", str(error)) from None
+
+
+# ---- PUBLISH -------------------------------------------------------------------------------------
+
+
+async def publish(request: Request) -> Answer:
+    """Append one message; the answer is that of a batch, a refusal is a text."""
+    command, broker = request.command, request.broker
+    name = command.need("topic")
+    if not command.message:
+        raise refused("missing_message", command="PUBLISH")
+    if any(map(command.get, _TRANSACTIONAL)):
+        raise refused("transaction_metadata_forbidden", command="PUBLISH")
+    producer_id = encoded(command.get("producerId") or command.get("producer_id"))
+    if not producer_id and not command.is_positional:
+        raise refused("missing_producer_id", command="PUBLISH")
+    if command.get("isIdempotent").lower() not in _FLAGS:
+        raise refused("invalid_is_idempotent", value=command.get("isIdempotent"))
+    acks = _ACKS.get(command.get("acks").lower())
+    if acks is None:
+        raise refused("invalid_acks", value=command.get("acks"))
+    sequence = _number(command, "seqNum", "invalid_seq_num", range(_UINT64 + 1))
+    epoch = _number(command, "epoch", "invalid_epoch", _INT64)
+    topic = _writable(broker, name)
+    records = _message(command, request, topic, Run(producer_id, epoch, sequence, sequence, 1))
+    sent = Sent(decoded(producer_id), epoch, sequence, sequence)
+    answer = await _append(records, broker, sent, acks)
+    return DroppableAnswer(answer) if acks == _NO_ACKS else answer
+
+
+def _message(command: Command, request: Request, topic: Topic, run: Run) -> _Records:
+    key = encoded(command.get("key"))
+    if len(key) > _KEY_BYTES_MAX:
+        raise reason("invalid_key", f"at most {_KEY_BYTES_MAX} bytes")
+    partition = _partition(command, request, topic, key)
+    headers = [(PRODUCER_ID, run.producer_id)] if run.producer_id else []
+    if run.first:
+        headers.append((SEQUENCE, b"%d" % run.first))
+    if run.epoch:
+        headers.append((EPOCH, b"%d" % run.epoch))
+    row = (key or None, command.message or b"", headers or None)
+    runs: tuple[Run, ...] = ()
+    if topic.config.flag(IDEMPOTENT) and run.first and run.producer_id:
+        _check_producer_id(run.producer_id)
+        runs = (run,)
+    return _Records(topic, partition, [row], runs, 1)
+
+
+def _number(command: Command, name: str, code: str, allowed: range) -> int:
+    text = command.get(name)
+    if not text:
+        return 0
+    number = integer(text)
+    if number is None or number not in allowed:
+        raise refused(code, reason=quoted(f"{name} {text} is not a number that it can be"))
+    return number
+
+
+def _partition(command: Command, request: Request, topic: Topic, key: bytes) -> int:
+    text = command.get("partition")
+    if text and text != "-1":
+        number = integer(text)
+        if number is None or number < 0:
+            raise refused("invalid_partition", reason=quoted(f"{text} is not a partition"))
+        _check_partition(topic, number)
+        return number
+    if key and topic.config.text(PARTITIONER) == HASH_KEY:
+        return fnv_1a_64(key) % topic.partition_count
+    return request.memory.next_partition(topic.partition_count)

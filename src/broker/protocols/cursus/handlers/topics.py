@@ -1,0 +1,189 @@
+"""CREATE, DELETE, LIST, DESCRIBE, METADATA, LIST_OFFSETS."""
+
+import json
+from textwrap import indent
+from typing import Final
+
+from broker.core.log import Log
+from broker.core.lookup import log_of
+from broker.core.steps import in_steps
+from broker.core.topic import Topic
+from broker.core.topic_rules import NewPartitions, NewTopic, check_name
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.own_config import Alteration, AlterOp
+from broker.protocols.cursus.connections import address_of
+from broker.protocols.cursus.errors import quoted, reason, refused
+from broker.protocols.cursus.grammar import integer
+from broker.protocols.cursus.policies import alterations, policy_of, policy_text
+from broker.protocols.cursus.requests import Request
+
+_DESCRIBED_PER_STEP: Final = 100  # 2 ms
+PARTITIONS: Final = 4  # of a topic, unless it is told
+_USAGE: Final = quoted("CREATE topic=<name> [partitions=<N>]")
+
+
+async def create(request: Request) -> str:
+    """Create a topic, or give one that exists what is said of it; partitions may only grow."""
+    command = request.command
+    name = command.get("topic")
+    if not name:
+        raise refused("missing_topic", expected=_USAGE)
+    _check_name(name)
+    count = _partitions(command.get("partitions"))
+    changes = alterations(command)
+    topic = request.broker.topics.get(name)
+    try:
+        if topic is None:
+            topic = await _create(request, name, count or PARTITIONS, changes)
+        else:
+            topic = await _change(request, topic, count, changes)
+    except RequestError as error:
+        raise refused("create_topic_failed", topic=name, reason=quoted(str(error))) from None
+    return f"OK topic={name} partitions={topic.partition_count} {policy_text(topic)}"
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name)
+    except RequestError as error:
+        raise refused("invalid_topic_name", topic=quoted(name), reason=quoted(str(error))) from None
+
+
+def _partitions(text: str) -> int | None:
+    """How many are asked for; None: nothing is said."""
+    if not text:
+        return None
+    number = integer(text)
+    if number is None or number < 1:
+        raise reason("invalid_partitions", "must be a positive integer")
+    return number
+
+
+async def _create(request: Request, name: str, count: int, changes: list[Alteration]) -> Topic:
+    topics = request.broker.topics
+    own = {each.name: each.text for each in changes if each.op is AlterOp.SET}
+    try:
+        return await topics.create(NewTopic(name, count, config=own))
+    except RequestError as error:
+        topic = topics.get(name)  # somebody else was faster
+        if topic is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        return await _change(request, topic, count, changes)
+
+
+async def _change(
+    request: Request, topic: Topic, count: int | None, changes: list[Alteration]
+) -> Topic:
+    topics = request.broker.topics
+    has = topic.partition_count
+    if count is not None and count < has:
+        text = f"cannot decrease partition count for topic '{topic.name}': {has} -> {count}"
+        raise RequestError(ErrorCode.INVALID_PARTITIONS, text)
+    if topic.is_internal:
+        return topic
+    if changes and topic.config.altered(changes) != topic.config.overrides:
+        await topics.alter_config(topic, lambda config: config.altered(changes))
+    if count is not None and count > has:
+        await topics.add_partitions(topic, NewPartitions(count, None))
+    return topic
+
+
+async def delete(request: Request) -> str:
+    """Delete a topic and its records."""
+    topic = request.topic()
+    if topic.is_internal:
+        text = f"'{topic.name}' belongs to the broker"
+        raise refused("delete_topic_failed", topic=topic.name, reason=quoted(text))
+    try:
+        await request.broker.topics.delete(topic)
+    except RequestError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise refused("topic_not_found", topic=topic.name) from None
+        raise refused("delete_topic_failed", topic=topic.name, reason=quoted(str(error))) from None
+    return f"OK topic={topic.name} deleted=true"
+
+
+async def list_topics(request: Request) -> str:
+    """Every topic, the broker's own too; of one that is named, how many partitions it has."""
+    if request.command.get("topic"):
+        topic = request.topic()
+        return f"OK topic={topic.name} partitions={topic.partition_count}"
+    names = [topic.name for topic in request.broker.topics]
+    return f"OK count={len(names)} topics={','.join(names)}"
+
+
+async def describe(request: Request) -> str:
+    """A topic as JSON; this broker leads every partition and has its only copy."""
+    topic = request.topic()
+    leader = address_of(request.session)
+    partitions = [
+        json.dumps(_described(log, leader), indent=2)
+        async for log in in_steps(topic.logs, _DESCRIBED_PER_STEP)
+    ]
+    policy = json.dumps(policy_of(topic), indent=2)
+    shown = indent(",\n".join(partitions), "    ")
+    return (
+        f'{{\n  "status": "OK",\n  "topic": "{topic.name}",\n  "partitions": [\n{shown}\n  ],\n'
+        f'  "policy": {indent(policy, "  ").lstrip()}\n}}'
+    )
+
+
+def _described(log: Log, leader: str) -> dict[str, object]:
+    is_ready = not log.is_loading
+    return {
+        "id": log.partition,
+        "leader": leader,
+        "replicas": [leader],
+        "isr": [leader],
+        "leo": log.log_end_offset if is_ready else 0,
+        "hwm": log.high_watermark if is_ready else 0,
+    }
+
+
+async def metadata(request: Request) -> str:
+    """Who leads each partition: this broker, by the address that the client can reach."""
+    topic = request.topic()
+    count = topic.partition_count
+    leaders = ",".join([address_of(request.session)] * count)
+    epochs = ",".join(["0"] * count)
+    return (
+        f"OK topic={topic.name} partitions={count} leaders={leaders} epochs={epochs}"
+        f" {policy_text(topic)}"
+    )
+
+
+async def list_offsets(request: Request) -> str:
+    """Where each partition begins and ends."""
+    topic = request.topic()
+    text = request.command.get("partition")
+    numbers = range(topic.partition_count)
+    if text:
+        number = integer(text)
+        if number is None or number < 0:
+            raise refused("invalid_partition", command="LIST_OFFSETS")
+        if number not in numbers:
+            raise refused("partition_not_found", partition=number)
+        numbers = range(number, number + 1)
+    entries = [
+        _offsets(number, _log(topic, number))
+        async for number in in_steps(numbers, PARTITIONS_ANSWERED_PER_STEP)
+    ]
+    return f"OK topic={topic.name} partitions={topic.partition_count} offsets={','.join(entries)}"
+
+
+def _log(topic: Topic, partition: int) -> Log:
+    try:
+        return log_of(topic, partition)
+    except RequestError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise refused("partition_not_found", partition=partition) from None
+        raise
+
+
+def _offsets(partition: int, log: Log) -> str:
+    high_watermark = log.high_watermark
+    return (
+        f"P{partition}:earliest={log.log_start_offset}:latest={high_watermark}"
+        f":leo={log.log_end_offset}:hwm={high_watermark}"
+    )

@@ -1,0 +1,123 @@
+"""What CREATE says of a topic as its configuration, and back.
+
+    cleanup_policy     cleanup.policy
+    retention_hours    retention.ms        0: as the broker has it
+    retention_bytes    retention.bytes     0: as the broker has it
+    idempotent         polylog.cursus.idempotent
+    partitioner        polylog.cursus.partitioner
+
+Access policies need to know who asks, and event sourcing has no commands here: what says anything
+but the default of these is refused.
+"""
+
+from typing import Final
+
+from broker.core.topic import Topic
+from broker.model.own_config import Alteration, AlterOp
+from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.grammar import Command, integer
+
+IDEMPOTENT: Final = "polylog.cursus.idempotent"
+PARTITIONER: Final = "polylog.cursus.partitioner"
+HASH_KEY: Final = "hash_key"
+_RETENTION_MS: Final = "retention.ms"
+_RETENTION_BYTES: Final = "retention.bytes"
+_MS_PER_HOUR: Final = 3_600_000
+_LONG_MAX: Final = (1 << 63) - 1
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+_CLEANUP: Final = ("delete", "compact")
+
+
+def alterations(command: Command) -> list[Alteration]:
+    """What of a topic's configuration a CREATE says; RefusedError for what cannot be."""
+    _check_unsupported(command)
+    changes = [
+        *_cleanup(command),
+        *_retention(command, "retention_hours", _RETENTION_MS, _MS_PER_HOUR),
+        *_retention(command, "retention_bytes", _RETENTION_BYTES, 1),
+    ]
+    if command.get("idempotent"):
+        is_idempotent = _flag(command, "idempotent")
+        changes.append(Alteration(IDEMPOTENT, AlterOp.SET, "true" if is_idempotent else "false"))
+    partitioner = command.get("partitioner")
+    if partitioner:
+        if partitioner not in {HASH_KEY, "round_robin"}:
+            raise refused("invalid_topic_policy", partitioner=partitioner)
+        changes.append(Alteration(PARTITIONER, AlterOp.SET, partitioner))
+    return changes
+
+
+def _flag(command: Command, name: str) -> bool:
+    value = _FLAGS.get(command.get(name).lower())
+    if value is None:
+        raise refused(f"invalid_{name}", value=command.get(name))
+    return value
+
+
+def _check_unsupported(command: Command) -> None:
+    factor = command.get("replication_factor")
+    if factor:
+        number = integer(factor)
+        if number is None or number < 1:
+            text = quoted("must be a positive integer")
+            raise refused("invalid_replication_factor", reason=text)
+        if number > 1:
+            text = quoted("there is one broker")
+            raise refused("invalid_replication_factor", reason=text)
+    if command.get("event_sourcing") and _flag(command, "event_sourcing"):
+        raise _unsupported("event_sourcing", "event sourcing is not supported")
+    if command.get("auth_policy") not in {"", "open"}:
+        raise _unsupported("auth_policy", "there is no authentication")
+    for name in ("read_acl", "write_acl"):
+        if command.get(name):
+            raise _unsupported(name, "there is no authentication")
+
+
+def _unsupported(policy: str, text: str) -> Exception:
+    return refused("unsupported_topic_policy", policy=policy, reason=quoted(text))
+
+
+def _cleanup(command: Command) -> list[Alteration]:
+    text = command.get("cleanup_policy")
+    if not text:
+        return []
+    words = text.split(",")
+    if any(word not in _CLEANUP for word in words) or len(set(words)) < len(words):
+        raise refused("invalid_topic_policy", cleanup_policy=text)
+    return [Alteration("cleanup.policy", AlterOp.SET, text)]
+
+
+def _retention(command: Command, name: str, key: str, factor: int) -> list[Alteration]:
+    text = command.get(name)
+    if not text:
+        return []
+    number = integer(text)
+    if number is None or number < 0 or number * factor > _LONG_MAX:
+        raise refused(f"invalid_{name}", value=text)
+    if number == 0:
+        return [Alteration(key, AlterOp.DELETE)]
+    return [Alteration(key, AlterOp.SET, str(number * factor))]
+
+
+def policy_of(topic: Topic) -> dict[str, str | int | bool]:
+    """A topic's policy, in the order in which answers give it."""
+    config = topic.config
+    return {
+        "cleanup_policy": ",".join(config.words("cleanup.policy")),
+        "partitioner": config.text(PARTITIONER),
+        "auth_policy": "open",
+        "read_acl": "",
+        "write_acl": "",
+        "retention_hours": _own(topic, _RETENTION_MS) // _MS_PER_HOUR,
+        "retention_bytes": _own(topic, _RETENTION_BYTES),
+    }
+
+
+def policy_text(topic: Topic) -> str:
+    """A topic's policy as the end of an answer."""
+    return " ".join(f"{name}={value}" for name, value in policy_of(topic).items())
+
+
+def _own(topic: Topic, key: str) -> int:
+    """What a topic keeps by a rule of its own; 0: it has none, or keeps everything."""
+    return max(int(topic.config.overrides.get(key, "0")), 0)

@@ -1,0 +1,43 @@
+"""What a handler is given."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+from broker.core.broker import Broker
+from broker.core.session import Session
+from broker.core.topic import Topic
+from broker.protocols.base import Answer
+from broker.protocols.cursus.connections import ConnectionState
+from broker.protocols.cursus.errors import refused
+from broker.protocols.cursus.grammar import Command
+from broker.protocols.cursus.memory import Memory
+
+
+class Request(NamedTuple):
+    """A command, and where it came from."""
+
+    command: Command
+    session: Session
+    connection: ConnectionState
+    memory: Memory
+
+    @property
+    def broker(self) -> Broker:
+        """The broker's parts."""
+        return self.session.broker
+
+    def topic(self) -> Topic:
+        """The topic that the command names."""
+        return find_topic(self.broker, self.command.need("topic"))
+
+
+def find_topic(broker: Broker, name: str) -> Topic:
+    """The topic of that name, or the error that there is none."""
+    topic = broker.topics.get(name)
+    if topic is None:
+        raise refused("topic_not_found", topic=name)
+    return topic
+
+
+# A text, or whatever else is an answer.
+Handler: TypeAlias = Callable[[Request], Awaitable[str | Answer]]

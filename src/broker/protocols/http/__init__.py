@@ -1,0 +1,73 @@
+"""Health checks: GET /live, /ready, /health and / on the port of everything else.
+
+Whoever asks gets one answer and the end of the connection. A broker is alive when it answers, and
+ready once all its logs are loaded.
+"""
+
+from typing import Final
+
+from broker.core.broker import Broker
+from broker.core.session import Session
+from broker.protocols.base import Answer, LastAnswer
+
+_OK: Final = "200 OK"
+_UNAVAILABLE: Final = "503 Service Unavailable"
+_METHODS: Final = ("GET", "HEAD")
+_TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
+_REQUEST_LINE_WORDS: Final = 3
+
+
+class Http:
+    """The protocol."""
+
+    __slots__ = ()
+    name = "http"
+
+    def handle(
+        self,
+        operation: int,  # noqa: ARG002 (a head has nothing in front of it)
+        version: int,  # noqa: ARG002
+        client_id: str | None,  # noqa: ARG002
+        body: bytes,
+        session: Session,
+    ) -> Answer:
+        """Serve one request by its head."""
+        words = body.split(b"\r\n", 1)[0].decode("latin-1").split()
+        if len(words) != _REQUEST_LINE_WORDS or not words[2].startswith("HTTP/1."):
+            return _response("400 Bad Request", _TEXT, "bad request\n", has_body=True)
+        method, target, _ = words
+        if method not in _METHODS:
+            return _response(
+                "405 Method Not Allowed", _TEXT, "GET or HEAD\n", "Allow: GET, HEAD", has_body=True
+            )
+        status, kind, text = _page(target.partition("?")[0], session.broker)
+        return _response(status, kind, text, has_body=method == "GET")
+
+
+def _page(path: str, broker: Broker) -> tuple[str, str, str]:
+    match path:
+        case "/" | "/health":
+            return _OK, _TEXT, "OK"
+        case "/live":
+            return _OK, _JSON, '{"status":"live"}'
+        case "/ready":
+            if any(log.is_loading for log, _ in broker.topics.logs()):
+                return _UNAVAILABLE, _JSON, '{"status":"not_ready","reason":"logs are loading"}'
+            return _OK, _JSON, '{"status":"ready"}'
+    return "404 Not Found", _TEXT, "not found\n"
+
+
+def _response(status: str, kind: str, text: str, *headers: str, has_body: bool) -> LastAnswer:
+    lines = [
+        f"HTTP/1.1 {status}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(text)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+        *headers,
+    ]
+    return LastAnswer("\r\n".join([*lines, "", text if has_body else ""]).encode())
+
+
+PROTOCOL = Http()

@@ -1,0 +1,85 @@
+"""ListOffsets v0: where segments begin, as consumers of the 0.8 and 0.9 era looked for offsets.
+
+The answer is a list, newest first: the starts of the segments that are as old as the time asked
+for, and of all if that is -1, before them the high watermark. -2 asks for the oldest one only. A
+segment is as old as its newest record, as retention sees it too; one without times counts by the
+last change of its file (kafka.md 2.5).
+"""
+
+from asyncio import sleep
+from functools import partial
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker.core.log import Log
+from broker.core.lookup import log_of, topic_by_name
+from broker.core.session import Session
+from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.protocols.kafka import errors
+from broker.protocols.kafka.api import Fields, Request
+from broker.storage import segment_files
+
+_LATEST = -1
+_EARLIEST = -2
+
+
+async def list_offsets(request: Request, session: Session) -> Fields:
+    """Look one partition up after the other."""
+    topics = []
+    for topic in request.body["topics"]:
+        partitions = []
+        for wanted in topic["partitions"]:
+            partitions.append(await _answer(session, topic["name"], wanted))
+            await sleep(0)  # each may have thousands of segments
+        topics.append({"name": topic["name"], "partitions": partitions})
+    return {"topics": topics}
+
+
+async def _answer(session: Session, name: str, wanted: Fields) -> Fields:
+    index = wanted["partition_index"]
+    try:
+        log = log_of(topic_by_name(session.broker.topics, name), index)
+        offsets = await _offsets(session, log, wanted["timestamp"])
+    except RequestError as error:
+        code = errors.old_number(error.code)
+        return {"partition_index": index, "error_code": code, "old_style_offsets": []}
+    count = max(0, wanted["max_num_offsets"])
+    return {"partition_index": index, "error_code": 0, "old_style_offsets": offsets[:count]}
+
+
+async def _offsets(session: Session, log: Log, timestamp: int) -> list[int]:
+    """Those as old as a time, newest first."""
+    segments = log.segment_entries
+    start, end = log.log_start_offset, log.high_watermark
+    starts = [min(max(base_offset, start), end) for base_offset, _, _ in segments]
+    if timestamp == _EARLIEST:
+        return starts[:1]
+    if timestamp == _LATEST:
+        return _newest_first([*starts, end])
+    times = [newest_ms for _, _, newest_ms in segments]
+    undated = [segment[0] for segment in segments if segment[2] < 0]
+    if undated:
+        changes = partial(_changes_ms, log.folder, undated)
+        try:
+            changed_ms = await session.broker.io_thread.run(changes)
+        except (StorageError, FileNotFoundError) as error:  # retention may have been faster
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+        times = [changed_ms.get(base_offset, newest_ms) for base_offset, _, newest_ms in segments]
+    if segments[-1][1]:  # the end is as old as now, if there is anything before it
+        starts.append(end)
+        times.append(session.broker.clock.wall_ms())
+    count = max((place for place, time in enumerate(times, 1) if time <= timestamp), default=0)
+    return _newest_first(starts[:count])
+
+
+def _newest_first(ascending: list[int]) -> list[int]:
+    return list(dict.fromkeys(reversed(ascending)))
+
+
+def _changes_ms(folder: str, base_offsets: list[int]) -> dict[int, int]:
+    return {
+        base_offset: file_ops.modified_ms(
+            str(Path(folder) / segment_files.file_name(base_offset, segment_files.LOG))
+        )
+        for base_offset in base_offsets
+    }

@@ -1,0 +1,227 @@
+"""The binary dialect: a type byte and big-endian fields, as all of the original's clients speak it.
+
+    string    uint16 length | UTF-8
+    error     FE | uint16 code | uint16 length | UTF-8
+
+What follows a whole request is ignored. Text and position of what is missing are the original's.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from broker._native.wire.record_run import check_run
+from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
+from broker.protocols.rustlog.errors import Failure, RefusalError
+from broker.protocols.rustlog.requests import (
+    Committed,
+    Created,
+    CreateTopic,
+    DescribePartition,
+    DescribeTopic,
+    Fetch,
+    Fetched,
+    GroupOffset,
+    ListTopics,
+    Metrics,
+    MetricsFetch,
+    OffsetCommit,
+    OffsetFetch,
+    PartitionEnd,
+    Ping,
+    Pong,
+    Produce,
+    Produced,
+    Request,
+    Response,
+    Run,
+    TopicEnds,
+    TopicList,
+)
+
+_UINT16 = Struct(">H")
+_UINT32 = Struct(">I")
+_UINT64 = Struct(">Q")
+_PRODUCED = Struct(">BQI")
+_COUNT = Struct(">BI")
+_END = Struct(">IQ")
+_ERROR = Struct(">BHH")
+_TEXT_BYTES_MAX = 0xFFFF
+_ERROR_KIND = 0xFE
+
+
+class _Reader:
+    """Takes fields off a request; each is named in the text that says it is missing."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.position = 1
+
+    def number(self, layout: Struct, what: str) -> int:
+        if self.position + layout.size > len(self.body):
+            raise _bad(f"missing {what}")
+        (value,) = layout.unpack_from(self.body, self.position)
+        self.position += layout.size
+        return int(value)
+
+    def string(self, what: str) -> str:
+        size = self.number(_UINT16, f"{what} length")
+        data = self.body[self.position : self.position + size]
+        if len(data) < size:
+            raise _bad(f"truncated {what}")
+        self.position += size
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise _bad(f"invalid utf8 {what}: {_utf8_error(error)}") from None
+
+    def partition(self) -> int:
+        return self.number(_UINT32, "partition")
+
+    def offset(self) -> int:
+        return self.number(_UINT64, "offset")
+
+
+def _bad(what: str) -> RefusalError:
+    return RefusalError(Failure.BAD_REQUEST, what=what)
+
+
+def _utf8_error(error: UnicodeDecodeError) -> str:
+    """As Rust's Utf8Error says it."""
+    if error.reason == "unexpected end of data":
+        return f"incomplete utf-8 byte sequence from index {error.start}"
+    size = error.end - error.start
+    return f"invalid utf-8 sequence of {size} bytes from index {error.start}"
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+
+def _produce(reader: _Reader) -> Produce:
+    topic = reader.string("topic")
+    partition = reader.partition()
+    count = reader.number(_UINT32, "record count")
+    cut = check_run(reader.body, reader.position, count)
+    if cut is not None:
+        raise _bad("truncated record length" if cut == "length" else "truncated record")
+    return Produce(topic, partition, Run(reader.body, reader.position, count))
+
+
+def _fetch(reader: _Reader) -> Fetch:
+    group = reader.string("group_id")
+    topic = reader.string("topic")
+    partition = reader.partition()
+    offset = reader.offset()
+    return Fetch(group or None, topic, partition, offset, reader.number(_UINT32, "max_bytes"))
+
+
+def _offset_commit(reader: _Reader) -> OffsetCommit:
+    group = reader.string("group")
+    topic = reader.string("topic")
+    return OffsetCommit(group, topic, reader.partition(), reader.offset())
+
+
+def _offset_fetch(reader: _Reader) -> OffsetFetch:
+    group = reader.string("group")
+    topic = reader.string("topic")
+    return OffsetFetch(group, topic, reader.partition())
+
+
+def _create_topic(reader: _Reader) -> CreateTopic:
+    topic = reader.string("topic")
+    return CreateTopic(topic, reader.number(_UINT32, "partition count"))
+
+
+def _describe_partition(reader: _Reader) -> DescribePartition:
+    topic = reader.string("topic")
+    return DescribePartition(topic, reader.partition())
+
+
+_REQUESTS: dict[int, Callable[[_Reader], Request]] = {
+    0x01: _produce,
+    0x02: _fetch,
+    0x03: _offset_commit,
+    0x04: _offset_fetch,
+    0x05: _create_topic,
+    0x06: lambda _: ListTopics(),
+    0x07: lambda reader: DescribeTopic(reader.string("topic")),
+    0x08: _describe_partition,
+    0x09: lambda _: MetricsFetch(),
+    0xFF: lambda _: Ping(),
+}
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return _UINT16.pack(len(data)) + data
+
+
+def _group_offset(answer: GroupOffset) -> bytes:
+    return b"\x04\x00" if answer.offset is None else b"\x04\x01" + _UINT64.pack(answer.offset)
+
+
+def _topic_list(answer: TopicList) -> bytes:
+    """As many as a frame has room for."""
+    rows = []
+    room = RUSTLOG_FRAME_BYTES_MAX - _COUNT.size
+    for name, partitions in answer.topics:
+        row = _string(name) + _UINT32.pack(partitions)
+        room -= len(row)
+        if room < 0:
+            break
+        rows.append(row)
+    return _COUNT.pack(0x06, len(rows)) + b"".join(rows)
+
+
+def _topic_ends(answer: TopicEnds) -> bytes:
+    count = _UINT32.pack(len(answer.ends))
+    rows = map(_END.pack, range(len(answer.ends)), answer.ends)
+    return b"\x07" + _string(answer.topic) + count + count + b"".join(rows)
+
+
+def _partition_end(answer: PartitionEnd) -> bytes:
+    return b"\x08" + _string(answer.topic) + _END.pack(answer.partition, answer.end)
+
+
+def _metrics(answer: Metrics) -> bytes:
+    text = answer.text.encode()
+    return _COUNT.pack(0x09, len(text)) + text
+
+
+_RESPONSES: dict[type, Callable[[Any], bytes]] = {
+    Produced: lambda answer: _PRODUCED.pack(0x01, answer.base_offset, answer.length),
+    Fetched: lambda answer: answer.body,
+    Committed: lambda _: b"\x03\x01",
+    GroupOffset: _group_offset,
+    Created: lambda _: b"\x05\x01",
+    TopicList: _topic_list,
+    TopicEnds: _topic_ends,
+    PartitionEnd: _partition_end,
+    Metrics: _metrics,
+    Pong: lambda _: b"\xff",
+}
+
+
+class Binary:
+    """How the binary dialect reads requests and writes answers."""
+
+    is_json = False
+
+    async def parse(self, body: bytes) -> Request:
+        """Read a request of at least one byte; RefusalError says what is wrong with it."""
+        read = _REQUESTS.get(body[0])
+        if read is None:
+            raise RefusalError(Failure.UNKNOWN_REQUEST, kind=body[0])
+        return read(_Reader(body))
+
+    def write(self, response: Response) -> bytes:
+        """Write an answer."""
+        return _RESPONSES[type(response)](response)
+
+    def refuse(self, refusal: RefusalError) -> bytes:
+        """Write an error; a text that is too long for its length is cut."""
+        text = refusal.text.encode()[:_TEXT_BYTES_MAX].decode(errors="ignore").encode()
+        return _ERROR.pack(_ERROR_KIND, refusal.code, len(text)) + text

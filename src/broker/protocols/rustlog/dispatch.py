@@ -1,0 +1,90 @@
+"""From a frame to its handler and back; every refusal becomes an answer here."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from broker._native.wire.rustlog_counters import RustLogCounters
+from broker.model.errors import ErrorCode
+from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
+from broker.protocols.base import Answer, LastAnswer, Reply
+from broker.protocols.rustlog.binary import Binary
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import Failure, RefusalError, reason
+from broker.protocols.rustlog.handlers import fetch, metrics, offsets, produce, topics
+from broker.protocols.rustlog.json_dialect import Json
+from broker.protocols.rustlog.lags import Lags
+from broker.protocols.rustlog.requests import (
+    CreateTopic,
+    DescribePartition,
+    DescribeTopic,
+    Fetch,
+    ListTopics,
+    MetricsFetch,
+    OffsetCommit,
+    OffsetFetch,
+    Ping,
+    Produce,
+    Response,
+)
+
+if TYPE_CHECKING:
+    from broker.core.session import Session
+    from broker.protocols.rustlog.dialect import Dialect
+
+REFUSE = -1  # the operation of a frame that is not taken: the body is its length
+_BINARY = Binary()
+_JSON = Json()
+
+_Handler = Callable[[Any, Call], Awaitable[Response]]
+_HANDLERS: Final[dict[type, _Handler]] = {
+    Produce: produce.handle,
+    Fetch: fetch.handle,
+    OffsetCommit: offsets.commit,
+    OffsetFetch: offsets.fetch,
+    CreateTopic: topics.create,
+    ListTopics: topics.list_all,
+    DescribeTopic: topics.describe,
+    DescribePartition: topics.describe_partition,
+    MetricsFetch: metrics.handle,
+    Ping: metrics.ping,
+}
+
+
+class RustLog:
+    """The protocol, as `server` and the native dialect know it."""
+
+    name = "rustlog"
+
+    def __init__(self) -> None:
+        """Start with nothing counted."""
+        self.counters = RustLogCounters()
+        self._lags = Lags()
+
+    @property
+    def write_failed(self) -> bytes:
+        """What a binary produce is answered whose log fails after the append."""
+        error = RefusalError(Failure.WRITE, reason=reason(ErrorCode.KAFKA_STORAGE_ERROR))
+        return _BINARY.refuse(error)
+
+    def handle(
+        self, operation: int, version: int, _client_id: str | None, body: bytes, session: "Session"
+    ) -> Reply:
+        """Serve one frame; the version is 1 for the JSON dialect, 0 for the binary one."""
+        dialect: Dialect = _JSON if version else _BINARY
+        if operation == REFUSE:
+            return LastAnswer(dialect.refuse(_bad_frame(int.from_bytes(body))))
+        return self._serve(body, Call(session.broker, dialect, self.counters, self._lags))
+
+    async def _serve(self, body: bytes, call: Call) -> Answer:
+        try:
+            request = await call.dialect.parse(body)
+            response = await _HANDLERS[type(request)](request, call)
+            return call.dialect.write(response)
+        except RefusalError as refusal:
+            return call.dialect.refuse(refusal)
+
+
+def _bad_frame(size: int) -> RefusalError:
+    if size == 0:
+        return RefusalError(Failure.EMPTY_FRAME)
+    return RefusalError(Failure.LONG_FRAME, size=size, size_max=RUSTLOG_FRAME_BYTES_MAX)

@@ -1,0 +1,1 @@
+"""What the requests mean, for both dialects."""

@@ -1,0 +1,125 @@
+"""Fetch: what is committed, from an offset or from where a group is. Nobody waits for records.
+
+Where the dialects differ: with a group the binary one goes by the committed offset alone, and
+answers nothing as long as there is none; JSON goes by the higher one of both. Beyond the end the
+binary one answers the offset that was asked for, JSON where the end is. An offset that is not there
+any more is an error in JSON; the binary dialect answers no records and where the next one stands.
+"""
+
+from contextlib import aclosing
+from functools import partial
+
+from broker._native.wire.rustlog_answer import FetchAnswerWriter
+from broker.codec.compression import decompress
+from broker.codec.headers import BatchHeader
+from broker.core.log import Log
+from broker.core.reading import UNREADABLE, Beside, committed_batches, unfold
+from broker.model.errors import CodecError, ErrorCode, LimitExceeded, StorageError
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import Failure, RefusalError, reason
+from broker.protocols.rustlog.handlers.offsets import group_offset
+from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
+from broker.protocols.rustlog.requests import Fetch, Fetched
+
+_HEADER_BYTES = 61  # of a batch, in front of its records
+_CODEC = 0x07
+_OPEN = "open"
+_GAP = "gap"
+_REFUSED = {
+    "too large": "the record at offset {offset} does not fit into a frame",
+    "corrupt": "the batch at offset {offset} is damaged",
+    "no memory": "no memory for the answer",
+}
+
+
+async def handle(request: Fetch, call: Call) -> Fetched:
+    """Read, up to the last stable offset, as much as is asked for and a frame has room for."""
+    begun_ns = call.counters.now_ns()
+    start = request.offset
+    if request.group is not None:
+        committed = await group_offset(
+            call, request.group, request.topic, request.partition, Failure.FETCH
+        )
+        if call.dialect.is_json:
+            start = max(start, committed or 0)
+        elif committed is None:
+            return _nothing(call, 0)
+        else:
+            start = committed
+    topic = topic_of(call, request.topic, request.partition)
+    log = log_in_service(topic, request.partition, Failure.FETCH)
+    try:
+        fetched = await _read(request, call, log, start)
+    except StorageError:
+        text = reason(ErrorCode.KAFKA_STORAGE_ERROR)
+        raise RefusalError(Failure.FETCH, reason=text) from None
+    except CodecError as error:
+        raise RefusalError(Failure.FETCH, reason=str(error)) from None
+    call.counters.fetched_in(call.counters.now_ns() - begun_ns)
+    return fetched
+
+
+async def _read(request: Fetch, call: Call, log: Log, start: int) -> Fetched:
+    end = log.last_stable_offset
+    is_json = call.dialect.is_json
+    if is_json and start < log.log_start_offset:
+        raise RefusalError(Failure.OFFSET_OUT_OF_RANGE)
+    if start >= end:
+        return _nothing(call, end if is_json else start)
+    if not is_json and request.bytes_max == 0:
+        return _nothing(call, start)
+    if start < log.log_start_offset:
+        return _nothing(call, await _first_offset(call, log, end))
+    answer = FetchAnswerWriter(start, request.bytes_max, is_json=is_json)
+    await _fill(answer, call, log, start)
+    call.counters.fetched(answer.count, answer.payload_bytes)
+    return Fetched(answer.finish(_next_offset(answer, end)))
+
+
+async def _first_offset(call: Call, log: Log, end: int) -> int:
+    """Where the first record is that there still is."""
+    start = log.log_start_offset
+    answer = FetchAnswerWriter(start, 1, is_json=False)
+    await _fill(answer, call, log, start)
+    return start if answer.count > 0 else _next_offset(answer, end)
+
+
+async def _fill(answer: FetchAnswerWriter, call: Call, log: Log, start: int) -> None:
+    beside = call.broker.recompression.run
+    async with aclosing(committed_batches(log, start)) as batches:
+        async for header, batch in batches:
+            try:
+                unfolded = await _unfolded(header, batch, beside)
+            except UNREADABLE as error:
+                if answer.count == 0:  # else with the next fetch
+                    is_large = isinstance(error, LimitExceeded)
+                    raise _refused(
+                        "too large" if is_large else "corrupt", max(start, header.base_offset)
+                    ) from None
+                break
+            answer.add(batch, unfolded)
+            if answer.status != _OPEN:
+                break
+    if answer.status in _REFUSED:
+        raise _refused(answer.status, answer.next_offset)
+
+
+def _refused(status: str, offset: int) -> RefusalError:
+    return RefusalError(Failure.FETCH, reason=_REFUSED[status].format(offset=offset))
+
+
+async def _unfolded(header: BatchHeader, batch: memoryview, beside: Beside) -> bytes | None:
+    codec = header.attributes & _CODEC
+    if codec == 0:
+        return None
+    return await unfold(header, partial(decompress, codec, batch[_HEADER_BYTES:]), beside)
+
+
+def _next_offset(answer: FetchAnswerWriter, end: int) -> int:
+    """Behind the last record; without one, of the first there is, or where the log ends."""
+    is_known = answer.count > 0 or answer.status == _GAP
+    return answer.next_offset if is_known else end
+
+
+def _nothing(call: Call, next_offset: int) -> Fetched:
+    return Fetched(FetchAnswerWriter(0, 0, is_json=call.dialect.is_json).finish(next_offset))

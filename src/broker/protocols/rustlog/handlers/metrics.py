@@ -1,0 +1,85 @@
+"""MetricsFetch, and Ping: that the broker is there, and what went through this door.
+
+Names, kinds and order are the original's, whose values are always 0. What is counted here is real;
+what this broker does not do, or does not count, stays 0: nothing is throttled, and what retention
+and compaction do is not this protocol's.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.requests import Metrics, MetricsFetch, Ping, Pong
+
+# Name and help of each, in the original's order; the names that end in _total are counters.
+_METRICS: Final = (
+    ("messages_produced_total", "Records appended through this protocol"),
+    ("messages_fetched_total", "Records given out through this protocol"),
+    ("bytes_in_total", "Bytes of the records appended"),
+    ("bytes_out_total", "Bytes of the records given out"),
+    ("active_connections", "Connections that speak this protocol"),
+    ("throttled_consumers_total", "Consumers slowed down"),
+    ("slow_consumers_total", "Consumers too slow"),
+    ("segments_deleted_total", "Segments deleted by retention"),
+    ("bytes_reclaimed_total", "Bytes deleted by retention"),
+    ("compaction_runs_total", "Compactions"),
+    ("compaction_skipped_segments_total", "Segments that compaction left alone"),
+    ("retention_noop_runs_total", "Looks of retention that found nothing"),
+    ("checkpoint_corruption_total", "Checkpoints found damaged"),
+    ("compaction_segments_rewritten_total", "Segments that compaction wrote anew"),
+    ("compaction_records_dropped_total", "Records that compaction dropped"),
+    ("compaction_bytes_rewritten_total", "Bytes that compaction wrote anew"),
+    ("fetch_latency_ns_p50", "Median time of a fetch"),
+    ("fetch_latency_ns_p95", "95th percentile of a fetch"),
+    ("fetch_latency_ns_p99", "99th percentile of a fetch"),
+    ("produce_latency_ns_p50", "Median time of a produce"),
+    ("produce_latency_ns_p95", "95th percentile of a produce"),
+    ("produce_latency_ns_p99", "99th percentile of a produce"),
+)
+_LAG: Final = ("consumer_lag", "Offsets a group has not read, of the newest commits")
+
+
+async def handle(_: MetricsFetch, call: Call) -> Metrics:
+    """Tell all of it, in Prometheus' text format."""
+    counters = call.counters
+    values = {
+        "messages_produced_total": counters.messages_produced,
+        "messages_fetched_total": counters.messages_fetched,
+        "bytes_in_total": counters.bytes_in,
+        "bytes_out_total": counters.bytes_out,
+        "active_connections": counters.active_connections,
+        **_latencies("fetch", counters.fetch_percentiles),
+        **_latencies("produce", counters.produce_percentiles),
+    }
+    lines = []
+    for name, text in _METRICS:
+        lines += _head(name, text)
+        lines.append(f"{name} {values.get(name, 0)}")
+    lines += _head(*_LAG)
+    lines += list(_lags(call)) or ['consumer_lag{topic="",partition="",group=""} 0']
+    return Metrics("\n".join(lines) + "\n")
+
+
+async def ping(_: Ping, _call: Call) -> Pong:
+    """Say that the broker is there."""
+    return Pong()
+
+
+def _head(name: str, text: str) -> list[str]:
+    kind = "counter" if name.endswith("_total") else "gauge"
+    return [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+
+
+def _latencies(what: str, percentiles: tuple[int, int, int]) -> dict[str, int]:
+    names = (f"{what}_latency_ns_{share}" for share in ("p50", "p95", "p99"))
+    return dict(zip(names, percentiles, strict=True))
+
+
+def _lags(call: Call) -> Iterator[str]:
+    for topic, partition, group, offsets in call.lags.of(call.broker.topics):
+        labels = f'topic="{topic}",partition="{partition}",group="{_escaped(group)}"'
+        yield f"consumer_lag{{{labels}}} {offsets}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

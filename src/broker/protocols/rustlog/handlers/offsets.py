@@ -1,0 +1,104 @@
+"""OffsetCommit and OffsetFetch: the groups' offsets, which all protocols share.
+
+A group is a name here, without members; one that has members of another protocol is theirs. The
+binary dialect may commit what does not exist yet, as the original lets it: the offset is there when
+the topic is. JSON may not. What no topic, offset or group can be is refused in both.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from broker.core.groups.commands import (
+    NO_GENERATION,
+    NO_MEMBER_ID,
+    CommitRequest,
+    FetchOffsetsRequest,
+    OffsetToCommit,
+)
+from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic_rules import check_name
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import GROUP_READY_POLL_MS, GROUP_READY_WAIT_MS
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import Failure, RefusalError, reason, refusal
+from broker.protocols.rustlog.requests import Committed, GroupOffset, OffsetCommit, OffsetFetch
+
+_AnswerT = TypeVar("_AnswerT")
+
+_NOT_READY = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+_PARTITION_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
+
+
+async def commit(request: OffsetCommit, call: Call) -> Committed:
+    """Remember, and answer when it is durable."""
+    _check(request, call)
+    offset = OffsetToCommit(request.topic, request.partition, request.offset)
+    wanted = CommitRequest(request.group, NO_MEMBER_ID, None, NO_GENERATION, (offset,))
+    groups = call.broker.groups
+    answer = await _when_ready(
+        call, lambda: groups.commit_offsets(wanted), lambda answer: answer.errors[0]
+    )
+    [code] = answer.errors
+    if code is not ErrorCode.NONE:
+        raise RefusalError(Failure.COMMIT, reason=reason(code))
+    call.lags.committed(request.topic, request.partition, request.group, request.offset)
+    return Committed()
+
+
+def _check(request: OffsetCommit, call: Call) -> None:
+    try:
+        check_name(request.topic)
+    except RequestError as error:
+        raise refusal(Failure.COMMIT, error) from None
+    if request.partition > _PARTITION_MAX or request.offset > _OFFSET_MAX:
+        raise RefusalError(Failure.COMMIT, reason="no partition or offset is so large")
+    if call.dialect.is_json:
+        topic = call.broker.topics.get(request.topic)
+        if topic is None or topic.log(request.partition) is None:
+            raise RefusalError(Failure.COMMIT, reason=reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+
+async def fetch(request: OffsetFetch, call: Call) -> GroupOffset:
+    """Tell what was committed, by whichever protocol."""
+    found = await group_offset(
+        call, request.group, request.topic, request.partition, Failure.GROUP_OFFSET
+    )
+    return GroupOffset(found)
+
+
+async def group_offset(
+    call: Call, group: str, topic: str, partition: int, failure: Failure
+) -> int | None:
+    """The committed offset, None without one."""
+    if call.broker.topics.get(OFFSETS_TOPIC) is None:
+        return None  # nobody has ever committed
+    wanted = FetchOffsetsRequest(group, {topic: (partition,)})
+    groups = call.broker.groups
+    answer = await _when_ready(
+        call, lambda: groups.fetch_offsets(wanted), lambda answer: answer.error
+    )
+    if answer.error is not ErrorCode.NONE:
+        raise RefusalError(failure, reason=reason(answer.error))
+    committed = answer.topics[topic][partition]
+    return None if committed is None else committed.offset
+
+
+async def _when_ready(
+    call: Call,
+    ask: Callable[[], Awaitable[_AnswerT]],
+    error_of: Callable[[_AnswerT], ErrorCode],
+) -> _AnswerT:
+    """The coordinator's answer, once it has loaded: these clients do not know how to ask again."""
+    clock = call.broker.clock
+    deadline_ms = clock.monotonic_ms() + GROUP_READY_WAIT_MS
+    while True:
+        answer = await ask()
+        if error_of(answer) not in _NOT_READY or clock.monotonic_ms() >= deadline_ms:
+            return answer
+        await asyncio.sleep(GROUP_READY_POLL_MS / 1000)

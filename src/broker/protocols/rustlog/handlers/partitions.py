@@ -1,0 +1,24 @@
+"""From a request's topic and partition to the broker's."""
+
+from broker.core.log import Log
+from broker.core.lookup import log_of
+from broker.core.topic import Topic
+from broker.model.errors import RequestError
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import Failure, RefusalError, refusal
+
+
+def topic_of(call: Call, name: str, partition: int) -> Topic:
+    """The topic, which has that partition; nothing is created."""
+    topic = call.broker.topics.get(name)
+    if topic is None or topic.log(partition) is None:
+        raise RefusalError(Failure.NO_PARTITION, topic=name, partition=partition)
+    return topic
+
+
+def log_in_service(topic: Topic, partition: int, failure: Failure) -> Log:
+    """The log of a partition that is there; not while it is loading or offline."""
+    try:
+        return log_of(topic, partition)
+    except RequestError as error:
+        raise refusal(failure, error) from None

@@ -1,0 +1,56 @@
+"""Produce: all records of a request stand one behind the other, also when other writers are busy.
+
+The answer leaves when they are as durable as their topic asks for. Nothing is written of a request
+that is refused, unless the disk fails between two of its batches.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from broker._native.wire.record_run import RunBatches
+from broker.core.partition import wait_durable
+from broker.core.topic import Topic
+from broker.core.writing import batch_bytes_max, write_batches
+from broker.model.errors import ErrorCode, LimitExceeded, RequestError
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import Failure, refusal
+from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
+from broker.protocols.rustlog.requests import Produce, Produced
+
+
+async def handle(request: Produce, call: Call) -> Produced:
+    """Append, and say where."""
+    begun_ns = call.counters.now_ns()
+    topic = topic_of(call, request.topic, request.partition)
+    if request.records.length == 0:
+        log = log_in_service(topic, request.partition, Failure.WRITE)
+        return Produced(log.log_end_offset, 0)
+    try:
+        produced = await _append(request, call, topic)
+    except RequestError as error:
+        raise refusal(Failure.WRITE, error) from None
+    call.counters.produced_in(call.counters.now_ns() - begun_ns)
+    return produced
+
+
+async def _append(request: Produce, call: Call, topic: Topic) -> Produced:
+    made = RunBatches(
+        *request.records,
+        batch_bytes_max=batch_bytes_max(topic),
+        timestamp_ms=call.broker.clock.wall_ms(),
+    )
+    written = await write_batches(call.broker, topic, request.partition, _batches(made))
+    call.counters.produced(request.records.length, made.payload_bytes)
+    if not await wait_durable(written.log, written.end_offset):
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+    return Produced(written.base_offset, request.records.length)
+
+
+async def _batches(made: RunBatches) -> AsyncIterator[bytes]:
+    """The records as batches, one in a turn of the loop."""
+    try:
+        while (batch := made.next()) is not None:
+            yield batch
+            await asyncio.sleep(0)
+    except LimitExceeded as error:
+        raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None

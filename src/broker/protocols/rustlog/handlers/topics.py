@@ -1,0 +1,74 @@
+"""CreateTopic, ListTopics, DescribeTopic and DescribePartition.
+
+A high watermark is the next offset to be read: where a reader of committed records stops. Topics
+have the names that Kafka allows; the broker's own are not listed.
+"""
+
+import asyncio
+
+from broker.core.steps import in_steps
+from broker.core.topic_rules import NewTopic
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import (
+    PARTITIONS_ANSWERED_PER_STEP,
+    PARTITIONS_PER_TOPIC_MAX,
+    RUSTLOG_MESSAGE_BYTES_MAX,
+)
+from broker.protocols.rustlog.call import Call
+from broker.protocols.rustlog.errors import Failure, RefusalError, refusal
+from broker.protocols.rustlog.handlers.partitions import log_in_service
+from broker.protocols.rustlog.requests import (
+    Created,
+    CreateTopic,
+    DescribePartition,
+    DescribeTopic,
+    ListTopics,
+    PartitionEnd,
+    TopicEnds,
+    TopicList,
+)
+
+# A record may fill a frame here, where Kafka's default stops at 1 MiB.
+_CONFIG = {"max.message.bytes": str(RUSTLOG_MESSAGE_BYTES_MAX)}
+
+
+async def create(request: CreateTopic, call: Call) -> Created:
+    """Create a topic; when this is answered it can be written and read."""
+    if not 1 <= request.partitions <= PARTITIONS_PER_TOPIC_MAX:
+        raise RefusalError(Failure.PARTITION_COUNT, count=request.partitions)
+    try:
+        await call.broker.topics.create(NewTopic(request.topic, request.partitions, config=_CONFIG))
+    except RequestError as error:
+        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise RefusalError(Failure.TOPIC_EXISTS, topic=request.topic) from None
+        raise refusal(Failure.CREATE, error) from None
+    return Created()
+
+
+async def list_all(_: ListTopics, call: Call) -> TopicList:
+    """Name all topics, in the order of their bytes, with how many partitions they have."""
+    topics = list(call.broker.topics)
+    await asyncio.sleep(0)
+    return TopicList([(each.name, len(each.logs)) for each in topics if not each.is_internal])
+
+
+async def describe(request: DescribeTopic, call: Call) -> TopicEnds:
+    """Tell where each partition ends."""
+    topic = call.broker.topics.get(request.topic)
+    if topic is None:
+        raise RefusalError(Failure.DESCRIBE_TOPIC, reason=f"Topic '{request.topic}' not found")
+    ends = []
+    async for number in in_steps(range(len(topic.logs)), PARTITIONS_ANSWERED_PER_STEP):
+        log = log_in_service(topic, number, Failure.DESCRIBE_TOPIC)
+        ends.append(log.last_stable_offset)
+    return TopicEnds(topic.name, ends)
+
+
+async def describe_partition(request: DescribePartition, call: Call) -> PartitionEnd:
+    """Tell where a partition ends."""
+    topic = call.broker.topics.get(request.topic)
+    if topic is None or topic.log(request.partition) is None:
+        text = f"Partition {request.partition} not found in topic '{request.topic}'"
+        raise RefusalError(Failure.DESCRIBE_PARTITION, reason=text)
+    log = log_in_service(topic, request.partition, Failure.DESCRIBE_PARTITION)
+    return PartitionEnd(topic.name, request.partition, log.last_stable_offset)

@@ -1,0 +1,187 @@
+"""The JSON dialect of the original document: one object with one key, the name of the request.
+
+    {"Produce":{"topic":"t","partition":0,"records":[[104,105]]}}  ->  {"Produce":{"offsets":[0]}}
+
+Read as serde reads it: unknown fields are ignored, each known one stands there once, group_id in
+Fetch may be missing, numbers are whole, not negative and within their type. Records never become
+Python objects: the native reader takes them out, and what is left is small.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from broker._native.wire.byte_arrays import JsonRecords, ascending
+from broker.model.errors import CodecError
+from broker.model.limits import (
+    RUSTLOG_BYTES_PER_STEP,
+    RUSTLOG_ENVELOPE_BYTES_MAX,
+    RUSTLOG_JSON_RECORDS_MAX,
+)
+from broker.protocols.rustlog.errors import Failure, RefusalError
+from broker.protocols.rustlog.requests import (
+    Committed,
+    Fetch,
+    Fetched,
+    GroupOffset,
+    OffsetCommit,
+    OffsetFetch,
+    Produce,
+    Produced,
+    Request,
+    Response,
+    Run,
+)
+
+_UINT32_MAX = 2**32 - 1
+_UINT64_MAX = 2**64 - 1
+_RECORDS_TAKEN = 0  # what stands where the records were
+
+_Pairs = list[tuple[str, Any]]
+
+
+class _Fields:
+    """The fields of one object, in the types that a request wants them in."""
+
+    def __init__(self, value: object) -> None:
+        if not isinstance(value, _Object):
+            raise _NotARequestError
+        self._pairs = value.pairs
+
+    def get(self, name: str) -> object:
+        """The one value of that name; None without it."""
+        found = [value for key, value in self._pairs if key == name]
+        if len(found) > 1:
+            raise _NotARequestError
+        return found[0] if found else None
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        if not isinstance(value, str):
+            raise _NotARequestError
+        value.encode()  # half of a pair of surrogates is no character
+        return value
+
+    def number(self, name: str, value_max: int) -> int:
+        value = self.get(name)
+        if type(value) is not int or not 0 <= value <= value_max:
+            raise _NotARequestError
+        return value
+
+    def partition(self) -> int:
+        return self.number("partition", _UINT32_MAX)
+
+    def offset(self) -> int:
+        return self.number("offset", _UINT64_MAX)
+
+
+class _Object:
+    """A JSON object, with every field as it came."""
+
+    def __init__(self, pairs: _Pairs) -> None:
+        self.pairs = pairs
+
+
+class _NotARequestError(ValueError):
+    """JSON that is no request."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotARequestError(name)  # NaN and the like are not JSON's
+
+
+def _whole(digits: str) -> int | float:
+    # serde reads a minus zero as a float, which is no offset.
+    return -0.0 if digits == "-0" else int(digits)
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_Object, parse_constant=_no_constant, parse_int=_whole
+)
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+
+def _produce(fields: _Fields, records: JsonRecords) -> Produce:
+    if fields.get("records") != _RECORDS_TAKEN or not records.has_records:
+        raise _NotARequestError
+    topic, partition = fields.text("topic"), fields.partition()
+    if records.count > RUSTLOG_JSON_RECORDS_MAX:
+        text = f"a request has at most {RUSTLOG_JSON_RECORDS_MAX} records"
+        raise RefusalError(Failure.WRITE, reason=text)
+    return Produce(topic, partition, Run(records.run, 0, records.count))
+
+
+def _fetch(fields: _Fields, _: JsonRecords) -> Fetch:
+    group = None if fields.get("group_id") is None else fields.text("group_id")
+    bytes_max = fields.number("max_bytes", _UINT64_MAX)
+    return Fetch(group, fields.text("topic"), fields.partition(), fields.offset(), bytes_max)
+
+
+def _offset_commit(fields: _Fields, _: JsonRecords) -> OffsetCommit:
+    group, topic = fields.text("group_id"), fields.text("topic")
+    return OffsetCommit(group, topic, fields.partition(), fields.offset())
+
+
+def _offset_fetch(fields: _Fields, _: JsonRecords) -> OffsetFetch:
+    return OffsetFetch(fields.text("group_id"), fields.text("topic"), fields.partition())
+
+
+_REQUESTS: dict[str, Callable[[_Fields, JsonRecords], Request]] = {
+    "Produce": _produce,
+    "Fetch": _fetch,
+    "OffsetCommit": _offset_commit,
+    "OffsetFetch": _offset_fetch,
+}
+
+
+class Json:
+    """How the JSON dialect reads requests and writes answers."""
+
+    is_json = True
+
+    async def parse(self, body: bytes) -> Request:
+        """Read a request, in steps; RefusalError when it is none."""
+        try:
+            records = JsonRecords(body, RUSTLOG_ENVELOPE_BYTES_MAX)
+            while not records.step(RUSTLOG_BYTES_PER_STEP):  # noqa: ASYNC110 (others have a turn)
+                await asyncio.sleep(0)
+            return _read(records)
+        except (CodecError, ValueError, RecursionError):
+            raise RefusalError(Failure.BAD_REQUEST, what="not a JSON request") from None
+
+    def write(self, response: Response) -> bytes:
+        """Write an answer, as compact as serde does."""
+        match response:
+            case Produced(base_offset, count):
+                return b'{"Produce":{"offsets":' + ascending(base_offset, count) + b"}}"
+            case Fetched(body):
+                return body
+            case Committed():
+                return b'{"OffsetCommit":{"success":true}}'
+            case GroupOffset(offset):
+                return _dump({"OffsetFetch": {"offset": offset}})
+        raise AssertionError(response)
+
+    def refuse(self, refusal: RefusalError) -> bytes:
+        """Write an error; a commit that is refused has an answer of its own."""
+        if refusal.failure is Failure.COMMIT:
+            return b'{"OffsetCommit":{"success":false}}'
+        return _dump({"Error": {"message": refusal.json}})
+
+
+def _read(records: JsonRecords) -> Request:
+    value = _decoder.decode(records.envelope.decode())
+    if not isinstance(value, _Object) or len(value.pairs) != 1:
+        raise _NotARequestError
+    [(name, fields)] = value.pairs
+    read = _REQUESTS.get(name)
+    if read is None:
+        raise _NotARequestError
+    return read(_Fields(fields), records)
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

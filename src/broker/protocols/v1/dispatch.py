@@ -1,0 +1,79 @@
+"""From a request's line to its answer's: read the envelope, find the command, serve it."""
+
+import logging
+from typing import Final
+
+from broker.core.session import Session
+from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
+from broker.model.limits import V1_BROKERS_MAX, V1_REPLICATED_PARTITIONS_MAX
+from broker.protocols.base import Answer, Reply
+from broker.protocols.v1 import errors
+from broker.protocols.v1.brokers import Brokers
+from broker.protocols.v1.commands import (
+    NO_ID,
+    Command,
+    Envelope,
+    Request,
+    error_line,
+    ok_line,
+    parse,
+)
+from broker.protocols.v1.errors import Code, Refusal, RefusedError
+from broker.protocols.v1.replicas import Replicas
+from broker.protocols.v1.table import COMMANDS, wrong_count
+
+_log = logging.getLogger(__name__)
+_UNKNOWN: Final = Refusal(Code.UNKNOWN_COMMAND, "unsupported command")
+_DISK_FAILED: Final = errors.of_request(RequestError(ErrorCode.KAFKA_STORAGE_ERROR))
+# What an append whose log failed is answered with, behind `V1|<correlation id>|`.
+STORAGE_FAILURE: Final = error_line("", _DISK_FAILED).removeprefix(b"V1||")
+
+
+class V1:
+    """The protocol; what its clients have said of replicas and brokers is all that it keeps."""
+
+    __slots__ = ("_brokers", "replicas")
+    name = "v1"
+
+    def __init__(self) -> None:
+        """Start with nothing said."""
+        self.replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
+        self._brokers = Brokers(V1_BROKERS_MAX)
+
+    def handle(
+        self,
+        operation: int,  # noqa: ARG002 (a line has nothing in front of it)
+        version: int,  # noqa: ARG002
+        client_id: str | None,  # noqa: ARG002
+        body: bytes,
+        session: Session,
+    ) -> Reply:
+        """Serve one line, without its newline."""
+        try:
+            envelope = parse(body)
+        except RefusedError as error:
+            return error_line(NO_ID, error.refusal)
+        command = COMMANDS.get(envelope.command)
+        if command is None:
+            return error_line(envelope.correlation_id, _UNKNOWN)
+        if len(envelope.args) not in command.arg_counts:
+            refused = wrong_count(envelope.command, command)
+            return error_line(envelope.correlation_id, refused.refusal)
+        request = Request(envelope.args, session, self.replicas, self._brokers)
+        return _answer(envelope, command, request)
+
+
+async def _answer(envelope: Envelope, command: Command, request: Request) -> Answer:
+    try:
+        return ok_line(envelope.correlation_id, await command.handle(request))
+    except RefusedError as error:
+        refusal = error.refusal
+    except RequestError as error:
+        refusal = errors.of_request(error)
+    except (StorageError, CodecError) as error:
+        _log.warning("command failed: command=%s error=%s", envelope.command, error)
+        refusal = _DISK_FAILED
+    except Exception as error:
+        _log.exception("command failed: command=%s", envelope.command)
+        raise PeerError(f"{envelope.command} failed in the broker") from error
+    return error_line(envelope.correlation_id, refusal)

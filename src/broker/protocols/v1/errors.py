@@ -1,0 +1,113 @@
+"""What is wrong, in V1's words: one of five codes, and a text.
+
+Clients try again by the code alone: NOT_LEADER at another time or place, GENERATION_MISMATCH after
+joining again. So what passes by itself is NOT_LEADER, whatever it is.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from broker.core.groups.assigned.commands import AssignedError
+from broker.model.errors import ErrorCode, PolylogError, RequestError
+from broker.model.limits import ERROR_TEXT_CHARS_MAX
+
+NOT_LEADER_TEXT = "partition leader unavailable on this broker"
+_NO_COORDINATOR = "group coordinator unavailable on this broker"
+
+
+class Code(Enum):
+    """Every code there is."""
+
+    BAD_REQUEST = "BAD_REQUEST"
+    UNKNOWN_COMMAND = "UNKNOWN_COMMAND"
+    REPLICATION_TIMEOUT = "REPLICATION_TIMEOUT"
+    NOT_LEADER = "NOT_LEADER"
+    GENERATION_MISMATCH = "GENERATION_MISMATCH"
+
+
+class Refusal(NamedTuple):
+    """An error as a line says it."""
+
+    code: Code
+    text: str
+
+
+class RefusedError(PolylogError):
+    """A command that is answered with an error."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """Keep what the line will say."""
+        super().__init__(refusal.text)
+        self.refusal = refusal
+
+
+def bad_request(text: str) -> RefusedError:
+    """A command that cannot be served as it stands."""
+    return RefusedError(Refusal(Code.BAD_REQUEST, text))
+
+
+NOT_LEADER: Final = Refusal(Code.NOT_LEADER, NOT_LEADER_TEXT)
+ACKS_TIMEOUT: Final = Refusal(Code.REPLICATION_TIMEOUT, "acks=all timeout")
+
+# The text ends with what core says about it, where core says anything.
+_BY_CODE: Final[dict[ErrorCode, Refusal]] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Refusal(
+        Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: it is still loading"
+    ),
+    ErrorCode.LEADER_NOT_AVAILABLE: NOT_LEADER,
+    ErrorCode.KAFKA_STORAGE_ERROR: Refusal(
+        Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: its disk has failed or is full"
+    ),
+    ErrorCode.NOT_ENOUGH_REPLICAS: Refusal(
+        Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: too few replicas are in sync"
+    ),
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ACKS_TIMEOUT,
+    ErrorCode.REQUEST_TIMED_OUT: Refusal(Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: it is busy"),
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Refusal(
+        Code.NOT_LEADER, f"{_NO_COORDINATOR}: it is still loading"
+    ),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Refusal(Code.NOT_LEADER, _NO_COORDINATOR),
+    ErrorCode.NOT_COORDINATOR: Refusal(Code.NOT_LEADER, _NO_COORDINATOR),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: Refusal(Code.BAD_REQUEST, "invalid topic"),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Refusal(Code.BAD_REQUEST, "invalid partition"),
+    ErrorCode.MESSAGE_TOO_LARGE: Refusal(Code.BAD_REQUEST, "message too large"),
+    ErrorCode.RECORD_LIST_TOO_LARGE: Refusal(Code.BAD_REQUEST, "message too large"),
+}
+
+# In the order of AssignedError; NONE is not an error.
+_OF_GROUP: Final[dict[AssignedError, Refusal]] = {
+    AssignedError.LOADING: _BY_CODE[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
+    AssignedError.UNAVAILABLE: _BY_CODE[ErrorCode.COORDINATOR_NOT_AVAILABLE],
+    AssignedError.INVALID_NAME: Refusal(
+        Code.BAD_REQUEST, "invalid group, topic or consumer_id: it is too long"
+    ),
+    AssignedError.OTHER_FAMILY: Refusal(
+        Code.BAD_REQUEST, "group has live members of another protocol"
+    ),
+    AssignedError.FULL: Refusal(Code.BAD_REQUEST, "too many groups, or members in this one"),
+    AssignedError.GROUP_NOT_FOUND: Refusal(Code.GENERATION_MISMATCH, "group not found"),
+    AssignedError.OTHER_TOPIC: Refusal(Code.GENERATION_MISMATCH, "group not found"),
+    AssignedError.STALE_GENERATION: Refusal(Code.GENERATION_MISMATCH, "stale generation"),
+    AssignedError.UNKNOWN_MEMBER: Refusal(Code.GENERATION_MISMATCH, "unknown member"),
+    AssignedError.NOT_ASSIGNED: Refusal(
+        Code.GENERATION_MISMATCH, "partition not assigned to member"
+    ),
+    AssignedError.OFFSET_REFUSED: Refusal(
+        Code.BAD_REQUEST, "the group has as many committed offsets as it may"
+    ),
+    AssignedError.OFFSET_REGRESSION: Refusal(Code.BAD_REQUEST, "more is committed already"),
+}
+
+
+def of_request(error: RequestError) -> Refusal:
+    """What a RequestError is called here."""
+    refusal = _BY_CODE.get(error.code, Refusal(Code.BAD_REQUEST, ""))
+    said = " ".join(error.message[:ERROR_TEXT_CHARS_MAX].split())
+    if not refusal.text:
+        return refusal._replace(text=said or error.code.name.lower().replace("_", " "))
+    return refusal._replace(text=f"{refusal.text}: {said}") if said else refusal
+
+
+def of_group(error: AssignedError) -> Refusal:
+    """What a group's refusal is called here."""
+    return _OF_GROUP[error]

@@ -1,0 +1,161 @@
+"""The second generation's commands, as a broker answers them that is alone.
+
+What would move leadership, fence brokers or copy records is checked and then refused with its
+reason: there is no cluster that it could be done in.
+"""
+
+from broker.core.topic import INTERNAL_TOPICS
+from broker.core.topic_rules import NewTopic, check_name
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.v1.brokers import TERM
+from broker.protocols.v1.commands import Request, integer, numbers
+from broker.protocols.v1.errors import RefusedError, bad_request
+
+_FOLLOWER_MIN = 1
+
+
+def _alone(what: str) -> RefusedError:
+    return bad_request(f"not possible on a single broker: {what}")
+
+
+def _change(request: Request) -> str:
+    return f"term={TERM} index={request.brokers.next_index()}"
+
+
+async def create_topic(request: Request) -> str:
+    """Create a topic; nothing happens where it is as asked for already."""
+    name, partitions_text, factor_text = request.args
+    partitions = integer(partitions_text, "partitions")
+    factor = integer(factor_text, "replication_factor")
+    if partitions <= 0:
+        raise bad_request("partitions must be > 0")
+    if factor <= 0:
+        raise bad_request("replication factor must be > 0")
+    topics = request.session.broker.topics
+    existing = topics.get(name)
+    if name in INTERNAL_TOPICS:
+        text = f"'{name}' belongs to the broker"
+        raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if existing is None:
+        await topics.create(NewTopic(name, partitions))
+    elif existing.partition_count != partitions:
+        raise bad_request(f"topic already exists with {existing.partition_count} partitions")
+    change = _change(request)
+    return f"topic={name} partitions={partitions} replication_factor={factor} {change}"
+
+
+async def get_metadata(request: Request) -> str:
+    """Topics and brokers; nobody is ever fenced."""
+    broker = request.session.broker
+    topics = " ".join(topic.name for topic in broker.topics if not topic.is_internal)
+    brokers = numbers(request.brokers.known(broker.node_id))
+    return f"topics=[{topics}] brokers={brokers} fenced=[]"
+
+
+async def register_broker(request: Request) -> str:
+    """Add a broker to the list, which is all that comes of it."""
+    id_text, host, port_text, *rest = request.args
+    broker_id = integer(id_text, "broker_id")
+    port = integer(port_text, "port")
+    for epoch in rest:
+        integer(epoch, "epoch")
+    if broker_id < 0:
+        raise bad_request("broker id must be >= 0")
+    if port <= 0:
+        raise bad_request("broker port must be > 0")
+    index = request.brokers.register(broker_id)
+    return f"broker_id={broker_id} host={host} port={port} term={TERM} index={index}"
+
+
+async def broker_heartbeat(request: Request) -> str:
+    """A broker of the list is alive."""
+    broker_id = integer(request.args[0], "broker_id")
+    if broker_id < 0:
+        raise bad_request("invalid broker heartbeat command")
+    _check_broker(request, broker_id)
+    return f"broker_id={broker_id} heartbeat=ok {_change(request)}"
+
+
+async def reconcile_broker_health(request: Request) -> str:
+    """Would fence who was silent for so long."""
+    if integer(request.args[0], "timeout_ms") <= 0:
+        raise bad_request("timeout must be > 0")
+    raise _alone("no broker can take over from one that is fenced")
+
+
+async def fence_broker(request: Request) -> str:
+    """Would fence a broker, or take it back."""
+    broker_id = integer(request.args[0], "broker_id")
+    if broker_id < 0:
+        raise bad_request("broker id must be >= 0")
+    _check_broker(request, broker_id)
+    raise _alone("no broker can take over from one that is fenced")
+
+
+async def set_partition_leader(request: Request) -> str:
+    """Would have another broker lead a partition."""
+    name, partition_text, leader_text, isr_text = request.args
+    partition = integer(partition_text, "partition")
+    leader = integer(leader_text, "leader_id")
+    for each in isr_text.split(","):
+        _listed(each)
+    if leader < -1:
+        raise bad_request("leader id must be >= -1")
+    _check_topic(request, name)
+    topic = request.session.broker.topics.get(name)
+    if topic is None or topic.log(partition) is None:
+        raise bad_request(f"partition not found: topic={name} partition={partition}")
+    raise _alone("this broker leads every partition")
+
+
+async def elect_topic_leaders(request: Request) -> str:
+    """Would look for other leaders."""
+    _check_topic(request, request.args[0])
+    raise _alone("this broker leads every partition")
+
+
+async def broker_fetch(request: Request) -> str:
+    """Would give a follower the records that it lacks."""
+    name, partition_text, follower_text, offset_text, *rest = request.args
+    integer(partition_text, "partition")
+    follower = integer(follower_text, "follower_id")
+    integer(offset_text, "offset")
+    for messages_max in rest:
+        if integer(messages_max, "max_messages") <= 0:
+            raise bad_request("max_messages must be > 0")
+    _check_follower(name, follower)
+    raise _alone("it has no followers")
+
+
+async def broker_replica_ack(request: Request) -> str:
+    """Would take note of what a follower has."""
+    name, partition_text, follower_text, offset_text = request.args
+    integer(partition_text, "partition")
+    follower = integer(follower_text, "follower_id")
+    integer(offset_text, "acked_offset")
+    _check_follower(name, follower)
+    raise _alone("it has no followers")
+
+
+def _listed(text: str) -> int:
+    try:
+        return integer(text, "")
+    except RefusedError:
+        raise bad_request("invalid integer list") from None
+
+
+def _check_broker(request: Request, broker_id: int) -> None:
+    if broker_id not in request.brokers.known(request.session.broker.node_id):
+        raise bad_request(f"broker not found: {broker_id}")
+
+
+def _check_topic(request: Request, name: str) -> None:
+    check_name(name)
+    if request.session.broker.topics.get(name) is None:
+        raise bad_request(f"topic not found: {name}")
+
+
+def _check_follower(name: str, follower: int) -> None:
+    check_name(name)
+    if follower < _FOLLOWER_MIN:
+        raise bad_request("follower id must be > 0")

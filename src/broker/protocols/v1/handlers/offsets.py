@@ -1,0 +1,25 @@
+"""OFFSET: how far a group has read a partition, whoever committed it."""
+
+from typing import Final
+
+from broker.core.groups.commands import FetchOffsetsRequest
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.v1.commands import Request, integer, name
+from broker.protocols.v1.topics import groups_of
+
+_NOT_COMMITTED: Final = 0
+# What a group, topic or partition that cannot be is told: nobody has committed there.
+_NOWHERE: Final = (ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+async def handle(request: Request) -> str:
+    """The next offset to read; 0 where nothing was committed, which is no error."""
+    group, topic, partition_text = request.args
+    partition = integer(partition_text, "partition")
+    groups = await groups_of(request)
+    wanted = FetchOffsetsRequest(name(group, "group"), {topic: (partition,)})
+    response = await groups.fetch_offsets(wanted)
+    if response.error is not ErrorCode.NONE and response.error not in _NOWHERE:
+        raise RequestError(response.error)
+    committed = response.topics.get(topic, {}).get(partition)
+    return f"offset={_NOT_COMMITTED if committed is None else committed.offset}"

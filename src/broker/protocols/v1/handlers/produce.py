@@ -1,0 +1,80 @@
+"""PRODUCE: append one record to the partition of its key."""
+
+import asyncio
+from typing import Final
+
+from broker.core.log import Log
+from broker.core.partition import wait_durable
+from broker.core.topic import Topic
+from broker.core.writing import Written, write
+from broker.model.errors import ErrorCode, RequestError
+from broker.protocols.v1.commands import Request, encoded
+from broker.protocols.v1.errors import ACKS_TIMEOUT, NOT_LEADER, RefusedError, bad_request
+from broker.protocols.v1.topics import topic_or_new
+
+ACKS_ALL_TIMEOUT_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.01
+_COPIES: Final = 1  # of every partition, in sync as long as its disk works
+_ALL: Final = "all"
+_ACKS: Final = {"acks=0": "0", "acks=1": "1", "acks=all": _ALL}
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
+
+
+async def handle(request: Request) -> str:
+    """Append, and answer when the record can be read."""
+    name, message, *rest = request.args
+    key, colon, value = message.partition(":")
+    if not colon:
+        raise bad_request("message must be key:value")
+    acks = _ACKS.get(rest[0].lower()) if rest else "1"
+    if acks is None:
+        raise bad_request("invalid ack mode; expected acks=0|1|all")
+    topic = await topic_or_new(request, name)
+    partition = partition_of(encoded(key), topic.partition_count)
+    if request.replicas.is_follower((topic.name, partition)):
+        raise RefusedError(NOT_LEADER)
+    broker = request.session.broker
+    written = await write(broker, topic, partition, [(encoded(key), encoded(value))])
+    high_watermark = _last_readable_then(written)
+    if acks == _ALL:
+        await _wait_replicated(topic, written)
+    else:
+        await _wait_durable(written.log, written.end_offset)
+    return f"partition={partition} offset={written.base_offset} hw={high_watermark}"
+
+
+def partition_of(key: bytes, partition_count: int) -> int:
+    """The partition that every V1 client expects a key in: FNV-1a of 32 bits."""
+    number = _FNV_OFFSET
+    for byte in key:
+        number = ((number ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
+    return number % partition_count
+
+
+def _last_readable_then(written: Written) -> int:
+    """The high watermark as V1 shows it, once what was written can be read.
+
+    A transaction that somebody has open in the partition holds it back.
+    """
+    return min([written.end_offset, *written.log.open_transactions.values()]) - 1
+
+
+async def _wait_durable(log: Log, end_offset: int) -> None:
+    if not await wait_durable(log, end_offset):
+        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+async def _wait_replicated(topic: Topic, written: Written) -> None:
+    """Until it is durable and enough copies are in sync; the record stays in any case.
+
+    What followers say of themselves does not count: nobody but this broker has the record.
+    """
+    try:
+        async with asyncio.timeout(ACKS_ALL_TIMEOUT_SECONDS):
+            await _wait_durable(written.log, written.end_offset)
+            # Nothing tells that it is altered.
+            while topic.config.integer("min.insync.replicas") > _COPIES:  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise RefusedError(ACKS_TIMEOUT) from None

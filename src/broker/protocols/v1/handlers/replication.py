@@ -1,0 +1,62 @@
+"""REPLICA_FETCH and SET_PARTITION_ROLE: bookkeeping about copies that there are none of."""
+
+from typing import Final
+
+from broker.core.lookup import log_of
+from broker.protocols.v1.commands import Request, boolean, integer, numbers
+from broker.protocols.v1.errors import bad_request
+from broker.protocols.v1.replicas import LEADER, REPLICATION_FACTOR
+from broker.protocols.v1.topics import last_readable, topic_or_new
+
+_ROLES: Final = {"leader": False, "follower": True}
+_NOTHING: Final = -1
+
+
+async def replica_fetch(request: Request) -> str:
+    """A follower says what it has; what nobody has written is shown as empty."""
+    name, partition_text, replica_text, offset_text = request.args
+    partition = integer(partition_text, "partition")
+    replica = integer(replica_text, "replica_id")
+    offset = integer(offset_text, "offset")
+    if not LEADER < replica < REPLICATION_FACTOR:
+        raise bad_request("invalid replica id")
+    topic = request.session.broker.topics.get(name)
+    if topic is None or topic.log(partition) is None:
+        minimum = request.session.broker.config.integer("min.insync.replicas")
+        return _report(replica, offset, _NOTHING, [LEADER, replica], minimum)
+    log = log_of(topic, partition)
+    place = (topic.name, partition)
+    if request.replicas.is_follower(place):
+        raise bad_request("partition is not leader")
+    now_ms = request.session.broker.clock.monotonic_ms()
+    leader_last = log.log_end_offset - 1
+    request.replicas.report(place, replica, offset, leader_last, now_ms)
+    in_sync = request.replicas.in_sync(place, leader_last, now_ms)
+    minimum = topic.config.integer("min.insync.replicas")
+    return _report(replica, offset, last_readable(log), in_sync, minimum)
+
+
+def _report(
+    replica: int, offset: int, high_watermark: int, in_sync: list[int], minimum: int
+) -> str:
+    return (
+        f"replica={replica} acked_offset={offset} hw={high_watermark} isr={numbers(in_sync)}"
+        f" under_replicated={boolean(len(in_sync) < minimum)}"
+    )
+
+
+async def set_partition_role(request: Request) -> str:
+    """Have V1's producers write a partition elsewhere, or here again."""
+    name, partition_text, role = request.args
+    partition = integer(partition_text, "partition")
+    if role not in _ROLES:
+        raise bad_request("invalid role")
+    if partition < 0:
+        raise bad_request("partition must be >= 0")
+    topic = await topic_or_new(request, name)
+    if topic.log(partition) is None:
+        raise bad_request(f"partition not found: topic={name} partition={partition}")
+    log = log_of(topic, partition)
+    now_ms = request.session.broker.clock.monotonic_ms()
+    request.replicas.set_follower((topic.name, partition), now_ms, is_follower=_ROLES[role])
+    return f"topic={name} partition={partition} role={role} hw={last_readable(log)}"

@@ -1,0 +1,113 @@
+"""kill -9 and idempotent producers: what was acknowledged is there once, whatever is sent again."""
+
+import random
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker_process import BrokerProcess, wait_until
+from tests.cursus_client import CursusClient, Message, batch
+from tests.wire_client import WireClient
+
+StartBroker = Callable[..., BrokerProcess]
+CYCLES = 4
+BATCH = 5
+
+
+def body(topic: str, number: int) -> bytes:
+    first = number * BATCH + 1
+    messages = [Message(b"%d" % seq, seq, b"p", epoch=7) for seq in range(first, first + BATCH)]
+    return batch(topic, 0, messages)
+
+
+def payloads(address: str, topic: str) -> list[int]:
+    found: list[int] = []
+    offset = 0
+    with CursusClient(address) as client:
+        while True:
+            answer = client.consume(f"CONSUME topic={topic} partition=0 offset={offset}")
+            if not answer.messages:
+                return found
+            found += [int(message.payload) for message in answer.messages]
+            offset = answer.messages[-1].offset + 1
+
+
+@pytest.mark.parametrize("durability", ["os", "group-commit"])
+def test_batches_that_are_sent_again_after_kill_9_are_stored_once(
+    start_broker: StartBroker, durability: str
+) -> None:
+    rng = random.Random(durability)
+    broker = start_broker(f"polylog.durability={durability}")
+    topic = f"kill-{uuid.uuid4().hex[:8]}"
+    with CursusClient(broker.address) as client:
+        client.ask(f"CREATE topic={topic} partitions=1 idempotent=true")
+    sent = acknowledged = 0
+
+    for _ in range(CYCLES):
+        with CursusClient(broker.address) as client:
+            for number in range(max(acknowledged - 3, 0), acknowledged):
+                assert b'"status":"OK"' in client.answer(body(topic, number)), "again"
+            for _ in range(rng.randint(5, 60)):
+                assert b'"status":"OK"' in client.answer(body(topic, acknowledged))
+                acknowledged += 1
+            sent = acknowledged + 3
+            for number in range(acknowledged, sent):
+                client.send(body(topic, number))  # in flight when it dies
+            broker.kill()
+        broker.start()
+
+    found = payloads(broker.address, topic)
+    assert found == list(range(1, len(found) + 1))
+    assert acknowledged * BATCH <= len(found) <= sent * BATCH
+
+
+def test_a_producer_is_known_when_all_its_records_are_gone(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    topic = f"gone-{uuid.uuid4().hex[:8]}"
+    with CursusClient(broker.address) as client:
+        client.ask(f"CREATE topic={topic} partitions=1 idempotent=true")
+        for number in range(3):
+            client.answer(body(topic, number))
+    with WireClient(broker.address) as wire:
+        partition = {"partition_index": 0, "offset": 3 * BATCH}
+        wire.request(
+            "DeleteRecords",
+            1,
+            {"topics": [{"name": topic, "partitions": [partition]}], "timeout_ms": 10_000},
+        )
+    broker.kill()
+    broker.start()
+
+    with CursusClient(broker.address) as client:
+        assert f'"last_offset":{3 * BATCH - 1},' in client.ask(body(topic, 1))
+        assert f'"last_offset":{4 * BATCH - 1},' in client.ask(body(topic, 3))
+        assert "idempotency gap" in client.ask(body(topic, 999))
+    assert payloads_from(broker.address, topic, 3 * BATCH) == list(range(16, 21))
+
+
+def payloads_from(address: str, topic: str, offset: int) -> list[int]:
+    with CursusClient(address) as client:
+        answer = client.consume(f"CONSUME topic={topic} partition=0 offset={offset}")
+    return [int(message.payload) for message in answer.messages]
+
+
+def test_retention_takes_records_whose_producer_stays_known(start_broker: StartBroker) -> None:
+    broker = start_broker(
+        "log.retention.check.interval.ms=300", "log.segment.bytes=1024", "log.retention.bytes=1024"
+    )
+    topic = f"short-{uuid.uuid4().hex[:8]}"
+    with CursusClient(broker.address) as client:
+        client.ask(f"CREATE topic={topic} partitions=1 idempotent=true")
+        for number in range(40):
+            assert b'"status":"OK"' in client.answer(body(topic, number))
+        wait_until(
+            lambda: "earliest=0:" not in client.ask(f"LIST_OFFSETS topic={topic}"),
+            "records are gone",
+        )
+    broker.kill()
+    broker.start()
+
+    with CursusClient(broker.address) as client:
+        assert f'"last_offset":{40 * BATCH - 1},' in client.ask(body(topic, 0))
+        assert f'"last_offset":{41 * BATCH - 1},' in client.ask(body(topic, 40))

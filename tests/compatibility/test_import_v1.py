@@ -1,0 +1,191 @@
+"""`broker import v1` into the real process: what V1's original server has kept (v1.md 1.7)."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.codec import records
+from tests import wire_requests
+from tests.broker_process import BrokerProcess
+from tests.v1_directories import TIME_MS, line, segment
+from tests.wire_client import WireClient
+from tests.wire_records import Batch
+
+StartBroker = Callable[..., BrokerProcess]
+
+
+@pytest.fixture
+def broker(start_broker: StartBroker) -> BrokerProcess:
+    # The times of the records are of 2023.
+    return start_broker("log.retention.ms=-1")
+
+
+def run(folder: Path, broker: BrokerProcess, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "broker", "import", "v1", str(folder)]
+    return subprocess.run(
+        [*command, "--broker", broker.address, *options],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def read(client: WireClient, partition: int) -> list[tuple[int, int, bytes | None]]:
+    batches = wire_requests.fetch(client, "orders", partition, 0)
+    return [(each.offset, each.timestamp, each.value) for each in records(batches)]
+
+
+def committed(client: WireClient, group_id: str) -> dict[tuple[str, int], int]:
+    body = {"group_id": group_id, "topics": None, "require_stable": False}
+    return {
+        (topic["name"], each["partition_index"]): each["committed_offset"]
+        for topic in client.request("OffsetFetch", 7, body)["topics"]
+        for each in topic["partitions"]
+    }
+
+
+def report(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_records_come_with_their_offsets_and_times_and_groups_go_on(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    segment(tmp_path, "orders", 0, 0, b"".join(line(each, b"v%d" % each) for each in range(5)))
+    segment(tmp_path, "orders", 0, 1, b"".join(line(each, b"v%d" % each) for each in range(5, 8)))
+    segment(tmp_path, "orders", 2, 0, line(0, b"a|b"))
+    (tmp_path / "offsets.json").write_text('{"g":{"orders":{"0":6,"2":1}}}\n')
+
+    ended = run(tmp_path, broker, "-o", "json")
+
+    assert ended.returncode == 0, ended.stderr
+    assert report(ended)["is_complete"]
+    assert report(ended)["topics"]["orders"]["0"]["offsets_are_the_same"]
+    with WireClient(broker.address) as client:
+        assert read(client, 0) == [
+            (each, TIME_MS + 1_000 * each, b"v%d" % each) for each in range(8)
+        ]
+        assert read(client, 2) == [(0, TIME_MS, b"a|b")]
+        assert committed(client, "g") == {("orders", 0): 6, ("orders", 2): 1}
+        assert wire_requests.is_led(client, "orders", 3)
+
+
+def test_offsets_move_where_the_front_is_gone_and_committed_ones_with_them(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    segment(tmp_path, "orders", 0, 3, line(100, b"a") + line(101, b"b") + line(105, b"c"))
+    (tmp_path / "offsets.json").write_text('{"g":{"orders":{"0":101}},"h":{"orders":{"0":106}}}\n')
+
+    ended = run(tmp_path, broker)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "orders-0: 3 records, first there 100: moved" in ended.stdout
+    with WireClient(broker.address) as client:
+        assert [value for _, _, value in read(client, 0)] == [b"a", b"b", b"c"]
+        assert committed(client, "g") == {("orders", 0): 1}
+        assert committed(client, "h") == {("orders", 0): 3}
+
+
+def test_damage_is_told_with_its_place_and_everything_else_is_brought(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    segment(tmp_path, "orders", 0, 0, line(0, b"a") + b"1|2|00000000|bad\n" + line(2, b"c")[:-4])
+    segment(tmp_path, "no topic", 0, 0, line(0, b"x"))
+    segment(tmp_path, "orders", 1, 0, line(0, b"y") + line(0, b"again"))
+
+    ended = run(tmp_path, broker, "-o", "json")
+
+    assert ended.returncode == 1
+    assert "orders-0-segment-000000.log:2: the value does not have the checksum" in ended.stderr
+    assert "orders-0-segment-000000.log:3: the line has no end" in ended.stderr
+    assert "offset 0 comes again" in ended.stderr
+    assert "rename its files" in ended.stderr
+    assert "import again" in ended.stderr.splitlines()[-1]
+    assert report(ended)["damaged_lines"] == 2
+    assert report(ended)["other_problems"] == 2
+    with WireClient(broker.address) as client:
+        assert [value for _, _, value in read(client, 0)] == [b"a"]
+        assert [value for _, _, value in read(client, 1)] == [b"y", b"again"]
+
+
+def test_records_that_retention_will_remove_are_brought_and_told(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    broker = start_broker()
+    segment(tmp_path, "orders", 0, 0, line(0, b"a"))
+
+    ended = run(tmp_path, broker)
+
+    assert ended.returncode == 1
+    assert "--entity-name orders --add-config retention.ms=-1" in ended.stderr
+    with WireClient(broker.address) as client:
+        assert read(client, 0) == [(0, TIME_MS, b"a")]
+
+
+def test_a_second_import_doubles_nothing(broker: BrokerProcess, tmp_path: Path) -> None:
+    segment(tmp_path, "orders", 0, 0, line(0, b"a"))
+    assert run(tmp_path, broker).returncode == 0
+
+    ended = run(tmp_path, broker)
+
+    assert ended.returncode == 1
+    assert "topic orders has records already: delete it" in ended.stderr
+    with WireClient(broker.address) as client:
+        assert wire_requests.end_offset(client, "orders", 0) == 1
+
+
+def test_nothing_is_written_before_all_topics_can_take_their_records(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    segment(tmp_path, "orders", 0, 0, line(0, b"a"))
+    segment(tmp_path, "taken", 0, 0, line(0, b"a"))
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, "taken")
+        wire_requests.produce(client, "taken", Batch([b"x"]).encode())
+
+        assert run(tmp_path, broker).returncode == 1
+
+        assert wire_requests.end_offset(client, "orders", 0) == 0
+
+
+def test_a_topic_with_less_partitions_is_not_written_to(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    segment(tmp_path, "orders", 1, 0, line(0, b"a"))
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, "orders", 1)
+
+    ended = run(tmp_path, broker)
+
+    assert ended.returncode == 1
+    assert "make it larger" in ended.stderr
+
+
+def test_more_than_one_batch_comes_in_order(broker: BrokerProcess, tmp_path: Path) -> None:
+    count = 4_500
+    lines = b"".join(line(each, b"%d" % each) for each in range(count))
+    segment(tmp_path, "orders", 0, 0, lines)
+
+    ended = run(tmp_path, broker)
+
+    assert ended.returncode == 0, ended.stderr
+    with WireClient(broker.address) as client:
+        assert wire_requests.end_offset(client, "orders", 0) == count
+        last = records(wire_requests.fetch(client, "orders", 0, count - 1))
+        assert [each.value for each in last][-1] == b"%d" % (count - 1)
+
+
+def test_a_directory_of_something_else_is_wrong_usage(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    ended = run(tmp_path, broker)
+
+    assert ended.returncode == 2
+    assert "give the data directory of V1's server" in ended.stderr

@@ -1,0 +1,258 @@
+"""Every dialect at once on one topic and one group: an offset, a record, a group is the same."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tests.broker_process import Broker, wait_until
+from tests.compatibility import confluent_client
+from tests.compatibility.client import Record
+from tests.compatibility.dialects import DIALECTS, WAIT_S, Door
+from tests.compatibility.v1_sdks import PythonSdk, SdkError, python_sdk
+from tests.rustlog_client import RefusedError, RustLogClient
+
+BATCHES = 8
+RECORDS = 50
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+ODD_VALUES = [None, b"", b"a,b", b"0:x hw=9, y", b"line\nV1|1|OK|", b"\x00\xff", "größe €".encode()]
+
+Connect = Callable[[str], Door]
+
+
+@pytest.fixture
+def connect(broker: Broker) -> Iterator[Connect]:
+    """Make clients that are let go at the end."""
+    doors: list[Door] = []
+
+    def made(dialect: str) -> Door:
+        doors.append(DIALECTS[dialect](broker.address))
+        return doors[-1]
+
+    yield made
+    for door in doors:
+        door.close()
+
+
+@pytest.fixture
+def one_partition(broker: Broker, topic: str) -> str:
+    """A topic whose every record is in partition 0, whoever writes."""
+    with RustLogClient(broker.address) as client:
+        client.create(topic)
+    return topic
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def sdk(broker: Broker) -> Iterator[PythonSdk]:
+    with python_sdk(broker.address) as client:
+        yield client
+
+
+# ---- records -------------------------------------------------------------------------------------
+
+
+def written(door: Door, topic: str, dialect: str) -> dict[int, bytes | None]:
+    """Write batches of a dialect; what was acknowledged, by offset."""
+    name = dialect.replace(" ", "-")
+    told: dict[int, bytes | None] = {}
+    for batch in range(BATCHES):
+        values = [f"{name},{batch},{place}=".encode() for place in range(RECORDS)]
+        offsets = door.write(topic, values)
+        assert offsets == sorted(offsets)
+        told |= zip(offsets, values, strict=True)
+    return told
+
+
+def test_all_write_and_read_one_topic_at_once(connect: Connect, one_partition: str) -> None:
+    last = len(DIALECTS) * BATCHES * RECORDS - 1
+    with ThreadPoolExecutor(2 * len(DIALECTS)) as pool:
+        reading = {
+            dialect: pool.submit(connect(dialect).read, one_partition, last) for dialect in DIALECTS
+        }
+        writing = [
+            pool.submit(written, connect(dialect), one_partition, dialect) for dialect in DIALECTS
+        ]
+        told: dict[int, bytes | None] = {}
+        for each in writing:
+            told |= each.result()
+
+    assert sorted(told) == list(range(last + 1)), "each offset was given once"
+    for dialect, read in reading.items():
+        assert read.result() == told, dialect
+
+
+class Transactions:
+    """Kafka's transactional producer, and where its records stand."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self._producer = Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+        self._producer.init_transactions(WAIT_S)
+
+    def write(self, topic: str, *values: bytes, commits: bool) -> dict[int, bytes | None]:
+        """Write values in a transaction that is then committed or aborted."""
+        told: dict[int, bytes | None] = {}
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            assert error is None, error
+            told[message.offset() or 0] = message.value()
+
+        self._producer.begin_transaction()
+        for value in values:
+            self._producer.produce(topic, value, partition=0, on_delivery=delivered)
+        assert self._producer.flush(WAIT_S) == 0
+        if commits:
+            self._producer.commit_transaction(WAIT_S)
+        else:
+            self._producer.abort_transaction(WAIT_S)
+        return told
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_kafka_writes_is_read_through_every_door(
+    broker: Broker, connect: Connect, one_partition: str, dialect: str
+) -> None:
+    expected: dict[int, bytes | None] = {}
+    client = confluent_client.connect(broker.address)
+    # Kafka 0.8 has no word for zstd: its readers are told so (kafka.md 2.8).
+    for codec in CODECS[: -1 if dialect == "Kafka 0.8" else None]:
+        records = [
+            Record(value, b"key", headers=(("name", b"a,b"), ("none", None)))
+            for value in ODD_VALUES
+        ]
+        offsets = client.produce(one_partition, records, compression=codec)
+        expected |= zip(offsets, ODD_VALUES, strict=True)
+    transactions = Transactions(broker, one_partition)
+    expected |= transactions.write(one_partition, b"committed", b"with it", commits=True)
+    aborted = transactions.write(one_partition, b"aborted", b"with it", commits=False)
+    expected |= transactions.write(one_partition, b"committed, too", commits=True)
+    [last] = connect("V1").write(one_partition, [b"last"])
+    expected[last] = b"last"
+    if dialect == "Kafka 0.8":
+        expected |= aborted  # it reads uncommitted
+    if not dialect.startswith("Kafka"):
+        expected = {offset: value or b"" for offset, value in expected.items()}
+
+    assert connect(dialect).read(one_partition, last) == expected
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_offset_committed_through_one_door_is_seen_through_every_other(
+    connect: Connect, one_partition: str, group: str, dialect: str
+) -> None:
+    connect("Kafka").write(one_partition, [b"a", b"b", b"c"])
+
+    connect(dialect).commit(group, one_partition, 2)
+
+    seen = {each: connect(each).committed(group, one_partition) for each in DIALECTS}
+    assert seen == dict.fromkeys(DIALECTS, 2)
+
+
+def consumer(broker: Broker, group: str, release: str | None = None) -> Consumer:
+    """Return a member to be of a group, of today or of a release before there were versions."""
+    old = {"api.version.request": False, "broker.version.fallback": release}
+    return Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **(old if release else {}),
+        }
+    )
+
+
+def first_of(member: Consumer, topic: str) -> Message:
+    """Join a group and return the first record that comes.
+
+    Raises:
+        KafkaException: the broker refuses.
+    """
+    member.subscribe([topic])
+    found: list[Message] = []
+
+    def has_one() -> bool:
+        found.extend(member.consume(1, 0.1))
+        return bool(found)
+
+    wait_until(has_one, "a record of the group", WAIT_S)
+    if found[0].error():
+        raise KafkaException(found[0].error())
+    return found[0]
+
+
+def test_a_group_of_v1_is_nobody_elses_until_its_members_have_left(
+    broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
+) -> None:
+    sdk.produce(one_partition, "key", "a")
+    sdk.produce(one_partition, "key", "b")
+    generation = sdk.join(group, one_partition, "c1").generation
+    sdk.commit(group, one_partition, "c1", generation, 0, 1)
+
+    for release in (None, "0.9.0.1"):
+        with closing(consumer(broker, group, release)) as member:
+            with pytest.raises(KafkaException) as of_kafka:
+                first_of(member, one_partition)
+            assert of_kafka.value.args[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+    for dialect in ("RustLog", "RustLog JSON"):
+        with pytest.raises(RefusedError) as of_rustlog:
+            connect(dialect).commit(group, one_partition, 0)
+        assert of_rustlog.value.code == 5
+    assert sdk.offset(group, one_partition, 0) == 1
+    sdk.leave(group, one_partition, "c1", generation)
+
+    with closing(consumer(broker, group)) as member:
+        message = first_of(member, one_partition)
+        assert (message.offset(), message.value()) == (1, b"b")
+
+
+def test_a_group_of_kafka_is_nobody_elses_until_its_members_have_left(
+    broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
+) -> None:
+    sdk.produce(one_partition, "key", "a")
+    with closing(consumer(broker, group)) as member:
+        message = first_of(member, one_partition)
+
+        with pytest.raises(SdkError) as of_v1:
+            sdk.join(group, one_partition, "c1")
+        assert str(of_v1.value) == "BAD_REQUEST: group has live members of another protocol"
+        for dialect in ("RustLog", "RustLog JSON"):
+            with pytest.raises(RefusedError) as of_rustlog:
+                connect(dialect).commit(group, one_partition, 0)
+            assert of_rustlog.value.code == 5
+        member.commit(message=message, asynchronous=False)
+
+    assert sdk.join(group, one_partition, "c1").partitions == [0]
+    assert sdk.offset(group, one_partition, 0) == 1
+
+
+def test_a_group_goes_from_v1_to_kafka_and_back_and_to_rustlog(
+    broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
+) -> None:
+    for value in ("a", "b", "c", "d"):
+        sdk.produce(one_partition, "key", value)
+    first = sdk.join(group, one_partition, "c1")
+    sdk.commit(group, one_partition, "c1", first.generation, 0, 1)
+    sdk.leave(group, one_partition, "c1", first.generation)
+    with closing(consumer(broker, group)) as member:
+        assert first_of(member, one_partition).value() == b"b"
+        member.commit(offsets=[TopicPartition(one_partition, 0, 2)], asynchronous=False)
+    again = sdk.join(group, one_partition, "c1")
+    assert sdk.offset(group, one_partition, 0) == 2
+    sdk.commit(group, one_partition, "c1", again.generation, 0, 3)
+    sdk.leave(group, one_partition, "c1", again.generation)
+
+    rustlog = connect("RustLog")
+    assert rustlog.committed(group, one_partition) == 3
+    rustlog.commit(group, one_partition, 4)
+    assert sdk.offset(group, one_partition, 0) == 4

@@ -1,0 +1,72 @@
+"""Message sets of old producers to batches, batches to messages for old consumers, and back."""
+
+from typing import Any, Literal
+
+from broker import codec
+from broker._native.records.record_batch import validate
+from broker.model.config import load
+from broker.model.errors import RequestError
+from broker.model.topic_config import TopicConfig
+from broker.protocols.kafka.old_messages import Conversion, for_consumer, is_message_set
+from tests.fuzz.batch_targets import fit_crcs
+from tests.fuzz.inputs import Options
+
+CONFIG = TopicConfig({}, load())
+
+
+def conversion(data: bytes) -> None:
+    """A producer's message set with fitting CRCs, or a stored batch."""
+    options = Options(data)
+    content = bytearray(options.content)
+    fit_crcs(content)
+    if is_message_set(bytes(content)):
+        produced(bytes(content))
+        return
+    length = int.from_bytes(content[8:12])
+    for magic in (0, 1):
+        consumed(bytes(content[: 12 + length]), magic)
+
+
+def produced(message_set: bytes) -> None:
+    """What is converted has the same records, whatever offsets they came with."""
+    try:
+        stored = Conversion(message_set, CONFIG, is_long=False).run()
+    except RequestError:
+        return
+    assert validate(stored) is None
+    before, after = rows(message_set), rows(stored)
+    assert [row[1:] for row in before] == [row[1:] for row in after]
+    assert [offset for offset, *_ in after] == list(range(len(after)))
+
+
+def consumed(batch: bytes, magic: Literal[0, 1]) -> None:
+    """What is converted has the same keys and values in the same places."""
+    try:
+        messages = for_consumer(batch, magic, 0, CONFIG)
+    except RequestError:
+        return
+    if not messages:
+        return  # a control batch, which was not even read
+    # Of compressed batches all records are told, of others those that are wanted.
+    before = [(*row[2:], row[0] < 0) for row in rows(batch)]
+    after = [row[2:] for row in rows(messages)]
+    assert after in (
+        [row[:2] for row in before],
+        [row[:2] for row in before if not row[2]],
+    )
+
+
+def rows(data: bytes) -> list[tuple[Any, ...]]:
+    """Offset, time, key and value of every record; headers, which nobody is told, stay unread."""
+    columns = codec.decode_columns(data)
+    whole = bytes(columns.data)
+    lists = [memoryview(columns.column(name)).tolist() for name in columns.names]
+    return [
+        (
+            offset,
+            timestamp,
+            None if key_size < 0 else whole[key : key + key_size],
+            None if value_size < 0 else whole[value : value + value_size],
+        )
+        for offset, timestamp, key, key_size, value, value_size in zip(*lists, strict=True)
+    ]

@@ -1,0 +1,51 @@
+"""Cursus's batch: what can be read is stored, and comes back as it was."""
+
+from collections.abc import Iterator
+
+from broker._native.wire.cursus_batch import CursusBatch, CursusBatchWriter
+from broker.codec import encode, records
+from broker.model.errors import CodecError, LimitExceeded
+from tests.cursus_client import Message, batch, read_batch
+from tests.fuzz.inputs import outcome
+
+ROWS_AT_ONCE = 3
+RUNS_MAX = 10
+BYTES_MAX = 1 << 20
+
+
+def cursus_batch(data: bytes) -> None:
+    """Read a batch in either layout, and write it again."""
+    found = outcome(len(data), lambda: CursusBatch(data))
+    if isinstance(found, CodecError):
+        return
+    rows = []
+    while some := found.rows(ROWS_AT_ONCE):
+        rows += some
+    assert len(rows) == found.count
+    try:
+        assert sum(run[4] for run in found.runs(RUNS_MAX)) == found.count
+    except LimitExceeded:
+        assert found.count > RUNS_MAX
+    writer = CursusBatchWriter(
+        found.topic,
+        max(found.partition, 0),
+        is_original=found.is_original,
+        bytes_max=BYTES_MAX,
+        records_max=found.count,
+    )
+    for each in encode(rows, timestamp_ms=0):
+        for record in records(each):
+            assert writer.add(record)
+    written = writer.finish()
+    again = CursusBatch(written)
+    assert (again.topic, again.is_original) == (found.topic, found.is_original)
+    assert again.rows(found.count) == rows
+    read_batch(written, is_original=found.is_original)
+
+
+def seeds() -> Iterator[bytes]:
+    """Both layouts, with and without everything."""
+    full = Message(b"hi", 1, b"p", b"k", -5, b"made", 3, 1 << 63, b"{}")
+    for is_original in (False, True):
+        for messages in ([], [Message(b"")], [full], [full, Message(b"x"), full._replace(seq=2)]):
+            yield batch("topic", 2, messages, is_original=is_original)

@@ -1,0 +1,78 @@
+"""A state machine, the log that it writes and a clock: what its driver does, all at once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from broker.core.coordinator import RecordFormat
+from broker.core.machine import Decision, Moment, Token
+
+
+class Shard(Protocol):
+    """What coordinators keep in one partition."""
+
+    def replay(self, record: Any, /) -> None: ...
+
+    def resume(self, now: Moment) -> Iterable[Decision[Any, Any]]: ...
+
+    def tick(self, now: Moment) -> Iterable[Decision[Any, Any]]: ...
+
+    def next_deadline_ms(self) -> int | None: ...
+
+    def waiting(self) -> Sequence[Token]: ...
+
+
+ShardT = TypeVar("ShardT", bound=Shard)
+
+
+class LoggedShard(Generic[ShardT]):
+    """Records go through the bytes of the log before the shard knows them."""
+
+    def __init__(
+        self, make: Callable[[], ShardT], record_format: RecordFormat[Any], now_ms: int
+    ) -> None:
+        self.make = make
+        self.format = record_format
+        self.log: list[list[tuple[bytes, bytes | None]]] = []  # batches
+        self.now_ms = now_ms
+        self.shard = make()
+
+    def now(self) -> Moment:
+        return Moment(self.now_ms, self.now_ms)
+
+    def write(self, decision: Decision[Any, Any]) -> None:
+        """Append what was decided, and let the shard know it."""
+        batch = []
+        for record in decision.records:
+            key, value = self.format.encode(record)
+            batch.append((key, value))
+            replayed = self.format.decode(key, value)
+            assert replayed == record
+            self.shard.replay(replayed)
+        if batch:
+            self.log.append(batch)
+
+    def loaded(self) -> ShardT:
+        """Another shard, from the log alone."""
+        shard = self.make()
+        for batch in self.log:
+            for key, value in batch:
+                record = self.format.decode(key, value)
+                assert record is not None
+                shard.replay(record)
+        return shard
+
+    def reload(self) -> Iterable[Decision[Any, Any]]:
+        """Lose everything but the log; how it goes on."""
+        self.shard = self.loaded()
+        return self.shard.resume(self.now())
+
+    def advance(self, ms: int) -> Iterator[Iterable[Decision[Any, Any]]]:
+        """Let time pass, deadline by deadline, as the loop would; what is decided at each."""
+        end_ms = self.now_ms + ms
+        while True:
+            deadline_ms = self.shard.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            yield self.shard.tick(self.now())
+        self.now_ms = end_ms

@@ -1,0 +1,72 @@
+"""Values in a CONSUME line: as they are, or so that nothing is lost."""
+
+import re
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker._native.wire.line_text import carried
+from broker.protocols.v1.commands import WHITE_SPACE
+from tests.oracles import carried_oracle
+
+LETTERS = st.sampled_from(
+    ["a", "hw", "=", ",", "%", "\xa0", "\u2003", "\u2060", "€", "😀", "\x7f", "\x80"]
+)
+PIECES = st.binary(max_size=4) | LETTERS.map(str.encode)
+VALUES = st.lists(PIECES, max_size=12).map(b"".join)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"a", b"a:b|c=d", b"hw", b"h|w=", b"100%", b"%2C", "grün€😀".encode()]
+)
+def test_what_a_line_carries_stands_as_it_is(value: bytes) -> None:
+    assert carried(value) == (value, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"a,b", b"a%2Cb"),
+        (b"x,7:y", b"x%2C7:y"),
+        (b"hw=7", b"hw%3D7"),
+        (b"a=b,c", b"a%3Db%2Cc"),
+        (b"50%,b", b"50%25%2Cb"),
+        (b"a b", b"a%20b"),
+        (b"a\r\nV1|2|OK|x", b"a%0D%0AV1|2|OK|x"),
+        (b"\x00\x1f\x7f", b"%00%1F%7F"),
+        ("ä\u2003".encode(), "ä%E2%80%83".encode()),
+        ("\x85\xa0".encode(), b"%C2%85%C2%A0"),
+        (b"\xff\xfe", b"%FF%FE"),
+        (b"\xe2\x80a", b"%E2%80a"),
+        (b"\xe2\x80", b"%E2%80"),
+        (b"\xed\xa0\x80", b"%ED%A0%80"),
+        (b"\xc0\xaf", b"%C0%AF"),
+        (b"\xe0\x80\x80", b"%E0%80%80"),
+        (b"\xf0\x80\x80\x80", b"%F0%80%80%80"),
+        (b"\xf4\x90\x80\x80", b"%F4%90%80%80"),
+        (b"\xf5\x80\x80\x80", b"%F5%80%80%80"),
+        (b"\xf0\xe2\x80\x80", b"%F0%E2%80%80"),
+    ],
+)
+def test_what_it_does_not_carry_is_encoded_in_place(value: bytes, text: bytes) -> None:
+    assert carried(value) == (text, True)
+
+
+@pytest.mark.parametrize("space", [each.encode() for each in WHITE_SPACE])
+def test_white_space_of_every_kind_is_encoded(space: bytes) -> None:
+    assert carried(space) == (b"".join(b"%%%02X" % byte for byte in space), True)
+
+
+@given(VALUES)
+def test_it_is_what_python_makes_of_it(value: bytes) -> None:
+    assert carried(value) == carried_oracle.carried(value)
+
+
+@given(VALUES)
+def test_nothing_is_lost_and_nothing_breaks_the_line(value: bytes) -> None:
+    text, is_encoded = carried(value)
+
+    assert (unquote_to_bytes(text) if is_encoded else text) == value
+    assert not re.search(f"[\x00-\x1f\x7f,{WHITE_SPACE}]|hw=", text.decode())

@@ -1,0 +1,259 @@
+"""How much one turn does for a connection, what of it is kept, and what comes first in the next."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
+from broker._native.wire import v1
+from broker.model.limits import (
+    REPLY_MEMORY_BYTES_PER_CONNECTION,
+    WAITING_REPLY_BYTES_PER_CONNECTION,
+)
+from tests.native_log import Logs, appended, records
+from tests.native_wire import Client, Wire, produce
+
+REFUSAL = b"ERR|NOT_LEADER|the test says so\n"
+SLOT_BYTES_MIN = 250  # what a waiting answer takes, beside what it says
+PRODUCE = b"V1|1|PRODUCE|topic a:b\n"
+
+
+@pytest.fixture
+def dialect() -> v1.V1:
+    """What is spoken."""
+    return v1.V1(object(), REFUSAL)
+
+
+@pytest.fixture
+def lines(logs: Logs, log: PartitionLog, dialect: v1.V1) -> Iterator[Wire]:
+    """A poller of one partition that speaks V1."""
+    wire = Wire(logs)
+    wire.serve(log)
+    wire.poller.serve_with(
+        {"v1": dialect},
+        wire.slow.extend,
+        lambda _, reason: wire.closed.append(reason),
+    )
+    yield wire
+    wire.close()
+
+
+def received(client: Client) -> bytes:
+    """Return what has come."""
+    data = b""
+    while True:
+        try:
+            more = client.socket.recv(1 << 20)
+        except (BlockingIOError, ConnectionResetError):
+            return data
+        if not more:
+            return data
+        data += more
+
+
+def test_lines_that_waited_are_served_before_the_end_behind_them_is_seen(
+    lines: Wire, log: PartitionLog
+) -> None:
+    client = lines.connect()
+    client.socket.send(b"V1|1|LIST|\n" + 2 * PRODUCE)
+    lines.poller()
+    [pending] = lines.slow
+
+    pending.send(b"V1|1|OK\n")
+    client.socket.shutdown(socket.SHUT_WR)
+    lines.poller()  # sees the end before the turn in which the next line is served
+    lines.run()
+
+    assert log.log_end_offset == 2
+    assert received(client).count(b"|OK") == 3
+    assert lines.slow == [pending]
+
+
+def test_lines_beyond_a_turn_s_share_are_served_in_the_next_ones(
+    lines: Wire, log: PartitionLog
+) -> None:
+    lines.poller.share_us = 0
+    client = lines.connect()
+    client.socket.send(1000 * PRODUCE)
+
+    lines.poller()
+    served = log.log_end_offset
+    lines.run()
+
+    assert 0 < served < 200
+    assert log.log_end_offset == 1000
+    assert received(client).count(b"|OK|") == 1000
+
+
+def test_the_end_of_a_client_is_seen_behind_all_of_its_lines(
+    lines: Wire, log: PartitionLog
+) -> None:
+    lines.poller.share_us = 0
+    client = lines.connect()
+    client.socket.send(1000 * PRODUCE + PRODUCE[:-1])
+    client.socket.shutdown(socket.SHUT_WR)
+
+    lines.run()
+
+    assert log.log_end_offset == 1001
+    assert received(client).count(b"|OK|") == 1001
+    assert lines.closed == ["answered by closing"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_a_client_that_sends_without_end_does_not_hold_up_the_others(
+    lines: Wire, count: int
+) -> None:
+    lines.poller.share_us = 0
+    flooding = [lines.connect() for _ in range(count)]
+    for client in flooding:
+        client.socket.send(2000 * PRODUCE)
+    other = lines.connect()
+    other.socket.send(PRODUCE)
+
+    turns = 0
+    while not (answer := received(other)):
+        lines.poller()
+        lines.poller.end()
+        turns += 1
+
+    assert answer.count(b"|OK|") == 1
+    assert turns <= 3 * (count + 1)
+    assert all(received(client).count(b"|OK|") < 2000 for client in flooding)
+
+
+def test_all_clients_that_send_without_end_get_their_turns(lines: Wire) -> None:
+    lines.poller.share_us = 0
+    clients = [lines.connect() for _ in range(5)]
+    for client in clients:
+        client.socket.send(4000 * PRODUCE)
+
+    for _ in range(60):
+        lines.poller()
+        lines.poller.end()
+
+    answered = [received(client).count(b"|OK|") for client in clients]
+    assert min(answered) > 0
+    assert max(answered) < 2 * min(answered)
+
+
+def test_what_is_read_of_a_log_counts_as_many_lines(lines: Wire, log: PartitionLog) -> None:
+    lines.poller.share_us = 0
+    appended(log, records(1, size=100_000))
+    lines.run()
+    client = lines.connect()
+    client.socket.send(10 * b"V1|1|CONSUME|topic 0 0\n")
+
+    lines.poller()
+    answered = received(client).count(b"|OK|")
+    while lines.is_ready or answered < 10:
+        lines.run()
+        answered += received(client).count(b"|OK|")
+
+    assert answered == 10
+    assert lines.slow == []
+
+
+def test_a_client_that_reads_nothing_has_few_answers_held_in_memory(
+    lines: Wire, dialect: v1.V1, log: PartitionLog
+) -> None:
+    appended(log, records(1, size=200_000))
+    lines.run()
+    client = lines.connect()
+    client.socket.send(100 * b"V1|1|CONSUME|topic 0 0\n")
+
+    lines.run()
+    held = dialect.requests * 200_000
+    answers = b""
+    while len(answers) < 100 * 200_000:
+        answers += received(client)
+        lines.run()
+
+    assert held < REPLY_MEMORY_BYTES_PER_CONNECTION + WAITING_REPLY_BYTES_PER_CONNECTION + 600_000
+    assert answers.count(b"|OK|") == 100
+
+
+def test_short_answers_that_wait_count_with_all_that_they_take(
+    logs: Logs, lines: Wire, dialect: v1.V1
+) -> None:
+    lines.table.remove("topic")
+    lines.serve(logs.create(1))
+    unwatched = CommitThread(1)
+    logs.turn.commit = unwatched  # nobody takes what it has finished: nothing becomes durable
+    client = lines.connect()
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+
+    for _ in range(100):
+        try:
+            client.socket.send(PRODUCE * 100)
+        except BlockingIOError:
+            break
+        lines.run()
+
+    assert 3000 < dialect.requests < WAITING_REPLY_BYTES_PER_CONNECTION // SLOT_BYTES_MIN
+
+
+def test_python_gets_no_request_of_a_connection_that_has_closed(lines: Wire) -> None:
+    lines.poller.share_us = 0
+    for count in range(100, 150):
+        client = lines.connect()
+        client.socket.send(count * PRODUCE + b"V1|1|LIST|\n")
+        lines.poller()
+        handed_over = len(lines.slow)
+
+        client.connection.abort("the test says so")
+        lines.run()
+
+        assert len(lines.slow) == handed_over
+        lines.slow.clear()
+
+
+def test_a_long_frame_that_is_whole_when_the_turn_is_over_is_served_in_the_next(
+    logs: Logs, log: PartitionLog
+) -> None:
+    wire = Wire(logs)
+    wire.serve(log)
+    wire.poller.share_us = 0
+    short, long = produce(9, (0, records())), produce(9, (0, records(size=300_000)))
+    for others in range(50, 64):  # the clock is read once so many requests have been served
+        busy, client = wire.connect(), wire.connect()
+        client.send(long[:-10])
+        client.socket.send(long[-10:] + short)
+        busy.socket.send(others * short)  # whose turn it is: the client was served before
+
+        assert len(client.wait_frames(2)) == 2
+    wire.close()
+
+
+def test_the_loop_is_asked_once_for_a_turn_whatever_comes_before_it(lines: Wire) -> None:
+    lines.poller.share_us = 0
+    asked: list[None] = []
+    lines.logs.turn.schedule = lambda: asked.append(None)
+    lines.connect().socket.send(5000 * PRODUCE)
+    other = lines.connect()
+
+    for _ in range(5):
+        other.socket.send(PRODUCE)
+        lines.poller()
+    assert len(asked) == 1
+
+    lines.poller.end()
+    assert len(asked) == 2
+
+
+def test_nothing_is_served_behind_what_ends_a_connection(lines: Wire, log: PartitionLog) -> None:
+    client = lines.connect()
+    client.socket.send(b"V1|1|LIST|\n")
+    lines.poller()
+    [pending] = lines.slow
+
+    pending.send(b"V1|1|OK\n", is_last=True)
+    client.socket.send(PRODUCE)
+    lines.poller()  # before the turn in which the connection is closed
+    lines.run()
+
+    assert log.log_end_offset == 0
+    assert received(client) in (b"V1|1|OK\n", b"")
+    assert client.is_closed

@@ -1,0 +1,52 @@
+"""A broker that has one topic and nothing else, for tests that only write and read its records."""
+
+from typing import Any
+
+from broker.core.broker import Broker
+from broker.core.broker_configs import BrokerConfigs
+from broker.core.io_thread import IoThread
+from broker.core.partition import Growth
+from broker.core.recompression import Recompression
+from broker.core.topic import Topic
+from broker.model.clock import SystemClock
+from broker.model.config import load
+from tests.fakes import FakeStore
+
+
+class OneTopic:
+    """A topic, and none besides: what handlers ask of `Topics`."""
+
+    def __init__(self, topic: Topic) -> None:
+        """Know this one."""
+        self.topic = topic
+
+    def get(self, name: str) -> Topic | None:
+        """Return the topic of a name."""
+        return self.topic if name == self.topic.name else None
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """Return the topic of an id."""
+        return self.topic if topic_id == self.topic.topic_id else None
+
+
+def broker_of(topic: Topic, transactions: Any = None) -> Broker:
+    """Return a broker of one topic; what it lacks must not be asked for."""
+    nothing: Any = None
+    topics: Any = OneTopic(topic)
+    store: Any = FakeStore()
+    return Broker(
+        configs=BrokerConfigs(load(), store, IoThread(), nothing),
+        clock=SystemClock(),
+        cluster_id="cluster",
+        io_thread=nothing,
+        topics=topics,
+        growth=Growth(),
+        groups=nothing,
+        transactions=transactions,
+        producer_ids=nothing,
+        recompression=Recompression(),
+        persist_log_starts=nothing,
+        group_configs=nothing,
+        metadata_revision=nothing,
+        named_producers=nothing,
+    )

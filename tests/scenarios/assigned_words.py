@@ -1,0 +1,114 @@
+"""The words of conversations with assigned groups: V1's commands, and what is answered.
+
+    partitions t=3
+    JOIN g t c1 assignor=range
+    HEARTBEAT g t c1 2
+
+`family=CURSUS` speaks another dialect, `session=` and `suffix=` are what its joins may say. A
+generation may be `any` and a member `anybody`, as Cursus's members need not know it.
+
+    COMMITS g t c1-4711 2 0:5 1:6
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedCommit,
+    AssignedCommits,
+    AssignedJoin,
+    AssignedResponse,
+    Assignor,
+    Family,
+)
+from broker.core.groups.shard import GroupShard
+from broker.model import limits
+from tests.scenarios.conversation import Conversation, Words
+
+_DEFAULT_PARTITIONS = 3
+
+
+class AssignedConversation(Conversation[GroupShard]):
+    """What a conversation says to assigned groups; the rest of it is test_scenarios.py's."""
+
+    partition_counts: Mapping[str, int] = MappingProxyType({})
+
+    def do_partitions(self, words: Words) -> None:
+        """`partitions t=5`: as many has t, others have 3."""
+        self.partition_counts = {name: int(count) for name, count in words.named.items()}
+
+    def do_JOIN(self, words: Words) -> None:  # noqa: N802 (as V1 writes it)
+        group_id, topic, member_id = words.bare
+        assignor = words.named.get("assignor")
+        request = AssignedJoin(
+            _family(words),
+            _long(group_id),
+            topic,
+            _long(member_id),
+            self._partition_count(topic),
+            None if assignor is None else Assignor(assignor),
+            words.number("session", limits.ASSIGNED_SESSION_TIMEOUT_MS),
+            words.text("suffix"),
+        )
+        self.apply(self.shard.end_sessions(group_id, self.now()))
+        self.apply(self.shard.assigned.join(request, member_id, self.now()))
+
+    def do_SYNC(self, words: Words) -> None:  # noqa: N802
+        self.apply(self.shard.assigned.sync(self._call(words), words.bare[2], self.now()))
+
+    do_HEARTBEAT = do_SYNC  # noqa: N815 (they differ in what is said of the answer)
+
+    def do_LEAVE(self, words: Words) -> None:  # noqa: N802
+        self.apply(self.shard.assigned.leave(self._call(words), words.bare[2], self.now()))
+
+    def do_COMMIT(self, words: Words) -> None:  # noqa: N802
+        *_, partition, offset = words.bare
+        request = AssignedCommit(self._call(words), int(partition), int(offset))
+        self.apply(self.shard.assigned.commit(request, words.bare[2], self.now()))
+
+    def do_COMMITS(self, words: Words) -> None:  # noqa: N802
+        offsets = [tuple(map(int, each.split(":"))) for each in words.bare[4:]]
+        pairs = tuple((partition, offset) for partition, offset in offsets)
+        request = AssignedCommits(self._call(words), pairs)
+        self.apply(self.shard.assigned.commit_all(request, words.bare[2], self.now()))
+
+    def do_CHECK(self, words: Words) -> None:  # noqa: N802
+        self.apply(self.shard.assigned.check(self._call(words), words.bare[2], self.now()))
+
+    def _call(self, words: Words) -> AssignedCall:
+        group_id, topic, member_id, generation = words.bare[:4]
+        return AssignedCall(
+            _family(words),
+            group_id,
+            topic,
+            "" if member_id == "anybody" else member_id,
+            None if generation == "any" else int(generation),
+            self._partition_count(topic),
+        )
+
+    def _partition_count(self, topic: str) -> int:
+        return self.partition_counts.get(topic, _DEFAULT_PARTITIONS)
+
+
+def _family(words: Words) -> Family:
+    return Family[words.text("family", "V1")]
+
+
+def _long(name: str) -> str:
+    """`huge` is a name that no record takes, `empty` is none."""
+    return {"huge": "x" * (limits.GROUP_ID_BYTES_MAX + 1), "empty": ""}.get(name, name)
+
+
+def answer(response: AssignedResponse) -> str:
+    words = [response.error.name, response.member_id[:16]]
+    if response.generation:
+        words += [f"generation={response.generation}"]
+        words += [f"[{' '.join(map(str, response.partitions))}]"]
+    if response.topic:
+        words += [f"topic={response.topic}"]
+    if response.partition >= 0:
+        words += [f"partition={response.partition}"]
+    if response.committed >= 0:
+        words += [f"committed={response.committed}"]
+    return " ".join(words)

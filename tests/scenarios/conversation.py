@@ -1,0 +1,155 @@
+"""What conversations of all kinds share: their files, their words, their log and their clock.
+
+A file has blocks of commands, `----`, and what must come of them (as etcd does). To write the
+expected parts anew, read them, and only then commit them:
+
+    REWRITE_SCENARIOS=1 python -m pytest tests/scenarios
+"""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Generic
+
+from broker.core.coordinator import RecordFormat
+from broker.core.machine import Decision, Moment
+from broker.model.limits import GROUP_ID_BYTES_MAX
+from tests.logged_shard import LoggedShard, ShardT
+from tests.subscriptions import Place, by_topic, place
+
+START_MS = 1_000_000
+
+
+class Words:
+    """The words of a command: some in order, the rest `name=value`."""
+
+    def __init__(self, line: str) -> None:
+        words = line.split()
+        self.verb = words[0]
+        self.bare = [word for word in words[1:] if "=" not in word]
+        self.named = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.named.get(name, default)
+
+    def number(self, name: str, default: int) -> int:
+        return int(self.named.get(name, default))
+
+    def pairs(self, name: str, default: str = "") -> list[tuple[str, str]]:
+        """`a:x,b:y` as pairs."""
+        text = self.named.get(name, default)
+        return [
+            (pair.partition(":")[0], pair.partition(":")[2]) for pair in text.split(",") if pair
+        ]
+
+    def places(self, name: str) -> list[Place]:
+        """`t-0,t-1,u-0` as pairs."""
+        return [place(each) for each in self.text(name).split(",") if each]
+
+    def partitions(self) -> dict[str, tuple[int, ...]]:
+        """`partitions=t-0,t-1,u-0` by topic."""
+        return {topic: tuple(each) for topic, each in by_topic(self.places("partitions")).items()}
+
+    @property
+    def group(self) -> str:
+        """The first word; `huge` is a name of a byte more than may be, `large` of as many.
+
+        `untext` is what bytes become that are no text.
+        """
+        name = self.bare[0] if self.bare else ""
+        sizes = {"huge": GROUP_ID_BYTES_MAX + 1, "large": GROUP_ID_BYTES_MAX}
+        return "\udcff" if name == "untext" else name.ljust(sizes.get(name, 0), ".")
+
+    @property
+    def token(self) -> str:
+        return self.text("as", self.text("client", self.text("member", self.verb)))
+
+
+class Conversation(ABC, Generic[ShardT]):
+    """One shard, its log, a clock, and what has been said since last asked."""
+
+    def __init__(self, record_format: RecordFormat[Any]) -> None:
+        self.ids = 0
+        self.lines: list[str] = []
+        self.logged = LoggedShard(self.make_shard, record_format, START_MS)
+
+    @abstractmethod
+    def make_shard(self) -> ShardT:
+        """A shard that knows nothing."""
+
+    @abstractmethod
+    def shown_record(self, record: Any) -> str:
+        """A record in words."""
+
+    @abstractmethod
+    def shown_response(self, response: Any) -> str:
+        """A response in words."""
+
+    @property
+    def shard(self) -> ShardT:
+        return self.logged.shard
+
+    def now(self) -> Moment:
+        return self.logged.now()
+
+    def run(self, line: str) -> list[str]:
+        """Do what a line says; what came of it."""
+        words = Words(line)
+        verb: Callable[[Words], None] = getattr(self, f"do_{words.verb.replace('-', '_')}")
+        verb(words)
+        said = [re.sub(r"\.{9,}", "...", line.rstrip()) for line in self.lines]
+        self.lines = []
+        return said
+
+    def apply(self, decision: Decision[Any, Any]) -> None:
+        self.logged.write(decision)
+        self.lines += [f"record {self.shown_record(record)}" for record in decision.records]
+        self.lines += [f"note {line}" for line in decision.notes]
+        for token, response in decision.replies:
+            self.lines.append(f"{token}: {self.shown_response(response)}")
+
+    def apply_all(self, decisions: Iterable[Decision[Any, Any]]) -> None:
+        for decision in decisions:
+            self.apply(decision)
+
+    def begin_again(self) -> None:
+        """Make the shard anew: the settings are others."""
+        self.logged.shard = self.make_shard()
+
+    def do_advance(self, words: Words) -> None:
+        """Let time pass; what comes of it is told with the time."""
+        start_ms = self.logged.now_ms
+        for decisions in self.logged.advance(int(words.bare[0])):
+            before = len(self.lines)
+            self.apply_all(decisions)
+            if len(self.lines) > before:
+                self.lines.insert(before, f"+{self.logged.now_ms - start_ms} ms")
+
+    def do_reload(self, _words: Words) -> None:
+        """Lose everything but the log."""
+        self.lines += [f"{token}: told to find the coordinator" for token in self.shard.waiting()]
+        self.apply_all(self.logged.reload())
+
+
+def check_file(path: Path, conversation: Conversation[Any]) -> None:
+    """Have a conversation as a file says."""
+    expected = path.read_text()
+
+    actual = _run_file(expected, conversation)
+
+    if os.environ.get("REWRITE_SCENARIOS"):
+        path.write_text(actual)
+    assert actual == expected
+
+
+def _run_file(text: str, conversation: Conversation[Any]) -> str:
+    """The file again, with what really came of each command."""
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        asked = block.partition("----")[0].rstrip("\n").split("\n")
+        commands = [line for line in asked if line and not line.startswith("#")]
+        said = [each for line in commands for each in conversation.run(line)]
+        blocks.append("\n".join([*asked, "----", *said] if commands else asked))
+    return "\n\n".join(blocks) + "\n"

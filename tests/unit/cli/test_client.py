@@ -1,0 +1,85 @@
+"""The client of commands, and peers that are no broker or a bad one."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from broker import codec
+from broker.cli import client as module
+from broker.cli.client import Client
+from broker.model.address import Address
+from broker.model.errors import PeerError, Unreachable
+
+ANSWER = codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []}, correlation_id=1)
+
+
+@contextmanager
+def peer(answer: bytes, *, closes: bool = True) -> Iterator[Address]:
+    """Somebody who reads one request, answers so, and closes or says nothing more."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(answer)
+            if not closes:
+                ended.wait(10)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield Address("127.0.0.1", listening.getsockname()[1])
+    ended.set()
+    thread.join()
+    listening.close()
+
+
+def test_an_answer_is_returned() -> None:
+    with peer(ANSWER) as address, Client(address) as client:
+        assert client.request("ApiVersions", 0, {})["error_code"] == 0
+
+
+@pytest.mark.parametrize("cut", range(len(ANSWER)))
+def test_a_connection_that_ends_is_told_at_every_length(cut: int) -> None:
+    with (
+        peer(ANSWER[:cut]) as address,
+        Client(address) as client,
+        pytest.raises(Unreachable, match="did not answer ApiVersions"),
+    ):
+        client.request("ApiVersions", 0, {})
+
+
+def test_a_silent_peer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLIENT_TIMEOUT_SECONDS", 0.05)
+    with (
+        peer(ANSWER[:5], closes=False) as address,
+        Client(address) as client,
+        pytest.raises(Unreachable, match="timed out"),
+    ):
+        client.request("ApiVersions", 0, {})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x7f\xff\xff\xff",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        ANSWER[:-1].replace(ANSWER[:4], (len(ANSWER) - 5).to_bytes(4, "big"), 1),
+        codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []}, correlation_id=2),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: bytes) -> None:
+    with peer(answer) as address, Client(address) as client, pytest.raises(PeerError):
+        client.request("ApiVersions", 0, {})
+
+
+def test_where_nobody_listens_the_message_says_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+
+    with pytest.raises(Unreachable, match="start one with `broker start`"):
+        Client(Address("127.0.0.1", port))

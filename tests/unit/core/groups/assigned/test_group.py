@@ -1,0 +1,53 @@
+"""What of an assigned group the conversations do not reach."""
+
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedCommit,
+    AssignedError,
+    AssignedJoin,
+    AssignedResponse,
+    Family,
+)
+from broker.core.groups.assigned.group import AssignedGroup, Outcome
+from broker.core.groups.assigned.images import AssignedImage
+from broker.core.groups.records import GroupRecord
+from broker.core.machine import Moment
+
+NOW = Moment(0, 0)
+
+
+def apply(group: AssignedGroup, outcome: Outcome) -> AssignedResponse:
+    decision, response = outcome
+    for record in decision.records:
+        assert isinstance(record, GroupRecord)
+        assert record.image is not None
+        group.replay(record.image)
+    return response
+
+
+def group_of(*member_ids: str, partitions: int = 4, generation: int = 1) -> AssignedGroup:
+    image = AssignedImage(Family.V1, "t", generation=generation)
+    group = AssignedGroup("g", image, members_max=10)
+    for each in member_ids:
+        apply(group, group.join(AssignedJoin(Family.V1, "g", "t", each, partitions), NOW))
+    return group
+
+
+def test_a_commit_that_brings_a_rebalance_is_judged_by_the_new_assignment() -> None:
+    group = group_of("a", "b")
+    later = Moment(9_000, 9_000)
+    apply(group, group.sync(AssignedCall(Family.V1, "g", "t", "b", 3, 4), later))
+    # Whoever knows the generation that the end of a session brings, and is in it.
+    call = AssignedCall(Family.V1, "g", "t", "b", 4, 4)
+
+    response = apply(group, group.check_commit(AssignedCommit(call, 0, 1), Moment(11_000, 0)))
+
+    assert (response.error, response.partitions) == (AssignedError.NONE, (0, 1, 2, 3))
+
+
+def test_behind_the_last_generation_comes_the_first() -> None:
+    group = group_of("a", generation=(1 << 31) - 2)
+
+    apply(group, group.join(AssignedJoin(Family.V1, "g", "t", "b", 4), NOW))
+
+    assert group.image.generation == 1

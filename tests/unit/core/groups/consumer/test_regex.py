@@ -1,0 +1,72 @@
+"""Patterns that the log knows and the engine does not, and searches that take many turns."""
+
+import pytest
+
+from broker.core.groups.consumer import planning
+from broker.core.groups.consumer.commands import ConsumerHeartbeat, ConsumerSettings
+from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.records import (
+    ConsumerMember,
+    ConsumerMemberRecord,
+    RegexRecord,
+)
+from broker.core.groups.consumer.regex import RegexJob
+from broker.core.machine import Moment
+from broker.model.limits import COORDINATOR_SLICE_DECISIONS
+from tests.fakes import FakeTopics
+
+UNREADABLE = "(a"
+
+
+def topics() -> FakeTopics:
+    made = FakeTopics()
+    made.put("t", 1)
+    return made
+
+
+def test_what_is_no_pattern_matches_nothing() -> None:
+    job = RegexJob([UNREADABLE, "t.*"], topics())
+
+    assert job.run(1_000)
+
+    assert job.matched == {UNREADABLE: (), "t.*": ("t",)}
+
+
+def test_a_logged_pattern_that_cannot_be_read_is_noted_once() -> None:
+    group = ConsumerGroup("g", ConsumerSettings(), topics())
+    group.replay(ConsumerMemberRecord("g", "a", ConsumerMember("a", topic_regex=UNREADABLE)))
+    joining = ConsumerHeartbeat(
+        "g", "b", 0, rebalance_timeout_ms=1, topic_names=(), topic_regex="t.*", owned={}
+    )
+
+    decision = group.heartbeat(joining, "b", Moment(0, 0))
+
+    for record in decision.records:
+        group.replay(record)  # type: ignore[arg-type]
+    resolved = {
+        each.regex: each.resolved.topics
+        for each in decision.records
+        if isinstance(each, RegexRecord) and each.resolved is not None
+    }
+    assert resolved == {UNREADABLE: (), "t.*": ("t",)}
+    [note] = [each for each in decision.notes if UNREADABLE in each]
+    assert "not a pattern of RE2" in note
+    again = group.heartbeat(joining._replace(member_id="c"), "c", Moment(9_999, 0))
+    assert not [each for each in again.notes if UNREADABLE in each]
+
+
+def test_a_slice_of_a_search_weighs_as_much_as_many_decisions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "REGEX_MATCHES_PER_SLICE", 1)
+    group = ConsumerGroup("g", ConsumerSettings(), topics())
+    joining = ConsumerHeartbeat(
+        "g", "b", 0, rebalance_timeout_ms=1, topic_names=(), topic_regex="t.*", owned={}
+    )
+    for record in group.heartbeat(joining, "b", Moment(0, 0)).records:
+        group.replay(record)  # type: ignore[arg-type]
+
+    weights = [group.tick(Moment(ms, 0)).weight for ms in range(1, 9)]
+
+    assert weights[0] == COORDINATOR_SLICE_DECISIONS
+    assert weights[-1] == 0

@@ -1,0 +1,220 @@
+"""How partitions share a turn, and what a mistake of a machine leaves of it: with a toy machine."""
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import pytest
+
+from broker.core.coordinator import RecordFormat
+from broker.core.coordinator_partitions import CoordinatorPartitions, World
+from broker.core.machine import Decision, Moment, Token
+from broker.model import limits
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode
+from tests.memory_log import MemoryLog
+
+EXPIRY_MS = 1_000
+Steps: TypeAlias = Iterator[Decision[str, ErrorCode]]
+
+
+class Shard:
+    """A machine that remembers how many decisions of each kind were taken, and does as told."""
+
+    pending = None
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.resuming = self.ticking = self.expiring = 0  # how many decisions each takes
+        self.weight = 0
+        self.deadline_ms: int | None = None
+        self.fails = ""
+
+    def replay(self, record: str) -> None:
+        """Remember nothing."""
+
+    def waiting(self) -> list[Token]:
+        return []
+
+    def steps(self, name: str, count: int) -> Steps:
+        for _ in repeat(None, count):
+            self.taken.append(name)
+            yield Decision(weight=self.weight)
+        if self.fails == name:
+            raise RuntimeError("a mistake of ours")
+
+    def resume(self, _now: Moment) -> Steps:
+        return self.steps("resume", self.resuming)
+
+    def tick(self, _now: Moment) -> Steps:
+        return self.steps("tick", self.ticking)
+
+    def expire(self, _now: Moment) -> Steps:
+        return self.steps("expire", self.expiring)
+
+    def next_deadline_ms(self) -> int | None:
+        return self.deadline_ms
+
+
+class Broker:
+    """Two partitions, whose machines are as a test has them."""
+
+    def __init__(self, prepare: Callable[[Shard], None], *, goes_on_in_part: bool = True) -> None:
+        self.clock = ManualClock()
+        self.wakes: list[int] = []
+        self.prepare = prepare
+        self.made: list[tuple[int, Shard]] = []
+        logs = [MemoryLog(), MemoryLog()]
+        self.partitions: CoordinatorPartitions[str, ErrorCode, Shard] = CoordinatorPartitions(
+            "toys",
+            2,
+            World(logs.__getitem__, self.create_future, self.clock, self.wakes.append),
+            RecordFormat(lambda record: (record.encode(), b""), lambda key, _: key.decode()),
+            self.make,
+            expiry_interval_ms=EXPIRY_MS,
+            goes_on_in_part=goes_on_in_part,
+        )
+
+    def create_future(self) -> Any:
+        raise AssertionError("nobody asks")
+
+    def make(self, number: int) -> Shard:
+        shard = Shard()
+        self.prepare(shard)
+        self.made.append((number, shard))
+        return shard
+
+    def load(self, number: int) -> Shard:
+        self.partitions.recovered(number, is_empty=False)
+        return self.made[-1][1]
+
+    def turn(self) -> None:
+        self.partitions.tick()
+
+
+def leisurely(_shard: Shard) -> None:
+    """A machine that has nothing to do."""
+
+
+def test_partitions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "COORDINATOR_DECISIONS_PER_TURN", 1)
+
+    def prepare(shard: Shard) -> None:
+        shard.expiring = 3
+
+    broker = Broker(prepare)
+    shards = [broker.load(0), broker.load(1)]
+    for _ in range(2):
+        broker.turn()
+    broker.clock.advance(EXPIRY_MS)
+
+    for _ in range(4):
+        broker.turn()
+
+    assert [len(shard.taken) for shard in shards] == [2, 2]
+
+
+@pytest.mark.parametrize("turns", [0, 1])  # Each begins with the other partition.
+def test_time_is_made_to_pass_after_a_load_before_other_work_is_done(turns: int) -> None:
+    def prepare(shard: Shard) -> None:
+        shard.expiring = 1_000
+
+    broker = Broker(prepare)
+    broker.load(0)
+    for _ in range(1 + turns):
+        broker.turn()
+    broker.prepare = lambda shard: setattr(
+        shard, "resuming", limits.COORDINATOR_DECISIONS_PER_TURN + 1
+    )
+    loaded = broker.load(1)
+    broker.clock.advance(EXPIRY_MS)
+    loaded.ticking = 1
+
+    broker.turn()
+    broker.turn()
+
+    assert "tick" in loaded.taken
+
+
+def test_deadlines_without_end_leave_room_for_other_work() -> None:
+    broker = Broker(leisurely)
+    shard = broker.load(0)
+    broker.turn()
+    shard.ticking = 1_000
+    shard.expiring = 2
+
+    broker.clock.advance(EXPIRY_MS)
+    broker.turn()
+
+    assert shard.taken.count("expire") == 2
+    assert len(shard.taken) <= limits.COORDINATOR_DECISIONS_PER_TURN
+
+
+def test_deadlines_have_the_whole_turn_when_there_is_no_other_work() -> None:
+    broker = Broker(leisurely)
+    shard = broker.load(0)
+    broker.turn()
+    shard.ticking = 1_000
+
+    broker.turn()
+
+    assert shard.taken == ["tick"] * limits.COORDINATOR_DECISIONS_PER_TURN
+
+
+def test_a_slice_of_a_long_computation_weighs_as_much_as_many_decisions() -> None:
+    broker = Broker(leisurely)
+    shard = broker.load(0)
+    broker.turn()
+    shard.ticking = 1_000
+    shard.weight = limits.COORDINATOR_SLICE_DECISIONS
+
+    broker.turn()
+
+    assert shard.taken == ["tick"]
+
+
+def test_time_passes_although_a_machine_could_not_go_on_with_everything_after_a_load() -> None:
+    def prepare(shard: Shard) -> None:
+        shard.fails, shard.ticking = "resume", 1
+
+    broker = Broker(prepare)
+    shard = broker.load(0)
+    with pytest.raises(RuntimeError):
+        broker.turn()
+
+    broker.turn()
+
+    assert shard.taken == ["tick"]
+
+
+def test_a_machine_that_must_go_on_with_everything_is_loaded_again() -> None:
+    def prepare(shard: Shard) -> None:
+        shard.fails = "resume"
+
+    broker = Broker(prepare, goes_on_in_part=False)
+    broker.load(0)
+    with pytest.raises(RuntimeError):
+        broker.turn()
+    assert broker.partitions.shard(0) is None
+
+    broker.prepare = leisurely
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.turn()
+
+    assert [number for number, _ in broker.made] == [0, 0]
+    assert broker.partitions.shard(0) is broker.made[-1][1]
+
+
+def test_a_turn_that_fails_leaves_the_loop_to_be_woken_for_the_next_deadline() -> None:
+    broker = Broker(leisurely)
+    shard = broker.load(0)
+    broker.turn()
+    shard.fails = "tick"
+    broker.clock.advance(EXPIRY_MS)
+    with pytest.raises(RuntimeError):
+        broker.turn()
+    broker.wakes.clear()
+
+    broker.load(1)
+
+    assert min(broker.wakes) == broker.clock.monotonic_ms()

@@ -1,0 +1,96 @@
+"""Records that come without a batch (core/writing)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.core.writing import Written, write
+from broker.model.errors import ErrorCode, RequestError
+from tests.batches import records_of
+from tests.fakes import NOW_MS, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def written(world: World, topic: Any, rows: list[Any]) -> Written:
+    return asyncio.run(write(world.broker, topic, 0, rows))
+
+
+def stored(world: World) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [
+        (base_offset + offset, key, value)
+        for base_offset, _, batch in world.log("topic").batches
+        for offset, _, key, value, _ in records_of(bytes(8) + batch[8:])
+    ]
+
+
+def test_records_get_the_next_offsets(world: World) -> None:
+    topic = world.create("topic")
+
+    first = written(world, topic, [(b"k", b"a"), (None, b"b")])
+    second = written(world, topic, [(b"", b"c")])
+
+    assert (first.base_offset, first.end_offset) == (0, 2)
+    assert (second.base_offset, second.end_offset) == (2, 3)
+    assert stored(world) == [(0, b"k", b"a"), (1, None, b"b"), (2, b"", b"c")]
+
+
+def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(world: World) -> None:
+    topic = world.create("topic", config={"max.message.bytes": "200"})
+
+    result = written(world, topic, [bytes(100)] * 5)
+
+    assert (result.base_offset, result.end_offset) == (0, 5)
+    assert [offset for offset, _, _ in stored(world)] == [0, 1, 2, 3, 4]
+    assert len(world.log("topic").batches) == 5
+
+
+def test_the_topic_decides_about_the_compression(world: World) -> None:
+    topic = world.create("topic", config={"compression.type": "gzip"})
+
+    written(world, topic, [b"a" * 1000])
+
+    [(_, _, batch)] = world.log("topic").batches
+    assert batch[22] & 7 == 1
+    assert stored(world) == [(0, None, b"a" * 1000)]
+
+
+@pytest.mark.parametrize(
+    ("config", "row", "code"),
+    [
+        ({"max.message.bytes": "100"}, bytes(101), ErrorCode.MESSAGE_TOO_LARGE),
+        ({"cleanup.policy": "compact"}, (None, b"v"), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_what_the_topic_refuses_is_not_written(
+    world: World, config: dict[str, str], row: Any, code: ErrorCode
+) -> None:
+    topic = world.create("topic", config=config)
+
+    with pytest.raises(RequestError) as caught:
+        written(world, topic, [(b"k", b"v"), row])
+
+    assert caught.value.code is code
+    assert world.log("topic").batches == []
+
+
+def test_an_unknown_partition_is_refused(world: World) -> None:
+    topic = world.create("topic")
+
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(write(world.broker, topic, 1, [b"v"]))
+
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_time_is_the_brokers(world: World) -> None:
+    topic = world.create("topic")
+
+    written(world, topic, [b"v"])
+
+    [(_, _, batch)] = world.log("topic").batches
+    assert records_of(batch)[0][1] == NOW_MS

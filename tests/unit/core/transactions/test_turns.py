@@ -1,0 +1,131 @@
+"""Work on many partitions, so many of them in a turn of the loop."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.core.transactions.turns import Turns
+from broker.model import limits
+
+
+class Work:
+    """Turns that take three steps each, and what they have done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.woken = 0
+        self.turns = Turns(self.wake)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def steps(self, name: str, count: int) -> Iterator[None]:
+        for _ in range(count):
+            self.done.append(name)
+            yield
+        self.done.append(name.upper())
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 3)
+    return Work()
+
+
+def test_a_little_work_is_done_at_once(work: Work) -> None:
+    work.turns.begin(work.steps("a", 2))
+
+    assert work.done == ["a", "a", "A"]
+    assert (work.turns.wants_turn, work.woken) == (False, 0)
+
+
+def test_much_work_takes_several_turns(work: Work) -> None:
+    work.turns.begin(work.steps("a", 5))
+    assert work.done == ["a"] * 3
+    assert (work.turns.wants_turn, work.woken) == (True, 1)
+
+    work.turns.tick()
+
+    assert work.done == [*["a"] * 5, "A"]
+    assert not work.turns.wants_turn
+
+
+def test_what_can_wait_takes_no_step_at_once(work: Work) -> None:
+    work.turns.queue(work.steps("a", 1))
+
+    assert work.done == []
+    assert work.turns.wants_turn
+
+
+def test_all_that_was_begun_shares_a_turn(work: Work) -> None:
+    for name in "abc":
+        work.turns.queue(work.steps(name, 2))
+
+    work.turns.tick()
+
+    assert work.done == ["a", "a", "A", "b"]
+
+
+def test_work_that_has_nothing_left_to_do_takes_room_too(work: Work) -> None:
+    for name in "abcd":
+        work.turns.queue(work.steps(name, 0))
+
+    work.turns.tick()
+
+    assert work.done == ["A", "B", "C"]
+
+
+def test_all_that_begins_in_a_turn_shares_its_room(work: Work) -> None:
+    work.turns.begin(work.steps("a", 2))
+    work.turns.begin(work.steps("b", 2))
+
+    assert work.done == ["a", "a", "A", "b"]
+    assert (work.turns.wants_turn, work.woken) == (True, 1)
+
+
+def test_what_begins_behind_a_turns_work_has_what_is_left_of_its_room(work: Work) -> None:
+    work.turns.queue(work.steps("a", 2))
+
+    work.turns.tick()
+    work.turns.begin(work.steps("b", 2))
+
+    assert work.done == ["a", "a", "A", "b"]
+
+
+def test_what_begins_within_a_step_shares_the_room_of_its_turn(work: Work) -> None:
+    def outer() -> Iterator[None]:
+        work.turns.begin(work.steps("b", 5))
+        yield
+        work.turns.begin(work.steps("c", 5))
+        yield
+
+    work.turns.begin(outer())
+
+    assert work.done == ["b", "b", "b"]
+
+
+def test_room_that_was_spent_to_its_end_is_there_again_in_the_next_turn(work: Work) -> None:
+    for name in "abc":
+        work.turns.begin(work.steps(name, 0))
+    assert work.turns.wants_turn
+    assert work.woken == 1
+
+    work.turns.tick()
+    work.turns.begin(work.steps("d", 1))
+
+    assert work.done == ["A", "B", "C", "d", "D"]
+
+
+def test_work_that_fails_is_not_tried_again_and_the_rest_goes_on(work: Work) -> None:
+    def failing() -> Iterator[None]:
+        yield
+        raise ValueError("broken")
+
+    work.turns.queue(failing())
+    work.turns.queue(work.steps("a", 1))
+
+    with pytest.raises(ValueError, match="broken"):
+        work.turns.tick()
+    work.turns.tick()
+
+    assert work.done == ["a", "A"]

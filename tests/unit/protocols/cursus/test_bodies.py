@@ -1,0 +1,152 @@
+"""What a frame's body is: each row, and those that look like another."""
+
+import asyncio
+import gzip
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker._native.wire.cursus_batch import CursusBatch
+from broker.codec.compression import compress
+from broker.core.recompression import Recompression
+from broker.model.compressions import LZ4, SNAPPY, ZSTD
+from broker.model.limits import CURSUS_FRAME_BYTES_MAX, CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX
+from broker.protocols.cursus.bodies import BadBatch, Body, Text, read
+from broker.protocols.cursus.errors import RefusedError
+from tests.compressed import raw_snappy
+from tests.cursus_client import Message, batch, envelope
+
+BATCH = batch("t", 2, [Message(b"hi" * 50, 1, b"p", b"k", 5)] * 3)
+FOLDS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "xerial": lambda data: compress(SNAPPY.number, data),
+    "raw snappy": raw_snappy,
+    "lz4": lambda data: compress(LZ4.number, data),
+    "zstd": lambda data: compress(ZSTD.number, data),
+}
+
+
+def read_now(body: bytes) -> Body:
+    recompression = Recompression()
+    try:
+        return asyncio.run(read(body, recompression))
+    finally:
+        recompression.stop()
+
+
+def refusal(body: bytes) -> str:
+    with pytest.raises(RefusedError) as refused:
+        read_now(body)
+    return refused.value.refusal.text()
+
+
+@pytest.mark.parametrize("fold", ["plain", *FOLDS])
+def test_a_batch_is_found_however_it_is_compressed(fold: str) -> None:
+    found = read_now(BATCH if fold == "plain" else FOLDS[fold](BATCH))
+
+    assert isinstance(found, CursusBatch)
+    assert (found.topic, found.count) == (b"t", 3)
+
+
+@pytest.mark.parametrize("fold", ["plain", "gzip", "xerial", "lz4", "zstd"])
+def test_so_is_one_in_an_envelope(fold: str) -> None:
+    inner = BATCH if fold == "plain" else FOLDS[fold](BATCH)
+
+    assert isinstance(read_now(envelope(inner, "t")), CursusBatch)
+
+
+def test_a_large_batch_is_unfolded_beside_the_loop() -> None:
+    large = batch("t", 0, [Message(bytes(1000))] * 1000)
+    assert len(large) > CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX
+
+    for fold in FOLDS.values():
+        found = read_now(fold(large))
+        assert isinstance(found, CursusBatch)
+        assert found.count == 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"LIST", Text(b"LIST", is_enveloped=False)),
+        (b" \nLIST", Text(b" \nLIST", is_enveloped=False)),
+        (b"\0\0LIST", Text(b"LIST", is_enveloped=True)),
+        (b"\0\5adminLIST", Text(b"LIST", is_enveloped=True)),
+        (b"\0\0", Text(b"", is_enveloped=True)),
+        (gzip.compress(b"LIST"), Text(b"LIST", is_enveloped=False)),
+        (gzip.compress(b"\0\0LIST"), Text(b"LIST", is_enveloped=True)),
+    ],
+)
+def test_a_text_is_found(body: bytes, text: Text) -> None:
+    assert read_now(body) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "data too short"),
+        (b"\0", "data too short"),
+        (b"\0\5adm", "invalid topic length"),
+        (b"\x7f\xff\0\0", "invalid topic length"),
+    ],
+)
+def test_what_is_nothing_is_told_so(body: bytes, reason: str) -> None:
+    assert refusal(body) == f'ERROR: decode_failed reason="{reason}"'
+
+
+@pytest.mark.parametrize("fold", ["gzip", "xerial", "lz4", "zstd"])
+def test_what_cannot_be_unfolded_is_told_so(fold: str) -> None:
+    folded = FOLDS[fold](BATCH)
+
+    assert refusal(folded[: len(folded) // 2]).startswith("ERROR: decode_failed reason=")
+
+
+def test_a_bomb_is_not_unfolded() -> None:
+    bomb = gzip.compress(bytes(CURSUS_FRAME_BYTES_MAX + 1), 1)
+
+    assert refusal(bomb).startswith("ERROR: decode_failed reason=")
+
+
+def test_a_batch_that_cannot_be_read_is_told_so() -> None:
+    found = read_now(BATCH[:-1])
+
+    assert isinstance(found, BadBatch)
+    assert found.refusal.text() == (
+        'ERROR: batch_decode_failed reason="the batch ends within a record"'
+    )
+
+
+def snappy_of(plain_bytes: int) -> bytes:
+    empty = batch("t", 0, [Message(b"")])
+    return raw_snappy(batch("t", 0, [Message(b"x" * (plain_bytes - len(empty)))]))
+
+
+@pytest.mark.parametrize(
+    ("plain_bytes", "looks_like"),
+    [
+        (84, b"T"),  # a command
+        (15_930, b"\xba\x7c"),  # a batch
+        (123, b"{"),
+        (0x1F80 // 0x80 * 0x80 + 0x1F, b"\x9f"),
+    ],
+)
+def test_a_raw_snappy_block_may_look_like_something_else(
+    plain_bytes: int, looks_like: bytes
+) -> None:
+    body = snappy_of(plain_bytes)
+    assert body.startswith(looks_like)
+
+    found = read_now(body)
+
+    assert isinstance(found, CursusBatch)
+    assert found.count == 1
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_something_or_refused(data: bytes) -> None:
+    for body in (data, b"\0\0" + data, b"\x1f\x8b" + data):
+        with suppress(RefusedError):
+            read_now(body)

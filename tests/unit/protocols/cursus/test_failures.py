@@ -1,0 +1,106 @@
+"""What clients are told when the broker cannot: logs that load, disks that fail, no coordinator."""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from broker.core.groups.assigned.commands import AssignedError, AssignedResponse
+from broker.core.groups.commands import FetchOffsetsResponse
+from broker.model.errors import ErrorCode
+from broker.protocols.base import DroppableAnswer, LastAnswer
+from broker.protocols.cursus import PROTOCOL
+from tests.cursus_client import Message, batch
+from tests.fakes import World
+
+HERE = "broker.example:9092"
+SENT = [Message(b"m", 1, b"p", epoch=7)]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("t", 2)
+    return world
+
+
+def ask(world: World, body: str | bytes) -> str:
+    """Send one frame; the text of its answer."""
+    content = body.encode() if isinstance(body, str) else body
+
+    async def answered() -> Any:
+        answer = PROTOCOL.handle(0, 0, None, content, world.session)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    answer = asyncio.run(answered())
+    if isinstance(answer, (LastAnswer, DroppableAnswer)):
+        answer = answer.body
+    assert isinstance(answer, bytes)
+    return answer.decode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        batch("t", 0, SENT),
+        "PUBLISH topic=t partition=0 producerId=p message=m",
+        "LIST_OFFSETS topic=t",
+    ],
+)
+def test_a_partition_that_loads_has_its_leader_here(world: World, body: str | bytes) -> None:
+    world.log("t").is_loading = True
+
+    assert ask(world, body) == f"ERROR: NOT_LEADER LEADER_IS {HERE}"
+
+
+def test_a_topic_that_loads_is_described(world: World) -> None:
+    world.log("t").is_loading = True
+
+    described = json.loads(ask(world, "DESCRIBE topic=t"))
+
+    assert [each["hwm"] for each in described["partitions"]] == [0, 0]
+    assert ask(world, "METADATA topic=t").startswith(
+        f"OK topic=t partitions=2 leaders={HERE},{HERE} epochs=0,0 "
+    )
+
+
+def test_a_partition_whose_disk_failed_says_so(world: World) -> None:
+    world.log("t").is_offline = True
+
+    answer = json.loads(ask(world, batch("t", 0, SENT)))
+
+    assert answer["status"] == "ERROR"
+    assert answer["error"] == "broker_error reason='kafka storage error'"
+    assert ask(world, "PUBLISH topic=t partition=0 producerId=p message=m") == (
+        'ERROR: command_failed reason="kafka storage error"'
+    )
+
+
+def test_a_coordinator_that_loads_says_so(world: World) -> None:
+    answer = FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    world.groups.answers = [answer] * 2
+
+    assert ask(world, "FETCH_OFFSET topic=t partition=0 group=g") == (
+        "ERROR: coordinator_not_available"
+    )
+    assert ask(world, "CONSUME topic=t partition=0 offset=0") == "ERROR: coordinator_not_available"
+
+
+def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(world: World) -> None:
+    world.session.listener_host = "::1"
+
+    assert ask(world, "FIND_COORDINATOR group=g").endswith(" host=localhost port=9092")
+
+
+def test_a_committed_group_with_members_is_not_changed(world: World) -> None:
+    world.groups.answers = [
+        AssignedResponse(AssignedError.GROUP_NOT_FOUND),
+        FetchOffsetsResponse(ErrorCode.NONE),
+        type("Refused", (), {"errors": (ErrorCode.UNKNOWN_MEMBER_ID,)})(),
+    ]
+
+    assert ask(world, "COMMIT t g 0 1") == (
+        'ERROR: group_in_use group=g reason="it has live members"'
+    )

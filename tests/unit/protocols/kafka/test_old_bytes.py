@@ -1,0 +1,337 @@
+"""The APIs of the 0.8 and 0.9 era, byte for byte as kafka.md 3 has them.
+
+The bytes are written here by hand, with nothing of the schema tables.
+"""
+
+import asyncio
+import struct
+import zlib
+from collections.abc import Sequence
+
+import pytest
+
+from broker.core.groups import commands
+from broker.core.groups.records import CommittedOffset
+from broker.core.topic import OFFSETS_TOPIC
+from broker.model.errors import ErrorCode
+from tests.fakes import NOW_MS, World, batch
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSETS, COORDINATOR = 0, 1, 2, 3, 8, 9, 10
+JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, API_VERSIONS = 11, 12, 13, 14, 15, 16, 18
+
+
+def i8(value: int) -> bytes:
+    return struct.pack(">b", value)
+
+
+def i16(value: int) -> bytes:
+    return struct.pack(">h", value)
+
+
+def i32(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def i64(value: int) -> bytes:
+    return struct.pack(">q", value)
+
+
+def text(value: str | None) -> bytes:
+    return i16(-1) if value is None else i16(len(value)) + value.encode()
+
+
+def data(value: bytes | None) -> bytes:
+    return i32(-1) if value is None else i32(len(value)) + value
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    return i32(len(items)) + b"".join(items)
+
+
+def message(magic: int, offset: int, value: bytes) -> bytes:
+    """Return a plain message without a key."""
+    rest = i8(magic) + i8(0) + (i64(NOW_MS) if magic else b"") + data(None) + data(value)
+    return i64(offset) + i32(len(rest) + 4) + struct.pack(">I", zlib.crc32(rest)) + rest
+
+
+def ask(world: World, key: int, version: int, body: bytes) -> bytes:
+    """Send a body and return the body of the answer."""
+    answer = asyncio.run(world.answer(key, version, "old", body))
+    assert answer is not None
+    return answer
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("a")
+    return world
+
+
+# ---- records -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_produce(world: World, version: int, magic: int) -> None:
+    messages = data(message(magic, 0, b"one") + message(magic, 1, b"two"))
+    topics = [
+        text("a") + array([i32(0) + messages, i32(7) + messages]),
+        text("b") + array([i32(0) + messages]),
+    ]
+
+    answer = ask(world, PRODUCE, version, i16(1) + i32(1000) + array(topics))
+
+    time = i64(-1) if version == 2 else b""
+    expected = array(
+        [
+            text("a") + array([i32(0) + i16(0) + i64(0) + time, i32(7) + i16(3) + i64(-1) + time]),
+            text("b") + array([i32(0) + i16(3) + i64(-1) + time]),
+        ]
+    )
+    assert answer == expected + (i32(0) if version else b"")
+    assert world.log("a").log_end_offset == 2
+
+
+def test_produce_tells_the_time_of_the_append_from_version_2_on() -> None:
+    world = World()
+    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    topics = [text("a") + array([i32(0) + data(message(1, 0, b"v"))])]
+
+    answer = ask(world, PRODUCE, 2, i16(-1) + i32(1000) + array(topics))
+
+    partition = i32(0) + i16(0) + i64(0) + i64(NOW_MS)
+    assert answer == array([text("a") + array([partition])]) + i32(0)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_fetch(world: World, version: int) -> None:
+    ask(
+        world,
+        PRODUCE,
+        2,
+        i16(1)
+        + i32(1000)
+        + array([text("a") + array([i32(0) + data(message(1, 0, b"1") + message(1, 0, b"2"))])]),
+    )
+    limit = i32(1 << 20) if version == 3 else b""
+    wanted = [i32(0) + i64(1) + i32(1 << 20), i32(7) + i64(0) + i32(1 << 20)]
+
+    answer = ask(
+        world,
+        FETCH,
+        version,
+        i32(-1) + i32(0) + i32(1) + limit + array([text("a") + array(wanted)]),
+    )
+
+    messages = message(0 if version < 2 else 1, 1, b"2")
+    parts = [i32(0) + i16(0) + i64(2) + data(messages), i32(7) + i16(3) + i64(-1) + data(b"")]
+    throttle = i32(0) if version else b""
+    assert answer == throttle + array([text("a") + array(parts)])
+
+
+def test_list_offsets_0(world: World) -> None:
+    world.log("a").append(batch(5))
+    world.log("a").segment_entries = [(0, 50, 100), (3, 50, 200)]
+    wanted = [i32(0) + i64(-1) + i32(10), i32(0) + i64(-2) + i32(1), i32(7) + i64(-1) + i32(1)]
+
+    answer = ask(world, LIST_OFFSETS, 0, i32(-1) + array([text("a") + array(wanted)]))
+
+    parts = [
+        i32(0) + i16(0) + array([i64(5), i64(3), i64(0)]),
+        i32(0) + i16(0) + array([i64(0)]),
+        i32(7) + i16(3) + array([]),
+    ]
+    assert answer == array([text("a") + array(parts)])
+
+
+def test_list_offsets_1(world: World) -> None:
+    world.log("a").append(batch(5, timestamp=70))
+
+    answer = ask(
+        world,
+        LIST_OFFSETS,
+        1,
+        i32(-1) + array([text("a") + array([i32(0) + i64(60)])]),
+    )
+
+    assert answer == array([text("a") + array([i32(0) + i16(0) + i64(70) + i64(0)])])
+
+
+# ---- topics --------------------------------------------------------------------------------------
+
+BROKERS = array([i32(1) + text("broker.example") + i32(9092)])
+PARTITION = i16(0) + i32(0) + i32(1) + array([i32(1)]) + array([i32(1)])
+
+
+def test_metadata_0_of_a_topic(world: World) -> None:
+    answer = ask(world, METADATA, 0, array([text("a")]))
+
+    assert answer == BROKERS + array([i16(0) + text("a") + array([PARTITION])])
+
+
+def test_metadata_0_of_nothing_is_that_of_all_topics(world: World) -> None:
+    world.create("b")
+
+    answer = ask(world, METADATA, 0, array([]))
+
+    topics = [i16(0) + text(name) + array([PARTITION]) for name in ("a", "b")]
+    assert answer == BROKERS + array(topics)
+
+
+def test_metadata_0_creates_what_it_is_asked_for(world: World) -> None:
+    answer = ask(world, METADATA, 0, array([text("new")]))
+
+    assert answer == BROKERS + array([i16(0) + text("new") + array([PARTITION])])
+
+
+def test_metadata_0_of_topics_that_cannot_be() -> None:
+    world = World({"auto.create.topics.enable": "false"})
+
+    answer = ask(world, METADATA, 0, array([text("no/name"), text("unknown")]))
+
+    topics = [i16(17) + text("no/name") + array([]), i16(3) + text("unknown") + array([])]
+    assert answer == BROKERS + array(topics)
+
+
+def test_metadata_1(world: World) -> None:
+    answer = ask(world, METADATA, 1, i32(-1))
+
+    brokers = array([i32(1) + text("broker.example") + i32(9092) + text(None)])
+    assert answer == brokers + i32(1) + array([i16(0) + text("a") + i8(0) + array([PARTITION])])
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+def test_group_coordinator_0(world: World) -> None:
+    answer = ask(world, COORDINATOR, 0, text("g"))
+
+    assert answer == i16(0) + i32(1) + text("broker.example") + i32(9092)
+    assert world.topics.get(OFFSETS_TOPIC) is not None
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_offset_commit(world: World, version: int) -> None:
+    member = i32(4) + text("m") if version else b""
+    time = i64(NOW_MS) if version else b""
+    wanted = [i32(0) + i64(9) + time + text("note"), i32(7) + i64(9) + time + text(None)]
+
+    answer = ask(world, COMMIT, version, text("g") + member + array([text("a") + array(wanted)]))
+
+    assert answer == array([text("a") + array([i32(0) + i16(0), i32(7) + i16(3)])])
+    [command] = world.groups.commands
+    assert (command.group_id, command.generation) == ("g", 4 if version else -1)
+    assert command.member_id == ("m" if version else "")
+    assert command.offsets == (commands.OffsetToCommit("a", 0, 9, -1, "note"),)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_offset_fetch(world: World, version: int) -> None:
+    found = {"a": {0: CommittedOffset(9, -1, "note", NOW_MS, None), 1: None}}
+    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, found)]
+
+    answer = ask(world, OFFSETS, version, text("g") + array([text("a") + array([i32(0), i32(1)])]))
+
+    parts = [i32(0) + i64(9) + text("note") + i16(0), i32(1) + i64(-1) + text("") + i16(0)]
+    assert answer == array([text("a") + array(parts)])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_join_group(world: World, version: int) -> None:
+    joined = commands.JoinedMember("m", None, b"topics")
+    world.groups.answers = [
+        commands.JoinResponse(ErrorCode.NONE, "m", 3, "consumer", "range", "m", (joined,))
+    ]
+    timeout = i32(60_000) if version else b""
+
+    answer = ask(
+        world,
+        JOIN,
+        version,
+        text("g")
+        + i32(30_000)
+        + timeout
+        + text("")
+        + text("consumer")
+        + array([text("range") + data(b"topics"), text("roundrobin") + data(b"")]),
+    )
+
+    expected = i16(0) + i32(3) + text("range") + text("m") + text("m")
+    assert answer == expected + array([text("m") + data(b"topics")])
+    [command] = world.groups.commands
+    assert command.session_timeout_ms == 30_000
+    assert command.rebalance_timeout_ms == (60_000 if version else 30_000)
+    assert [each.name for each in command.protocols] == ["range", "roundrobin"]
+
+
+def test_join_group_refused(world: World) -> None:
+    world.groups.answers = [commands.JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
+
+    body = text("g") + i32(30_000) + text("") + text("consumer") + array([])
+
+    expected = i16(23) + i32(-1) + text("") + text("") + text("") + array([])
+    assert ask(world, JOIN, 0, body) == expected
+
+
+def test_sync_group_0(world: World) -> None:
+    world.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"assigned")]
+
+    body = text("g") + i32(3) + text("m") + array([text("m") + data(b"assigned")])
+
+    assert ask(world, SYNC, 0, body) == i16(0) + data(b"assigned")
+    assert world.groups.commands[0].assignments == {"m": b"assigned"}
+
+
+def test_sync_group_0_without_an_assignment_is_empty_bytes(world: World) -> None:
+    world.groups.answers = [commands.SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
+
+    assert ask(world, SYNC, 0, text("g") + i32(3) + text("m") + array([])) == i16(27) + data(b"")
+
+
+def test_heartbeat_0(world: World) -> None:
+    world.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
+
+    assert ask(world, HEARTBEAT, 0, text("g") + i32(3) + text("m")) == i16(27)
+
+
+def test_leave_group_0(world: World) -> None:
+    assert ask(world, LEAVE, 0, text("g") + text("m")) == i16(0)
+    assert world.groups.commands == [
+        commands.LeaveRequest("g", (commands.LeavingMember("m", None, ""),))
+    ]
+
+
+def test_list_groups_0(world: World) -> None:
+    listed = commands.GroupListing("g", "consumer", "Stable", "classic")
+    world.groups.answers = [commands.ListGroupsResponse(ErrorCode.NONE, (listed,))]
+
+    assert ask(world, LIST, 0, b"") == i16(0) + array([text("g") + text("consumer")])
+
+
+def test_describe_groups_0(world: World) -> None:
+    member = commands.DescribedMember("m", None, "client", "/10.0.0.1", b"topics", b"assigned")
+    world.groups.answers = [
+        commands.GroupDescription(
+            ErrorCode.NONE, "g", commands.GroupState.STABLE, "consumer", "range", (member,)
+        )
+    ]
+
+    answer = ask(world, DESCRIBE, 0, array([text("g"), text("unknown")]))
+
+    described = text("m") + text("client") + text("/10.0.0.1") + data(b"topics") + data(b"assigned")
+    groups = [
+        i16(0) + text("g") + text("Stable") + text("consumer") + text("range") + array([described]),
+        i16(0) + text("unknown") + text("Dead") + text("") + text("") + array([]),
+    ]
+    assert answer == array(groups)
+
+
+def test_api_versions_0(world: World) -> None:
+    answer = ask(world, API_VERSIONS, 0, b"")
+
+    assert answer[:6] == i16(0) + answer[2:6]
+    (count,) = struct.unpack_from(">i", answer, 2)
+    rows = [struct.unpack_from(">hhh", answer, 6 + 6 * place) for place in range(count)]
+    assert len(answer) == 6 + 6 * count
+    assert {key: low for key, low, _ in rows if key <= FETCH} == {PRODUCE: 0, FETCH: 0}

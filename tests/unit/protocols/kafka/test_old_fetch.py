@@ -1,0 +1,504 @@
+"""Fetch v0-3: batches become messages (kafka.md 2.4, 2.8 and 3)."""
+
+import asyncio
+import struct
+from array import array
+from typing import Any
+
+import pytest
+from typing_extensions import Buffer
+
+from broker._native.kernel.crc32c import crc32c
+from broker.codec import decode_columns, encode, scan_headers
+from broker.codec.compression import compress
+from broker.model.clock import ManualClock
+from broker.model.limits import (
+    OLD_FETCH_BATCHES_PER_TURN,
+    OLD_FETCH_BYTES_MAX,
+    OLD_FETCH_BYTES_PER_TURN,
+)
+from broker.protocols.kafka import old_fetch
+from broker.protocols.kafka.old_messages import for_consumer
+from tests.batches import EMPTY, batch_of
+from tests.fakes import NOW_MS, World, only
+from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
+
+MAGIC_OF = {0: 0, 1: 0, 2: 1, 3: 1}
+GZIP = 1
+old_versions = pytest.mark.parametrize("version", list(MAGIC_OF))
+cutting_versions = pytest.mark.parametrize("version", [0, 1, 2])
+MARKER = batch_of([(b"\0\0\0\1", b"\0" * 6, [])], NOW_MS, is_control=True)
+
+
+def part(partition: int = 0, offset: int = 0, *, size_max: int = 1 << 20) -> dict[str, Any]:
+    return {"partition": partition, "fetch_offset": offset, "partition_max_bytes": size_max}
+
+
+def fields(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    topics = [{"topic": "a", "partitions": list(parts)}]
+    return {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "topics": topics, **more}
+
+
+def fetch(world: World, version: int, *parts: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    """Fetch from topic "a" and return the partitions of the response."""
+    answer = world.ask(1, version, **fields(*parts, **more))
+    return only(answer["responses"])["partitions"]
+
+
+def put(world: World, *values: bytes, partition: int = 0, **how: Any) -> None:
+    """Append a batch."""
+    [data] = encode([(b"k", value) for value in values], timestamp_ms=NOW_MS, **how)
+    status, _ = world.log("a", partition).append(data)
+    assert status == 0
+
+
+def message(magic: int, offset: int, value: bytes) -> bytes:
+    return Message(offset, b"k", value, magic, timestamp=NOW_MS).encode()
+
+
+def offsets_of(records: bytes) -> list[int]:
+    return memoryview(decode_columns(records).column("offset")).tolist()
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("a", 3)
+    return world
+
+
+# ---- what a batch becomes ------------------------------------------------------------------------
+
+
+@old_versions
+def test_records_are_messages_of_the_magic_that_the_version_knows(
+    world: World, version: int
+) -> None:
+    put(world, b"one", b"two")
+    put(world, b"three")
+
+    answer = only(fetch(world, version, part()))
+
+    magic = MAGIC_OF[version]
+    assert (answer["error_code"], answer["high_watermark"]) == (0, 3)
+    assert answer["records"] == b"".join(
+        message(magic, place, value) for place, value in enumerate([b"one", b"two", b"three"])
+    )
+
+
+@old_versions
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+def test_a_compressed_batch_is_a_wrapper_with_its_codec(
+    world: World, version: int, codec: str
+) -> None:
+    put(world, b"before")
+    put(world, b"one", b"two", compression=codec)
+
+    records = only(fetch(world, version, part(0, 1)))["records"]
+
+    magic = MAGIC_OF[version]
+    number = ["none", "gzip", "snappy", "lz4"].index(codec)
+    first = 0 if magic else 1  # relative, or absolute
+    inner = message(magic, first, b"one") + message(magic, first + 1, b"two")
+    wrapper = Message(
+        2, None, compress(number, inner, magic=magic), magic, attributes=number, timestamp=NOW_MS
+    )
+    assert records == wrapper.encode()
+
+
+def test_headers_and_producers_are_not_told(world: World) -> None:
+    rows = [(b"k", b"v", [("name", b"value")])]
+    [data] = encode(rows, timestamp_ms=NOW_MS, producer_id=7, producer_epoch=0, base_sequence=0)
+    world.log("a").append(data)
+
+    assert only(fetch(world, 2, part()))["records"] == message(1, 0, b"v")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_time_of_an_append_is_told_to_those_who_know_times(world: World, version: int) -> None:
+    put(world, b"v", timestamp_type="LogAppendTime")
+
+    expected = Message(0, b"k", b"v", MAGIC_OF[version], timestamp=NOW_MS)
+    expected.attributes = LOG_APPEND_TIME if version == 2 else 0
+    assert only(fetch(world, version, part()))["records"] == expected.encode()
+
+
+@old_versions
+def test_records_of_open_and_aborted_transactions_are_there(world: World, version: int) -> None:
+    data = batch_of(
+        [(b"k", b"v", [])], NOW_MS, producer_id=1, producer_epoch=0, base_sequence=0,
+        is_transactional=True,
+    )  # fmt: skip
+    world.log("a").admit_transaction(1, 0)
+    world.log("a").append(data)
+
+    assert offsets_of(only(fetch(world, version, part()))["records"]) == [0]
+
+
+@old_versions
+def test_zstd_cannot_be_told(world: World, version: int) -> None:
+    put(world, b"before")
+    put(world, b"v", compression="zstd")
+
+    # What stands before it first.
+    assert offsets_of(only(fetch(world, version, part()))["records"]) == [0]
+    answer = only(fetch(world, version, part(0, 1)))
+    assert (answer["error_code"], answer["high_watermark"], answer["records"]) == (76, -1, b"")
+
+
+@old_versions
+def test_a_batch_that_unfolds_too_far_is_too_large(world: World, version: int) -> None:
+    put(world, b"\0" * (17 << 20), compression="gzip", batch_bytes_max=1 << 30)
+
+    assert only(fetch(world, version, part()))["error_code"] == 10
+
+
+@old_versions
+def test_a_damaged_batch_is_corrupt(world: World, version: int) -> None:
+    put(world, b"value")
+    [(base, last, data)] = world.log("a").batches
+    world.log("a").batches = [(base, last, data[:-1] + b"!")]
+
+    assert only(fetch(world, version, part()))["error_code"] == 2
+
+
+# ---- what has no messages ------------------------------------------------------------------------
+
+
+@old_versions
+def test_markers_are_passed_over_however_little_is_asked_for(world: World, version: int) -> None:
+    for _ in range(100):
+        world.log("a").append(MARKER)
+    put(world, b"v")
+
+    for size_max in (1 << 20, 200):
+        answer = only(fetch(world, version, part(0, 3, size_max=size_max)))
+        assert offsets_of(answer["records"]) == [100]
+
+
+@old_versions
+def test_a_fetch_waits_behind_a_marker_at_the_end(world: World, version: int) -> None:
+    """Its reader cannot pass it: answered at once, it would ask again without a pause."""
+    world.log("a").append(MARKER)
+
+    async def scenario() -> Any:
+        fetched = asyncio.create_task(
+            world.ask_soon(1, version, **fields(part(), max_wait_ms=60_000))
+        )
+        await asyncio.sleep(0.01)
+        assert not fetched.done()
+        put(world, b"v")
+        return await fetched
+
+    answer = asyncio.run(scenario())
+
+    records = only(only(answer["responses"])["partitions"])["records"]
+    assert offsets_of(records) == [1]
+
+
+def compacted(last_offset: int, codec: str) -> bytes:
+    """Return a batch of offsets 0 and 2 that ends at a later one."""
+    rows: dict[str, Buffer] = {
+        "data": b"02",
+        "offset": array("q", [0, 2]),
+        "value_start": array("i", [0, 1]),
+        "value_length": array("i", [1, 1]),
+    }
+    [batch] = encode(rows, base_offset=None, compression=codec, timestamp_ms=NOW_MS)
+    changed = bytearray(batch)
+    struct.pack_into(">i", changed, 23, last_offset)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+@old_versions
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_the_gaps_of_compaction_stay(world: World, version: int, codec: str) -> None:
+    world.log("a").append(compacted(5, codec))
+    put(world, b"v")
+
+    answer = only(fetch(world, version, part()))
+
+    assert offsets_of(answer["records"]) == [0, 2, 6]
+
+
+@old_versions
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_reader_in_a_gap_gets_what_follows(world: World, version: int, codec: str) -> None:
+    world.log("a").append(compacted(5, codec))
+    put(world, b"v")
+
+    assert offsets_of(only(fetch(world, version, part(0, 3)))["records"]) == [6]
+
+
+@old_versions
+def test_batches_that_compaction_emptied_are_passed_over(world: World, version: int) -> None:
+    world.log("a").append(EMPTY)
+    put(world, b"v")
+
+    count = scan_headers(EMPTY)[0].last_offset + 1
+    assert offsets_of(only(fetch(world, version, part()))["records"]) == [count]
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+@cutting_versions
+def test_a_partition_ends_at_its_limit_within_a_message(world: World, version: int) -> None:
+    put(world, b"first", b"second", b"third")
+    whole = only(fetch(world, version, part()))["records"]
+
+    for size_max in range(len(whole) + 1):
+        answer = only(fetch(world, version, part(size_max=size_max)))
+        assert answer["records"] == whole[:size_max]
+
+
+@cutting_versions
+def test_every_partition_has_a_limit_of_its_own(world: World, version: int) -> None:
+    for partition in range(3):
+        put(world, b"v" * 100, b"v" * 100, partition=partition)
+
+    parts = fetch(world, version, *(part(index, size_max=150) for index in range(3)))
+
+    assert [len(each["records"]) for each in parts] == [150, 150, 150]
+
+
+@cutting_versions
+def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
+    world: World, version: int
+) -> None:
+    put(world, *(b"%d" % place for place in range(200)), compression="gzip")
+
+    records = only(fetch(world, version, part(size_max=60)))["records"]
+
+    size = int.from_bytes(records[8:12])
+    assert len(records) == 60 < size + 12
+
+
+@cutting_versions
+def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(version: int) -> None:
+    world = World({"fetch.max.bytes": "1100"})
+    world.create("a", 3)
+    for partition in range(3):
+        put(world, b"v" * 300, partition=partition)
+        put(world, b"v" * 300, partition=partition)
+
+    parts = fetch(world, version, *map(part, range(3)), max_wait_ms=60_000)
+
+    # Room for three messages, and for the third batch.
+    assert [len(offsets_of(each["records"])) for each in parts] == [2, 1, 0]
+    size = len(message(MAGIC_OF[version], 0, b"v" * 300))
+    assert [len(each["records"]) for each in parts] == [2 * size, size, 0]
+
+
+@old_versions
+def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
+    world: World, version: int
+) -> None:
+    for _ in range(5):
+        put(world, b"v" * 900_000)
+
+    answer = only(fetch(world, version, part(size_max=5 << 20)))
+
+    assert offsets_of(answer["records"]) == [0, 1]
+    assert OLD_FETCH_BYTES_MAX // 2 < len(answer["records"]) <= OLD_FETCH_BYTES_MAX
+
+
+@cutting_versions
+def test_each_fetch_begins_with_another_partition(version: int) -> None:
+    world = World({"fetch.max.bytes": "1100"})
+    world.create("a", 3)
+    for partition in range(3):
+        for _ in range(3):
+            put(world, b"v" * 300, partition=partition)
+    most = []
+
+    for _ in range(3):
+        parts = fetch(world, version, *map(part, range(3)))
+        counts = [len(offsets_of(each["records"])) for each in parts]
+        most.append(counts.index(max(counts)))
+        assert isinstance(world.broker.clock, ManualClock)
+        world.broker.clock.advance(1)
+
+    assert sorted(most) == [0, 1, 2]
+
+
+@old_versions
+def test_many_partitions_leave_the_loop_to_others(world: World, version: int) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(others())
+        await world.ask_soon(1, version, **fields(*[part()] * 2000))
+        task.cancel()
+
+    asyncio.run(scenario())
+
+    assert turns >= 2000 // OLD_FETCH_BATCHES_PER_TURN - 1
+
+
+def test_version_3_returns_whole_messages_and_at_least_one(world: World) -> None:
+    put(world, b"v" * 100)
+    put(world, b"v" * 100)
+    put(world, b"v" * 100, partition=1)
+
+    parts = fetch(world, 3, part(0, size_max=1), part(1, size_max=1))
+    assert [offsets_of(each["records"]) for each in parts] == [[0], []]
+
+    parts = fetch(world, 3, part(0), part(1), max_bytes=1)
+    assert [offsets_of(each["records"]) for each in parts] == [[0], []]
+
+    parts = fetch(world, 3, part(0, size_max=350), part(1, size_max=350), max_bytes=550)
+    assert [offsets_of(each["records"]) for each in parts] == [[0, 1], [0]]
+
+
+def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(world: World) -> None:
+    put(world, *[b""] * 50)
+    stored = world.log("a").batches[0][2]
+
+    answer = only(fetch(world, 3, part(size_max=len(stored))))
+
+    assert offsets_of(answer["records"]) == list(range(50))
+    assert len(answer["records"]) > len(stored)
+
+
+@old_versions
+def test_a_batch_that_takes_long_is_converted_beside_the_loop(world: World, version: int) -> None:
+    values = [b"v" * 1000] * (OLD_FETCH_BYTES_PER_TURN // 1000 + 1)
+    put(world, *values, batch_bytes_max=1 << 20)
+
+    answer = only(fetch(world, version, part()))
+
+    assert offsets_of(answer["records"]) == list(range(len(values)))
+
+
+@old_versions
+def test_many_small_batches_are_read_in_pieces(world: World, version: int) -> None:
+    for _ in range(500):
+        put(world, b"v" * 1000)
+
+    answer = only(fetch(world, version, part()))
+
+    assert offsets_of(answer["records"]) == list(range(500))
+
+
+@old_versions
+def test_an_offset_inside_of_a_plain_batch_begins_with_its_message(
+    world: World, version: int
+) -> None:
+    put(world, *[b"v"] * 10)
+
+    assert offsets_of(only(fetch(world, version, part(0, 7)))["records"]) == [7, 8, 9]
+
+
+@old_versions
+def test_an_offset_inside_of_a_compressed_batch_returns_the_whole_wrapper(
+    world: World, version: int
+) -> None:
+    put(world, *[b"v"] * 10, compression="gzip")
+
+    assert offsets_of(only(fetch(world, version, part(0, 7)))["records"]) == list(range(10))
+
+
+# ---- errors and waiting --------------------------------------------------------------------------
+
+
+@old_versions
+def test_errors_of_a_partition_are_of_that_time(world: World, version: int) -> None:
+    put(world, b"v")
+    world.log("a", 1).fail()
+    world.log("a", 2).is_loading = True
+
+    parts = fetch(world, version, part(0, 2), part(0, -1), part(1), part(2), part(3))
+
+    assert [(each["error_code"], each["high_watermark"]) for each in parts] == [
+        (1, -1), (1, -1), (6, -1), (6, -1), (3, -1),
+    ]  # fmt: skip
+
+
+@old_versions
+def test_a_replica_that_nobody_knows_may_not_follow(world: World, version: int) -> None:
+    assert only(fetch(world, version, part(), replica_id=2))["error_code"] == 6
+
+
+@old_versions
+def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
+    world: World, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converted: list[int] = []
+
+    def counting(batch: Any, *more: Any) -> bytes:
+        converted.append(len(batch))
+        return for_consumer(batch, *more)
+
+    monkeypatch.setattr(old_fetch, "for_consumer", counting)
+    size = len(message(MAGIC_OF[version], 0, b"v"))
+
+    async def scenario() -> Any:
+        fetched = asyncio.create_task(
+            world.ask_soon(
+                1, version, **fields(part(0), part(1), max_wait_ms=60_000, min_bytes=3 * size)
+            )
+        )
+        for partition in (0, 1):
+            await asyncio.sleep(0.005)
+            assert not fetched.done()
+            put(world, b"v", partition=partition)
+        await asyncio.sleep(0.005)
+        assert not fetched.done()
+        put(world, b"v")
+        return await fetched
+
+    answer = asyncio.run(scenario())
+
+    parts = only(answer["responses"])["partitions"]
+    assert [offsets_of(each["records"]) for each in parts] == [[0, 1], [0]]
+    assert len(converted) == 3
+
+
+@old_versions
+def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(
+    world: World, version: int
+) -> None:
+    parts = fetch(world, version, part(0), part(1), max_wait_ms=5)
+
+    assert [each["records"] for each in parts] == [b"", b""]
+
+
+@old_versions
+def test_an_error_and_a_log_that_fails_end_the_wait(world: World, version: int) -> None:
+    async def scenario() -> Any:
+        fetched = asyncio.create_task(
+            world.ask_soon(1, version, **fields(part(0), part(1), max_wait_ms=60_000))
+        )
+        await asyncio.sleep(0.005)
+        world.log("a", 1).fail()
+        return await fetched
+
+    parts = fetch(world, version, part(0), part(9), max_wait_ms=60_000)
+    assert [each["error_code"] for each in parts] == [0, 3]
+    answer = asyncio.run(scenario())
+    assert [each["error_code"] for each in only(answer["responses"])["partitions"]] == [0, 6]
+
+
+@old_versions
+def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(world: World, version: int) -> None:
+    assert fetch(world, version, part(), min_bytes=0, max_wait_ms=60_000)
+    assert world.ask(1, version, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
+
+
+@old_versions
+def test_what_is_above_the_high_watermark_is_not_returned(world: World, version: int) -> None:
+    put(world, b"v")
+    world.log("a").is_held = True
+    put(world, b"v")
+
+    answer = only(fetch(world, version, part()))
+
+    assert (offsets_of(answer["records"]), answer["high_watermark"]) == ([0], 1)

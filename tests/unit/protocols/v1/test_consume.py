@@ -1,0 +1,52 @@
+"""Values that a line carries, also where one is large."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker._native.wire.line_text import carried
+from broker.codec.encoding import encode
+from broker.core import reading
+from broker.protocols.v1.handlers import consume
+from tests.unit.protocols.v1.speaking import Speaker
+
+PIECES = (b"a", b"hw=", b"h", b"w", b"=", b"%", b",", "é".encode(), "😀".encode(), b"\xff", b"\x80")
+
+
+def in_steps(value: bytes, piece_bytes: int) -> tuple[bytes, bool]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(consume, "V1_VALUE_BYTES_PER_TURN", piece_bytes)
+        texts, is_escaped = asyncio.run(consume._carried_in_steps(memoryview(value)))
+    return b"".join(texts), is_escaped
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.integers(4, 9))
+def test_a_large_value_is_written_as_a_small_one(value: bytes, piece_bytes: int) -> None:
+    assert in_steps(value, piece_bytes) == carried(value)
+
+
+def test_a_value_larger_than_a_line_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consume, "V1_VALUE_BYTES_PER_TURN", 1_000)
+    speaker = Speaker(message_max_bytes="10000000")
+    log = speaker.world.create("t").logs[0]
+    large = b"x" * 2_000_000 + b","
+    for batch in encode([b"a", large, b"b"], timestamp_ms=0, batch_bytes_max=5_000_000):
+        log.append(batch)
+
+    assert speaker.say("CONSUME t 0 0") == "OK|messages=0:a hw=2"
+    alone = speaker.say("CONSUME t 0 1")
+    assert alone == f"OK|messages=1:{'x' * 2_000_000}%2C hw=2 escaped=[1]"
+
+
+def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
+    speaker = Speaker()
+    log = speaker.world.create("t").logs[0]
+    for values in ([b"a"], [bytes(20 << 20), b"lost"], [b"b,"]):
+        for batch in encode(values, timestamp_ms=0, batch_bytes_max=1 << 30, compression="gzip"):
+            log.append(batch)
+
+    assert speaker.say("CONSUME t 0 0") == ("OK|messages=0:a,3:b%2C hw=3 escaped=[3] skipped=[1]")
+    assert speaker.say("CONSUME t 0 2") == "OK|messages=3:b%2C hw=3 escaped=[3] skipped=[2]"

@@ -1,0 +1,183 @@
+"""What V1's clients are told when something is wrong on the broker's side."""
+
+import asyncio
+
+import pytest
+
+from broker.core.groups.assigned.commands import AssignedError
+from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
+from broker.protocols.v1 import STORAGE_FAILURE, errors
+from broker.protocols.v1.errors import Code
+from broker.protocols.v1.handlers import produce
+from tests.unit.protocols.v1.speaking import Speaker
+
+NOT_LEADER = "ERR|NOT_LEADER|partition leader unavailable on this broker"
+LOADING = f"{NOT_LEADER}: it is still loading"
+FAILED = f"{NOT_LEADER}: its disk has failed or is full"
+NO_COORDINATOR = "ERR|NOT_LEADER|group coordinator unavailable on this broker"
+OF_PARTITION = (
+    "PRODUCE t user1:v",
+    "PRODUCE t user1:v acks=all",
+    "CONSUME t 2 0",
+    "REPLICA_FETCH t 2 1 0",
+    "SET_PARTITION_ROLE t 2 follower",
+)
+
+
+@pytest.fixture
+def speaker() -> Speaker:
+    speaker = Speaker()
+    speaker.world.create("t", 3)
+    return speaker
+
+
+@pytest.mark.parametrize("command", OF_PARTITION)
+def test_a_partition_that_loads_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
+    speaker.world.log("t", 2).is_loading = True
+
+    assert speaker.say(command) == LOADING
+
+
+@pytest.mark.parametrize("command", OF_PARTITION)
+def test_a_partition_whose_disk_failed_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
+    speaker.world.log("t", 2).is_offline = True
+
+    assert speaker.say(command) == FAILED
+
+
+def test_a_disk_that_fails_before_the_acknowledgement_is_told(speaker: Speaker) -> None:
+    log = speaker.world.log("t", 2)
+    log.is_held = True
+
+    async def fail_meanwhile() -> str:
+        answer = asyncio.ensure_future(speaker.say_soon("PRODUCE t user1:v"))
+        while not log.callback_count:
+            await asyncio.sleep(0)
+        log.fail()
+        return await answer
+
+    assert asyncio.run(fail_meanwhile()) == FAILED
+
+
+def test_both_ways_say_the_same_of_a_disk_that_fails() -> None:
+    assert f"{FAILED}\n".encode() == STORAGE_FAILURE
+
+
+@pytest.mark.parametrize("error", [StorageError("gone"), CodecError("damaged")])
+def test_what_cannot_be_read_is_to_be_asked_again(
+    speaker: Speaker, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speaker.say("PRODUCE t user1:v")
+
+    def fail(*_: object) -> bytes:
+        raise error
+
+    monkeypatch.setattr(speaker.world.log("t", 2), "read", fail)
+
+    assert speaker.say("CONSUME t 2 0") == FAILED
+
+
+def test_a_topic_that_cannot_be_stored_is_not_created(speaker: Speaker) -> None:
+    speaker.world.store.is_broken = True
+
+    assert speaker.say("PRODUCE new user1:v") == FAILED
+
+
+def test_acks_all_does_not_wait_for_ever(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce, "ACKS_ALL_TIMEOUT_SECONDS", 0.02)
+    speaker.world.log("t", 2).is_held = True
+
+    assert speaker.say("PRODUCE t user1:v acks=all") == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
+
+
+def test_a_name_that_collides_is_refused(speaker: Speaker) -> None:
+    speaker.say("PRODUCE a.b user1:v")
+
+    assert speaker.say("PRODUCE a_b user1:v") == (
+        "ERR|BAD_REQUEST|invalid topic: topic 'a_b' collides with existing topic 'a.b'"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["JOIN g t c", "SYNC g t c 1", "HEARTBEAT g t c 1", "LEAVE g t c 1"]
+)
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (AssignedError.LOADING, f"{NO_COORDINATOR}: it is still loading"),
+        (AssignedError.UNAVAILABLE, NO_COORDINATOR),
+        (AssignedError.OTHER_FAMILY, "ERR|BAD_REQUEST|group has live members of another protocol"),
+        (AssignedError.STALE_GENERATION, "ERR|GENERATION_MISMATCH|stale generation"),
+    ],
+)
+def test_a_groups_refusal_has_its_words(
+    speaker: Speaker, command: str, error: AssignedError, text: str
+) -> None:
+    speaker.groups.refuse(error)
+
+    assert speaker.say(command) == text
+
+
+@pytest.mark.parametrize("error", [each for each in AssignedError if each.value != "none"])
+def test_every_refusal_of_a_group_has_words(error: AssignedError) -> None:
+    assert errors.of_group(error).text
+
+
+@pytest.mark.parametrize("code", [each for each in ErrorCode if each is not ErrorCode.NONE])
+def test_every_error_of_core_has_a_line(code: ErrorCode) -> None:
+    plain = errors.of_request(RequestError(code))
+    said = errors.of_request(RequestError(code, "said\nof it"))
+
+    assert plain.text
+    assert said.text.endswith("said of it")
+    assert said.code is plain.code
+
+
+def test_what_passes_by_itself_is_not_leader() -> None:
+    retriable = (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
+    )  # fmt: skip
+
+    assert {errors.of_request(RequestError(code)).code for code in retriable} == {Code.NOT_LEADER}
+
+
+def test_a_coordinator_that_loads_knows_no_offset(speaker: Speaker) -> None:
+    speaker.groups.refuse_offsets(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    assert speaker.say("OFFSET g t 0") == f"{NO_COORDINATOR}: it is still loading"
+
+
+def test_a_group_that_cannot_be_has_committed_nothing(speaker: Speaker) -> None:
+    speaker.groups.refuse_offsets(ErrorCode.INVALID_GROUP_ID)
+
+    assert speaker.say("OFFSET g t 0") == "OK|offset=0"
+
+
+def test_without_a_topic_for_groups_there_is_no_coordinator(speaker: Speaker) -> None:
+    speaker.world.store.is_broken = True
+
+    assert speaker.say("JOIN g t c") == f"{NO_COORDINATOR}: no space left on device"
+
+
+def test_what_nobody_expected_closes_the_connection(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(speaker.world.log("t", 2), "read", fail)
+    speaker.say("PRODUCE t user1:v")
+
+    with pytest.raises(PeerError, match="CONSUME failed in the broker"):
+        speaker.say("CONSUME t 2 0")
+    assert "command failed: command=CONSUME" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_a_topic_of_the_brokers_own_is_not_created(speaker: Speaker, name: str) -> None:
+    assert speaker.say(f"ADMIN_CREATE_TOPIC {name} 1 1") == (
+        f"ERR|BAD_REQUEST|invalid topic: '{name}' belongs to the broker"
+    )
+    assert speaker.world.topics.get(name) is None

@@ -1,0 +1,66 @@
+"""What V1's group commands ask of the coordinator."""
+
+import pytest
+
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedCommit,
+    AssignedJoin,
+    Assignor,
+    Family,
+)
+from tests.unit.protocols.v1.speaking import Speaker
+
+CALL = AssignedCall(Family.V1, "g", "t", "c", 4, 5)
+
+
+@pytest.fixture
+def speaker() -> Speaker:
+    speaker = Speaker()
+    speaker.world.create("t", 5)
+    return speaker
+
+
+@pytest.mark.parametrize(
+    ("option", "assignor"),
+    [
+        ("", None),
+        (" assignor=range", Assignor.RANGE),
+        (" Assignor=ROUND_ROBIN", Assignor.ROUND_ROBIN),
+    ],
+)
+def test_a_join_names_the_partitions_that_there_are(
+    speaker: Speaker, option: str, assignor: Assignor | None
+) -> None:
+    assert speaker.say(f"JOIN g t c{option}") == "OK|generation=2 assigned=[0 2]"
+
+    [command] = speaker.groups.commands
+    assert command == AssignedJoin(Family.V1, "g", "t", "c", 5, assignor, client_host="/192.0.2.7")
+
+
+def test_a_topic_that_does_not_exist_counts_as_it_would_be_made(speaker: Speaker) -> None:
+    speaker.say("JOIN g new c")
+
+    [command] = speaker.groups.commands
+    assert command.partition_count == 3
+    assert speaker.world.topics.get("new") is None
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("SYNC", "OK|generation=2 assigned=[0 2]"),
+        ("HEARTBEAT", "OK|heartbeat=ok"),
+        ("LEAVE", "OK|left=true"),
+    ],
+)
+def test_a_member_of_a_generation_calls(speaker: Speaker, word: str, answer: str) -> None:
+    assert speaker.say(f"{word} g t c 4") == answer
+
+    assert speaker.groups.commands == [CALL]
+
+
+def test_a_commit_names_the_next_record_to_read(speaker: Speaker) -> None:
+    assert speaker.say("COMMIT g t c 4 2 17") == "OK|committed=true"
+
+    assert speaker.groups.commands == [AssignedCommit(CALL, 2, 17)]

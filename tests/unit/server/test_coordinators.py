@@ -1,0 +1,90 @@
+"""Groups and transactions as a start wires them."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.model.clock import ManualClock
+from broker.model.config import load
+from broker.server.coordinators import Coordinators
+
+
+class FakeTopics:
+    """Topics that have so many partitions."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def get(self, name: str) -> Any:
+        count = self.counts.get(name)
+        if count is None:
+            return None
+        return SimpleNamespace(partition_count=count, log=lambda _partition: None)
+
+    def when_deleted(self, _callback: Any) -> None:
+        pass
+
+    async def offsets_topic(self) -> Any:
+        raise NotImplementedError
+
+    transactions_topic = offsets_topic
+
+
+def log_of(topic: str, *, end: int = 0, is_offline: bool = False) -> Any:
+    """What a start knows of a log that it has looked at."""
+    return SimpleNamespace(
+        topic=topic, partition=0, log_end_offset=end, is_offline=is_offline, open_transactions={}
+    )
+
+
+@pytest.fixture
+def topics() -> FakeTopics:
+    return FakeTopics()
+
+
+@pytest.fixture
+def coordinators(topics: FakeTopics) -> Iterator[Coordinators]:
+    loop = asyncio.new_event_loop()
+    made: Any = topics
+    group_configs: Any = SimpleNamespace(setting=None)
+    config = load(overrides=["offsets.topic.num.partitions=50"], environment={})
+    wired = Coordinators(config, loop, ManualClock(), made, group_configs)
+    yield wired
+    wired.close()
+    loop.close()
+
+
+def test_a_log_that_cannot_be_used_is_not_taken_for_an_empty_one(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    """What it has decided is not known: none of its transactions is an orphan."""
+    topics.counts = {TRANSACTIONS_TOPIC: 1}
+    coordinators.expect()
+
+    coordinators.log_is_ready(log_of(TRANSACTIONS_TOPIC, is_offline=True))
+
+    assert not coordinators.transactions.is_complete
+
+
+def test_an_empty_log_has_nothing_to_say(coordinators: Coordinators, topics: FakeTopics) -> None:
+    topics.counts = {TRANSACTIONS_TOPIC: 1}
+    coordinators.expect()
+
+    coordinators.log_is_ready(log_of(TRANSACTIONS_TOPIC))
+
+    assert coordinators.transactions.is_complete
+
+
+def test_groups_live_where_the_topic_that_there_is_has_them(
+    coordinators: Coordinators, topics: FakeTopics
+) -> None:
+    before = coordinators.groups.partition_for("hello")
+
+    topics.counts = {OFFSETS_TOPIC: 7, TRANSACTIONS_TOPIC: 3}
+
+    assert before == 99162322 % 50
+    assert coordinators.groups.partition_for("hello") == 99162322 % 7

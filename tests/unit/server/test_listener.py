@@ -1,0 +1,43 @@
+"""Listening sockets: what an accepted connection is like."""
+
+import asyncio
+import socket
+from typing import Any, cast
+
+from broker.model.address import Address
+from broker.model.limits import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBES, KEEPALIVE_SECONDS
+from broker.server.listener import Listener
+
+
+class FakePoller:
+    """Keeps what was accepted."""
+
+    def __init__(self) -> None:
+        """Have none yet."""
+        self.connections: dict[int, Any] = {}
+        self.accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+
+    def add(self, fd: int, _peer: str, _session: object, _dialect: str | None) -> None:
+        """Take over a descriptor."""
+        self.accepted.set_result(socket.socket(fileno=fd))
+
+
+def test_a_peer_that_has_vanished_is_found_out_whatever_it_speaks() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        listener = Listener(Address("127.0.0.1", 0, ""), None)
+        poller = FakePoller()
+        listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
+        with socket.create_connection(("127.0.0.1", listener.port), 20):
+            accepted = await asyncio.wait_for(poller.accepted, 20)
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            for option, value in (
+                (socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS),
+                (socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS),
+                (socket.TCP_KEEPCNT, KEEPALIVE_PROBES),
+            ):
+                assert accepted.getsockopt(socket.IPPROTO_TCP, option) == value
+        listener.close(loop)
+
+    asyncio.run(scenario())

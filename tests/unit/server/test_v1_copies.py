@@ -1,0 +1,150 @@
+"""groups.json and offsets.json follow the groups of V1."""
+
+import asyncio
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedCommit,
+    AssignedJoin,
+    Family,
+)
+from broker.core.groups.commands import (
+    NO_GENERATION,
+    NO_MEMBER_ID,
+    CommitRequest,
+    OffsetToCommit,
+)
+from broker.server.v1_copies import V1Copies
+from broker.storage import v1_files
+from broker.storage.v1_files import V1Group
+from tests.v1_groups import V1World
+
+CALL = AssignedCall(Family.V1, "g", "t", "a", 2, 3)
+
+
+def copies_of(world: V1World) -> V1Copies:
+    return V1Copies(world.folder, world.groups, world.clock, world.on_disk)
+
+
+async def joined(folder: Path) -> tuple[V1World, V1Copies]:
+    """A broker with one group that has one member, both files written."""
+    world = V1World(folder)
+    world.has_topic = True
+    copies = copies_of(world)
+    await world.groups.assigned_join(AssignedJoin(Family.V1, "g", "t", "a", 3))
+    await copies.write()
+    return world, copies
+
+
+def test_the_files_say_what_the_groups_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, copies = await joined(tmp_path)
+        joined_ms = world.clock.wall_ms()
+        world.clock.advance(4_000)
+        await world.groups.assigned_join(AssignedJoin(Family.V1, "g", "t", "b", 3))
+        await world.groups.assigned_commit(AssignedCommit(CALL._replace(generation=3), 2, 41))
+        await copies.write()
+
+        assert v1_files.read_groups(tmp_path) == {
+            "g": V1Group(
+                "t",
+                3,
+                "round_robin",
+                {"a": joined_ms, "b": joined_ms + 4_000},
+                {"a": (0, 2), "b": (1,)},
+            )
+        }
+        assert v1_files.read_offsets(tmp_path) == {"g": {"t": {2: 41}}}
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, copies = await joined(tmp_path)
+        for name in (v1_files.GROUPS_FILE, v1_files.OFFSETS_FILE):
+            (tmp_path / name).unlink()
+
+        await world.groups.assigned_heartbeat(CALL)
+        await copies.write()
+
+    asyncio.run(scenario())
+    assert not list(tmp_path.iterdir())
+
+
+def test_groups_of_kafka_alone_write_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        world.has_topic = True
+        offsets = (OffsetToCommit("t", 0, 1),)
+        request = CommitRequest("kafka", NO_MEMBER_ID, None, NO_GENERATION, offsets)
+        await world.groups.commit_offsets(request)
+
+        await copies_of(world).write()
+
+    asyncio.run(scenario())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_deleted_group_leaves_the_files(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, copies = await joined(tmp_path)
+        await world.groups.assigned_leave(CALL)
+        await world.groups.delete_group("g")
+        await copies.write()
+
+        assert v1_files.read_groups(tmp_path) == {}
+
+    asyncio.run(scenario())
+
+
+def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, copies = await joined(tmp_path)
+        await world.groups.assigned_leave(CALL)
+        world.is_broken = True
+        await copies.write()
+        world.is_broken = False
+        await copies.write()
+
+        groups = v1_files.read_groups(tmp_path)
+        assert groups is not None
+        assert groups["g"].members == {}
+
+    asyncio.run(scenario())
+
+
+def test_while_a_partition_loads_the_files_stay_as_they_are(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, _ = await joined(tmp_path)
+        before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
+        world.groups = world.start()
+        world.groups.expect([world.groups.partition_for("g"), 0])
+        world.groups.recovered(world.groups.partition_for("g"), is_empty=False)
+        world.groups.tick()
+
+        await copies_of(world).write()
+
+        assert (tmp_path / v1_files.GROUPS_FILE).read_bytes() == before
+        world.groups.recovered(0, is_empty=True)
+        (tmp_path / v1_files.GROUPS_FILE).unlink()
+        await copies_of(world).write()
+        assert v1_files.read_groups(tmp_path) is not None
+
+    asyncio.run(scenario())
+
+
+def test_what_is_not_taken_over_yet_is_not_written_over(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, copies = await joined(tmp_path)
+        before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
+        file_ops.write_file_atomic(tmp_path / v1_files.UNFINISHED_FILE, b"")
+        await world.groups.assigned_leave(CALL)
+
+        await copies.write()
+
+        assert (tmp_path / v1_files.GROUPS_FILE).read_bytes() == before
+
+    asyncio.run(scenario())

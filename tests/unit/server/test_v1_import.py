@@ -1,0 +1,283 @@
+"""Groups of V1's original server come into the log once."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.core.groups.assigned.commands import (
+    AssignedCall,
+    AssignedError,
+    AssignedJoin,
+    Family,
+)
+from broker.core.groups.commands import GroupState
+from broker.model import limits
+from broker.model.errors import StorageError
+from broker.server.v1_import import V1Import
+from broker.storage import v1_files
+from broker.storage.v1_files import V1Group
+from tests.v1_groups import V1World
+
+GROUP = V1Group("orders", 7, "round_robin", {"b": 5, "a": 6}, {"a": (0, 2), "b": (1,)})
+CALL = AssignedCall(Family.V1, "g", "orders", "a", 7, 3)
+
+
+async def run(world: V1World) -> None:
+    await V1Import(world.folder, world.groups, world, world.io_thread, world.clock).run()
+
+
+def test_groups_and_offsets_go_on_where_they_were(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}, "other": {"t": {1: 9}}})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        assert await world.offsets("g") == {"orders": {0: 5}}
+        assert await world.offsets("other") == {"t": {1: 9}}
+        described = await world.groups.describe("g")
+        assert [each.member_id for each in described.members] == ["b", "a"]
+        synced = await world.groups.assigned_sync(CALL)
+        assert (synced.error, synced.partitions) == (AssignedError.NONE, (0, 2))
+
+    asyncio.run(scenario())
+
+
+def test_members_have_a_session_to_show_themselves(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        world.clock.advance(10_000)
+        assert (await world.groups.assigned_sync(CALL)).error is AssignedError.NONE
+        world.clock.advance(1)
+        stale = await world.groups.assigned_sync(CALL)
+        assert stale.error is AssignedError.STALE_GENERATION  # b did not
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_has_groups_takes_over_none(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        world.has_topic = True
+        await run(world)
+
+        assert await world.offsets("g") == {}
+
+    asyncio.run(scenario())
+
+
+def test_without_files_nothing_is_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        assert not world.has_topic
+
+    asyncio.run(scenario())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_start_that_ended_in_the_middle_is_made_good_by_the_next(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        world.is_broken = True
+        with pytest.raises(StorageError):
+            await run(world)
+        assert (tmp_path / v1_files.UNFINISHED_FILE).exists()
+
+        world.is_broken = False
+        world.has_topic = True
+        await run(world)
+        await run(world)
+
+        assert await world.offsets("g") == {"orders": {0: 5}}
+        assert (await world.groups.describe("g")).state is GroupState.STABLE
+
+    asyncio.run(scenario())
+    assert not (tmp_path / v1_files.UNFINISHED_FILE).exists()
+
+
+def test_a_start_that_goes_on_reports_nothing_that_it_finds_brought(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+        v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+        (tmp_path / v1_files.UNFINISHED_FILE).touch()
+        await run(world)
+
+        assert await world.offsets("g") == {"orders": {0: 5}}
+
+    asyncio.run(scenario())
+    assert "left out" not in caplog.text
+
+
+def test_files_that_were_taken_over_are_kept_under_another_name(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5, 1: -1}}})
+    (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
+    offsets = (tmp_path / v1_files.OFFSETS_FILE).read_bytes()
+
+    asyncio.run(run(V1World(tmp_path)))
+
+    kept = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    assert kept == {"groups.json.imported": b"{", "offsets.json.imported": offsets}
+
+
+def test_files_of_which_nothing_can_be_understood_are_kept_as_well(tmp_path: Path) -> None:
+    (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
+
+    asyncio.run(run(V1World(tmp_path)))
+
+    assert [each.name for each in tmp_path.iterdir()] == ["groups.json.imported"]
+
+
+def test_groups_wait_for_the_disk_together(tmp_path: Path) -> None:
+    count = 200
+    groups = {f"g{number}": GROUP for number in range(count)}
+    offsets = {name: {"orders": {0: 5}} for name in groups}
+    v1_files.write(tmp_path, groups, offsets)
+
+    async def scenario() -> int:
+        world = V1World(tmp_path)
+        world.has_slow_disk = True
+        rounds = await world.sync_until(asyncio.ensure_future(run(world)))
+        assert await world.offsets("g199") == {"orders": {0: 5}}
+        return rounds
+
+    assert asyncio.run(scenario()) < count / 4
+
+
+def test_a_disk_that_takes_nothing_for_too_long_ends_the_start_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "V1_LOAD_SECONDS", 0.05)
+    v1_files.write(tmp_path, {"g": GROUP}, {})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        world.has_slow_disk = True
+        with pytest.raises(StorageError, match="seconds have passed"):
+            await run(world)
+
+    asyncio.run(scenario())
+    assert (tmp_path / v1_files.UNFINISHED_FILE).exists()
+    assert (tmp_path / v1_files.GROUPS_FILE).exists()
+
+
+def test_an_import_may_take_longer_as_long_as_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "V1_LOAD_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "V1_LOADED_AT_ONCE", 1)
+    v1_files.write(tmp_path, {f"g{number}": GROUP for number in range(30)}, {})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        world.has_slow_disk = True
+        await world.sync_until(asyncio.ensure_future(run(world)), seconds=0.02)
+
+        assert (await world.groups.describe("g29")).state is GroupState.STABLE
+
+    asyncio.run(scenario())
+
+
+def test_an_undecodable_file_is_logged_and_its_part_begins_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
+    (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        assert await world.offsets("g") == {"orders": {0: 5}}
+        assert (await world.groups.describe("g")).members == ()
+
+    asyncio.run(scenario())
+    assert "groups.json" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        GROUP._replace(topic="../up"),
+        GROUP._replace(assignor="sticky"),
+        GROUP._replace(generation=0),
+        GROUP._replace(generation=1 << 40),
+        GROUP._replace(assignments={"a": (limits.PARTITIONS_PER_TOPIC_MAX,)}),
+        GROUP._replace(members={"": 1}),
+        GROUP._replace(members={"x" * 300: 1}),
+        GROUP._replace(members={str(number): 1 for number in range(1_000)}),
+    ],
+)
+def test_a_group_that_cannot_be_kept_is_left_out_with_its_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: V1Group
+) -> None:
+    v1_files.write(tmp_path, {"bad": bad, "g": GROUP}, {})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        assert (await world.groups.describe("g")).state is GroupState.STABLE
+        assert (await world.groups.describe("bad")).state is GroupState.DEAD
+
+    asyncio.run(scenario())
+    assert "group bad" in caplog.text
+
+
+def test_offsets_that_cannot_be_kept_are_left_out_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    negative = dict.fromkeys(range(15), -1)
+    v1_files.write(tmp_path, {}, {"g": {"t": {**negative, 20: 4}, "no/topic": {0: 1}}})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        assert await world.offsets("g") == {"t": {20: 4}}
+
+    asyncio.run(scenario())
+    assert "-1 is no offset" in caplog.text
+    assert "6 more" in caplog.text
+
+
+def test_an_assignment_that_is_not_ours_is_another_generation(tmp_path: Path) -> None:
+    uneven = GROUP._replace(assignments={"a": (0, 1, 2)})
+    v1_files.write(tmp_path, {"g": uneven}, {})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        stale = await world.groups.assigned_sync(CALL)
+        assert (stale.error, stale.generation) == (AssignedError.STALE_GENERATION, 8)
+
+    asyncio.run(scenario())
+
+
+def test_an_empty_group_keeps_its_topic_and_generation(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g": V1Group("orders", 7, "range", {}, {})}, {})
+
+    async def scenario() -> None:
+        world = V1World(tmp_path)
+        await run(world)
+
+        joined = await world.groups.assigned_join(AssignedJoin(Family.V1, "g", "orders", "a", 3))
+        assert joined.generation == 8
+
+    asyncio.run(scenario())

@@ -1,0 +1,124 @@
+"""groups.json and offsets.json, as V1's original server writes them (v1.md 1.7)."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.model import limits
+from broker.storage import v1_files
+from broker.storage.v1_files import V1Group
+
+GROUPS = (
+    b'{"g1":{"topic":"orders","generation":2,"assignor":"round_robin","member_order":["c1"],'
+    b'"assignments":{"c1":[0,1,2]},'
+    b'"members":[{"consumer_id":"c1","last_heartbeat_unix_ms":1700000000000}]}}\n'
+)
+GROUP = V1Group("orders", 2, "round_robin", {"c1": 1_700_000_000_000}, {"c1": (0, 1, 2)})
+EMPTY = (
+    b'{"g":{"topic":"t","generation":4,"assignor":"range","member_order":null,'
+    b'"assignments":null,"members":[]}}\n'
+)
+OFFSETS = b'{"group":{"topic":{"0":5}}}\n'
+
+
+def test_the_bytes_of_the_specification_are_read_and_written() -> None:
+    assert v1_files.parse_groups(GROUPS) == {"g1": GROUP}
+    assert v1_files.format_groups({"g1": GROUP}) == GROUPS
+    assert v1_files.parse_offsets(OFFSETS) == {"group": {"topic": {0: 5}}}
+    assert v1_files.format_offsets({"group": {"topic": {0: 5}}}) == OFFSETS
+
+
+def test_lists_without_elements_are_null_where_that_server_has_it_so() -> None:
+    group = V1Group("t", 4, "range", {}, {})
+
+    assert v1_files.format_groups({"g": group}) == EMPTY
+    assert v1_files.parse_groups(EMPTY) == {"g": group}
+
+
+def test_members_stand_in_the_order_in_which_they_joined() -> None:
+    text = GROUPS.replace(b'["c1"]', b'["c2","c1"]').replace(
+        b'"members":[', b'"members":[{"consumer_id":"c2","last_heartbeat_unix_ms":5},'
+    )
+
+    assert list(v1_files.parse_groups(text)["g1"].members) == ["c2", "c1"]
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(codec="utf-8")),
+        st.dictionaries(
+            st.text(st.characters(codec="utf-8")),
+            st.dictionaries(st.integers(0, 1 << 31), st.integers(0, 1 << 62)),
+        ),
+    )
+)
+def test_offsets_come_back_as_they_were(offsets: dict[str, dict[str, dict[int, int]]]) -> None:
+    assert v1_files.parse_offsets(v1_files.format_offsets(offsets)) == offsets
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"null",
+        b'{"g":',
+        b'{"g":null}',
+        b'{"g":{}}',
+        b"[" * 200_000,
+        GROUPS.replace(b"2,", b"true,", 1),
+        GROUPS.replace(b'"orders"', b"7"),
+        GROUPS.replace(b"[0,1,2]", b'["0"]'),
+        GROUPS.replace(b"[0,1,2]", b"0"),
+        GROUPS.replace(b"1700000000000", b"1e3"),
+    ],
+)
+def test_what_is_no_groups_json_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        v1_files.parse_groups(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b'{"g":[]}', b'{"g":{"t":5}}', b'{"g":{"t":{"-1":5}}}', b'{"g":{"t":{"0":"5"}}}']
+)
+def test_what_is_no_offsets_json_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        v1_files.parse_offsets(data)
+
+
+def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
+    v1_files.write(tmp_path, {"g1": GROUP}, {"group": {"topic": {0: 5}}})
+
+    assert v1_files.read_groups(tmp_path) == {"g1": GROUP}
+    assert v1_files.read_offsets(tmp_path) == {"group": {"topic": {0: 5}}}
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["groups.json", "offsets.json"]
+
+
+def test_a_missing_file_is_none_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert v1_files.read_groups(tmp_path) is None
+    assert not caplog.records
+
+
+def test_an_undecodable_file_is_none_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / v1_files.OFFSETS_FILE).write_bytes(b'{"group":')
+
+    assert v1_files.read_offsets(tmp_path) is None
+    assert "offsets.json" in caplog.text
+
+
+def test_a_file_larger_than_any_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(v1_files, "V1_FILE_BYTES_MAX", len(OFFSETS) - 1)
+    (tmp_path / v1_files.OFFSETS_FILE).write_bytes(OFFSETS)
+
+    assert v1_files.read_offsets(tmp_path) is None
+    assert str(len(OFFSETS) - 1) in caplog.text
+    assert len(OFFSETS) < limits.V1_FILE_BYTES_MAX

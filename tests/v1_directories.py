@@ -1,0 +1,18 @@
+"""Data directories as V1's original server leaves them (v1.md 1.7)."""
+
+from pathlib import Path
+from zlib import crc32
+
+TIME_MS = 1_700_000_000_000
+
+
+def line(offset: int, value: bytes) -> bytes:
+    """One record, a second after the one before it."""
+    return b"%d|%d|%08x|%s\n" % (offset, TIME_MS + 1_000 * offset, crc32(value), value)
+
+
+def segment(folder: Path, topic: str, partition: int, number: int, lines: bytes) -> Path:
+    """Write a segment."""
+    file = folder / f"{topic}-{partition}-segment-{number:06}.log"
+    file.write_bytes(lines)
+    return file

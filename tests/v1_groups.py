@@ -1,0 +1,88 @@
+"""A coordinator over one log in memory, with what is around it when V1's files come and go."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from broker.core.coordinator_partitions import World
+from broker.core.groups.commands import FetchOffsetsRequest, GroupSettings
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.io_thread import IoThread
+from broker.core.topic import OFFSETS_TOPIC
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode, RequestError
+from tests.memory_log import MemoryLog
+
+
+class V1World:
+    """Groups, the topic they live in, a clock that stands, and a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin without the topic."""
+        self.folder = folder
+        self.clock = ManualClock()
+        self.io_thread = IoThread()
+        self.logs: dict[int, MemoryLog] = {}
+        self.has_topic = False
+        self.is_broken = False
+        self.has_slow_disk = False  # nothing is durable before `sync_until` says so
+        self.groups = self.start()
+
+    def start(self) -> GroupCoordinator:
+        """A broker that finds the logs as they are."""
+        return GroupCoordinator(
+            World(
+                self._open,
+                lambda: asyncio.get_running_loop().create_future(),
+                self.clock,
+                lambda _: None,
+            ),
+            settings=GroupSettings(initial_rebalance_delay_ms=0),
+        )
+
+    def _open(self, partition: int) -> MemoryLog:
+        if not self.has_topic:
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self.logs.setdefault(partition, MemoryLog(syncs=not self.has_slow_disk))
+
+    # ---- the topics ----------------------------------------------------------------------------
+
+    def get(self, name: str) -> object | None:
+        """Whether there is the topic."""
+        return self if self.has_topic and name == OFFSETS_TOPIC else None
+
+    async def offsets_topic(self) -> object:
+        """Make it."""
+        if self.is_broken:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+        self.has_topic = True
+        return self
+
+    # ---- looking -------------------------------------------------------------------------------
+
+    async def on_disk(self, work: Callable[[], None]) -> bool:
+        """Do it, and tell whether it was done."""
+        if not self.is_broken:
+            work()
+        return not self.is_broken
+
+    async def sync_until(self, work: "asyncio.Future[None]", seconds: float = 0) -> int:
+        """Have all logs synced again and again until that is done; how often it was."""
+        count = 0
+        while not work.done():
+            await asyncio.sleep(seconds or 0.001)
+            for log in self.logs.values():
+                log.sync()
+            count += 1
+        await work
+        for log in self.logs.values():
+            log.syncs = True
+        return count
+
+    async def offsets(self, group_id: str) -> dict[str, dict[int, int]]:
+        """What a group has committed."""
+        response = await self.groups.fetch_offsets(FetchOffsetsRequest(group_id, None))
+        return {
+            topic: {number: each.offset for number, each in partitions.items() if each}
+            for topic, partitions in response.topics.items()
+        }
