@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.broker_process import Broker, BrokerProcess
+from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.rustlog_client import (
     LIST_TOPICS,
     METRICS,
@@ -130,6 +130,17 @@ def test_a_frame_full_of_json_that_is_no_request_is_refused(broker: Broker, text
         other.ping()
         assert time.monotonic() - began < 1
         assert client.receive() == b'{"Error":{"message":"failed to parse request"}}'
+
+
+def test_what_large_frames_of_any_size_took_is_given_back(broker: Broker) -> None:
+    if not isinstance(broker, BrokerProcess):
+        pytest.skip("the memory of a broker elsewhere cannot be read")
+    with RustLogClient(broker.address) as client:
+        client.ping()
+        before = broker.private_memory()
+        for size in (1, 9, 10, 4, 2, 10):
+            client.ask(b"{" + b"[" * (size * 1_000_000))
+        wait_until(lambda: broker.private_memory() < before + 6 * MIB, "frames are given back")
 
 
 def test_a_peer_that_never_reads_its_answers_is_not_served_without_end(

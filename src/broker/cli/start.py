@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from broker._native.kernel import heap
 from broker.cli.banner import banner
 from broker.model.address import Address
 from broker.model.config import Config, load, value_to_text
@@ -39,6 +40,7 @@ def run(config: Config) -> int:
     """Run the broker until it is told to stop; the exit code."""
     # Records, keys and offsets are the owner's alone, whatever creates the file.
     os.umask(0o077)
+    heap.bound_what_is_kept()
     _raise_descriptor_limit()
     logging.basicConfig(
         stream=sys.stderr,

@@ -26,6 +26,10 @@ MESSAGE_BYTES_MAX = 1 * MIB + 12
 RECEIVE_BYTES_PER_TURN = 256 * KIB
 # Buffers of frames that came in pieces, kept for the next ones until the second is over.
 FRAME_BUFFERS_BYTES_MAX = 16 * MIB
+# Larger blocks of the heap are mappings that go when they are freed, and a longer free end of the
+# heap goes back to the system.
+HEAP_BLOCK_BYTES_MAX = 2 * MIB
+HEAP_KEPT_BYTES_MAX = 4 * MIB
 # Largest send per connection and turn, and largest single sendfile of it: a cold range must not
 # hold the loop for long.
 SEND_BYTES_PER_TURN = 2 * MIB
