@@ -6,11 +6,12 @@ send. The layout stands in record_batch.pyx.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
 from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.growing cimport make_capacity
 from broker._native.kernel.varint cimport store_varint, varint_size, zigzag
 from broker._native.records.record_batch cimport (
     BATCH_CRC_START,
@@ -30,19 +31,9 @@ cdef size_t PLAIN_BATCH_BYTES_KEPT = limits.PLAIN_BATCH_BYTES_KEPT
 
 
 cdef bint make_room(PlainBatch* batch, size_t more) noexcept nogil:
-    cdef size_t capacity = batch.capacity
     cdef size_t needed = batch.size + more
-    cdef void* grown
-    if needed <= capacity:
-        return True
-    if needed > BATCH_SIZE_MAX:
-        return False
-    grown = realloc(batch.data, max(needed, 2 * capacity))
-    if grown == NULL:
-        return False
-    batch.data = <uint8_t*>grown
-    batch.capacity = max(needed, 2 * capacity)
-    return True
+    return needed <= BATCH_SIZE_MAX and make_capacity(
+        <void**>&batch.data, &batch.capacity, needed)
 
 
 cdef bint plain_begin(

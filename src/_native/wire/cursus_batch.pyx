@@ -31,7 +31,7 @@ from libc.stdint cimport (
     uint32_t,
     uint64_t,
 )
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
@@ -45,6 +45,7 @@ from broker._native.kernel.cursor cimport (
     cursor_uint16,
     cursor_uint32,
 )
+from broker._native.kernel.growing cimport make_capacity
 
 from broker.model import limits
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
@@ -521,17 +522,7 @@ cdef class CursusBatchWriter:
         free(self.data)
 
     cdef bint make_room(self, size_t more) noexcept:
-        cdef size_t needed = self.size + more, capacity
-        cdef void* grown
-        if needed <= self.capacity:
-            return True
-        capacity = max(needed, 2 * self.capacity)
-        grown = realloc(self.data, capacity)
-        if grown == NULL:
-            return False
-        self.data = <uint8_t*>grown
-        self.capacity = capacity
-        return True
+        return make_capacity(<void**>&self.data, &self.capacity, self.size + more)
 
     def add(self, record):
         """Add a record of the codec; False when it does not fit behind those there are.

@@ -9,8 +9,10 @@ and `=`.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+
+from broker._native.kernel.growing cimport make_capacity
 
 cdef extern from "string.h" nogil:
     void* memmem(const void* data, size_t size, const void* wanted, size_t wanted_size)
@@ -29,17 +31,7 @@ cdef const uint8_t* HEX = <const uint8_t*>b"0123456789ABCDEF"
 
 cdef bint text_reserve(Text* text, size_t more) noexcept nogil:
     """Make room behind what there is; False without the memory."""
-    cdef size_t needed = text.size + more
-    cdef void* grown
-    if needed <= text.capacity:
-        return True
-    needed = max(needed, 2 * text.capacity)
-    grown = realloc(text.data, needed)
-    if grown == NULL:
-        return False
-    text.data = <uint8_t*>grown
-    text.capacity = needed
-    return True
+    return make_capacity(<void**>&text.data, &text.capacity, text.size + more)
 
 
 cdef bint text_put(Text* text, const void* data, size_t size) noexcept nogil:

@@ -17,7 +17,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from libc.stdlib cimport realloc
 from libc.string cimport memchr, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
@@ -31,6 +30,7 @@ from broker._native.kernel.cursor cimport (
     load_uint32,
 )
 from broker._native.kernel.file_ops cimport file_pread
+from broker._native.kernel.growing cimport make_capacity
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segmented_log cimport LogSlice
@@ -99,7 +99,7 @@ cdef uint32_t RUN_RECORDS_PER_BATCH = limits.RUN_RECORDS_PER_BATCH
 cdef PlainBatch batch
 cdef FetchAnswer answer
 cdef uint8_t* scratch = NULL
-cdef size_t scratch_size = 0
+cdef size_t scratch_capacity = 0
 memset(&batch, 0, sizeof(batch))
 memset(&answer, 0, sizeof(answer))
 
@@ -336,7 +336,8 @@ cdef bint fill(PartitionLog log, int64_t offset, int64_t end, uint32_t bytes_max
         file = <OpenFile>owner
         Py_DECREF(file)
         left -= found.size
-        if left < 0 or not make_scratch(<size_t>found.size):
+        if left < 0 or not make_capacity(
+                <void**>&scratch, &scratch_capacity, <size_t>found.size):
             return False
         got = file_pread(file.fd, scratch, <size_t>found.size, found.position)
         if got != found.size:
@@ -364,17 +365,4 @@ cdef bint add_batches(Cursor batches) noexcept:
         records.next = start + BATCH_HEADER_SIZE
         records.left = info.size - BATCH_HEADER_SIZE
         answer_add(&answer, &info, records)
-    return True
-
-
-cdef bint make_scratch(size_t size) noexcept:
-    global scratch, scratch_size
-    cdef void* grown
-    if size <= scratch_size:
-        return True
-    grown = realloc(scratch, size)
-    if grown == NULL:
-        return False
-    scratch = <uint8_t*>grown
-    scratch_size = size
     return True

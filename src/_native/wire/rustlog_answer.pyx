@@ -11,11 +11,12 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32, store_uint64
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.growing cimport make_capacity
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     BATCH_HEADER_SIZE,
@@ -40,24 +41,15 @@ cdef enum:
     # Everything of a JSON record but its bytes, and of what follows all of them, with room left.
     JSON_RECORD_SIZE = 64
     JSON_TAIL_SIZE = 64
-    CAPACITY_MIN = 4096
 
 cdef size_t FRAME_BYTES_MAX = limits.RUSTLOG_FRAME_BYTES_MAX
 
 
 cdef bint make_room(FetchAnswer* answer, size_t more) noexcept nogil:
-    cdef size_t needed = answer.size + more
-    cdef size_t capacity = max(max(needed, 2 * answer.capacity), CAPACITY_MIN)
-    cdef void* grown
-    if needed <= answer.capacity:
+    if make_capacity(<void**>&answer.data, &answer.capacity, answer.size + more):
         return True
-    grown = realloc(answer.data, capacity)
-    if grown == NULL:
-        answer.status = ANSWER_NO_MEMORY
-        return False
-    answer.data = <uint8_t*>grown
-    answer.capacity = capacity
-    return True
+    answer.status = ANSWER_NO_MEMORY
+    return False
 
 
 cdef void put_text(FetchAnswer* answer, const char* text, size_t size) noexcept nogil:
