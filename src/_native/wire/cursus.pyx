@@ -7,16 +7,13 @@ nothing stays: its clients would not open another one.
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from broker._native.kernel.cursor cimport Cursor, load_uint32
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
 from broker._native.wire.cursus_produce cimport cursus_produce
-from broker._native.wire.detection cimport FRAME_HEAD_SIZE
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.reply_slot cimport ReplySlot
 
 from broker.model import limits
-
-cdef enum:
-    CUT_TOO_LONG = -1
 
 cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
 
@@ -31,24 +28,10 @@ cdef class Cursus(Dialect):
         self.answers_after_end = True
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
-        cdef uint32_t length
-        if size < FRAME_HEAD_SIZE:
-            return 0
-        length = load_uint32(data)
-        if length > FRAME_BYTES_MAX:
-            return CUT_TOO_LONG
-        if size - FRAME_HEAD_SIZE < length:
-            return 0
-        frame.next = data + FRAME_HEAD_SIZE
-        frame.left = length
-        return FRAME_HEAD_SIZE + <int64_t>length
+        return frame_cut(data, size, 0, FRAME_BYTES_MAX, frame)
 
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
-        cdef uint32_t length
-        if size < FRAME_HEAD_SIZE:
-            return 0
-        length = load_uint32(data)
-        return FRAME_HEAD_SIZE + <int64_t>length if length <= FRAME_BYTES_MAX else 0
+        return frame_announced(data, size, FRAME_BYTES_MAX)
 
     cdef void refuse(self, Connection connection, int64_t cut):
         connection.close(f"frame of more than {FRAME_BYTES_MAX} bytes")

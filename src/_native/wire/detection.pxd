@@ -1,8 +1,5 @@
 from libc.stdint cimport uint8_t
 
-cdef enum:
-    FRAME_HEAD_SIZE = 4      # the length before every frame of Kafka and RustLog
-
 cdef enum Protocol:
     PROTOCOL_UNDECIDED       # too few bytes so far
     PROTOCOL_UNKNOWN         # nothing that is served here

@@ -37,6 +37,7 @@ from broker._native.kernel.cursor cimport (
     load_int16,
     load_int32,
 )
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 
 from broker.model import limits
 

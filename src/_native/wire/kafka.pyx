@@ -5,12 +5,11 @@ An answer's head is the length, the correlation id and, in flexible versions, no
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.cursor cimport Cursor, load_int32
+from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
-from broker._native.wire.detection cimport FRAME_HEAD_SIZE
 from broker._native.wire.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
@@ -19,6 +18,7 @@ from broker._native.wire.envelope cimport (
     envelope_read,
 )
 from broker._native.wire.fetch cimport FETCH_NOT_SERVED, FETCH_READY, FetchSession, FetchStatus
+from broker._native.wire.frame cimport frame_announced, frame_cut
 from broker._native.wire.produce cimport (
     NOT_SERVED,
     SERVED,
@@ -32,7 +32,6 @@ cdef enum:
     KEY_PRODUCE = 0
     KEY_FETCH = 1
     KEY_API_VERSIONS = 18
-    CUT_BAD = -1
     FETCH_WORK = 64           # in requests of the usual kind: of many partitions, at worst
 
 
@@ -56,24 +55,10 @@ cdef class Kafka(Dialect):
             self.apis.flexible_from[key] = flexible_from
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
-        cdef int32_t length
-        if size < FRAME_HEAD_SIZE:
-            return 0
-        length = load_int32(data)
-        if length < REQUEST_HEAD_MIN or length > self.frame_bytes_max:
-            return CUT_BAD
-        if size - FRAME_HEAD_SIZE < <size_t>length:
-            return 0
-        frame.next = data + FRAME_HEAD_SIZE
-        frame.left = <size_t>length
-        return FRAME_HEAD_SIZE + <int64_t>length
+        return frame_cut(data, size, REQUEST_HEAD_MIN, <uint32_t>self.frame_bytes_max, frame)
 
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
-        cdef int32_t length
-        if size < FRAME_HEAD_SIZE:
-            return 0
-        length = load_int32(data)
-        return FRAME_HEAD_SIZE + <int64_t>length if length <= self.frame_bytes_max else 0
+        return frame_announced(data, size, <uint32_t>self.frame_bytes_max)
 
     cdef void refuse(self, Connection connection, int64_t cut):
         connection.close(

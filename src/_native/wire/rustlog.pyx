@@ -48,6 +48,7 @@ from broker._native.records.record_batch cimport (
     batch_header,
 )
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.plain_append cimport (
     PLAIN_NOT_SERVED,
     PLAIN_OFFLINE,
@@ -72,16 +73,14 @@ from broker._native.wire.rustlog_counters cimport RustLogCounters, latency_add, 
 from broker.model import limits
 
 cdef enum:
-    HEAD_SIZE = 4
     KIND_PRODUCE = 0x01
     KIND_FETCH = 0x02
     KIND_METRICS = 0x09
     KIND_PING = 0xFF
     OPEN_OBJECT = 0x7B
-    CUT_BAD = -1
     # What is asked of Python for a frame that is not taken: the body is how it begins.
     OPERATION_REFUSE = -1
-    PRODUCED_SIZE = HEAD_SIZE + 1 + 8 + 4
+    PRODUCED_SIZE = FRAME_HEAD_SIZE + 1 + 8 + 4
     RECORD_HEAD_SIZE = 4
     STORED_HEAD_SIZE = 12     # of a record, as max bytes counts it
     READ_BYTES_MIN = 4 << 10
@@ -140,44 +139,34 @@ cdef class RustLog(Dialect):
         self.protocol = protocol
         self.counters = counters
         self.answers_after_end = True
-        self.write_failed = len(write_failed).to_bytes(HEAD_SIZE, "big") + write_failed
+        self.write_failed = len(write_failed).to_bytes(FRAME_HEAD_SIZE, "big") + write_failed
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
-        cdef uint32_t length
-        if size < HEAD_SIZE:
-            return 0
-        length = load_uint32(data)
-        if length == 0 or length > FRAME_BYTES_MAX:
+        cdef int64_t taken = frame_cut(data, size, 1, FRAME_BYTES_MAX, frame)
+        if taken == FRAME_BAD:
             # By what there is of it, `refuse` can tell its dialect.
-            self.refused_size = min(size, sizeof(self.refused)) if length > 0 else HEAD_SIZE
+            self.refused_size = FRAME_HEAD_SIZE
+            if load_uint32(data) > 0:
+                self.refused_size = min(size, sizeof(self.refused))
             memcpy(self.refused, data, self.refused_size)
-            return CUT_BAD
-        if size - HEAD_SIZE < length:
-            return 0
-        frame.next = data + HEAD_SIZE
-        frame.left = length
-        return HEAD_SIZE + <int64_t>length
+        return taken
 
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
-        cdef uint32_t length
-        if size < HEAD_SIZE:
-            return 0
-        length = load_uint32(data)
-        return HEAD_SIZE + <int64_t>length if length <= FRAME_BYTES_MAX else 0
+        return frame_announced(data, size, FRAME_BYTES_MAX)
 
     cdef void refuse(self, Connection connection, int64_t cut):
         cdef Cursor head
         cdef bint is_json = connection.manners & SAID_JSON > 0
         cdef PendingReply pending
         head.next = self.refused
-        head.left = HEAD_SIZE
-        if self.refused_size > HEAD_SIZE:
-            is_json = begins_json(self.refused + HEAD_SIZE, 1)
+        head.left = FRAME_HEAD_SIZE
+        if self.refused_size > FRAME_HEAD_SIZE:
+            is_json = begins_json(self.refused + FRAME_HEAD_SIZE, 1)
         pending = connection.hand_over(head)
         if pending is not None:
             pending.api_key = OPERATION_REFUSE
             pending.api_version = is_json
-            pending.head.size = HEAD_SIZE
+            pending.head.size = FRAME_HEAD_SIZE
 
     cdef bint waits(self, Connection connection, Cursor frame) noexcept:
         # For the produces before it: what they wrote is to be seen.
@@ -187,7 +176,7 @@ cdef class RustLog(Dialect):
         cdef Cursor body = frame
         cdef uint8_t kind = cursor_take(&body, 1)[0]
         cdef bint is_json = begins_json(frame.next, frame.left), is_served = False
-        cdef uint8_t[HEAD_SIZE + 1] pong
+        cdef uint8_t[FRAME_HEAD_SIZE + 1] pong
         if connection.slots_head == NULL:
             connection.manners = 0
         connection.manners = (connection.manners & OWES_PRODUCE) | (SAID_JSON if is_json else 0)
@@ -197,7 +186,7 @@ cdef class RustLog(Dialect):
             is_served = self.serve_fetch(connection, body)
         elif kind == KIND_PING:
             store_uint32(pong, 1)
-            pong[HEAD_SIZE] = KIND_PING
+            pong[FRAME_HEAD_SIZE] = KIND_PING
             connection.reply(pong, sizeof(pong))
             is_served = True
         elif kind == KIND_METRICS and not is_json:
@@ -211,7 +200,7 @@ cdef class RustLog(Dialect):
         if pending is not None:
             pending.api_key = frame.next[0]
             pending.api_version = is_json
-            pending.head.size = HEAD_SIZE
+            pending.head.size = FRAME_HEAD_SIZE
 
     cdef void count_connections(self, Connection connection):
         cdef Connection each
@@ -266,10 +255,10 @@ cdef class RustLog(Dialect):
             connection.reply(<const uint8_t*>PyBytes_AS_STRING(self.write_failed),
                              <size_t>PyBytes_GET_SIZE(self.write_failed))
             return True
-        store_uint32(slot.data, PRODUCED_SIZE - HEAD_SIZE)
-        slot.data[HEAD_SIZE] = KIND_PRODUCE
-        store_uint64(slot.data + HEAD_SIZE + 1, base_offset)
-        store_uint32(slot.data + HEAD_SIZE + 9, count)
+        store_uint32(slot.data, PRODUCED_SIZE - FRAME_HEAD_SIZE)
+        slot.data[FRAME_HEAD_SIZE] = KIND_PRODUCE
+        store_uint64(slot.data + FRAME_HEAD_SIZE + 1, base_offset)
+        store_uint32(slot.data + FRAME_HEAD_SIZE + 9, count)
         slot.size = PRODUCED_SIZE
         slot.begun_ns = begun_ns
         slot.failed_size = <uint32_t>PyBytes_GET_SIZE(self.write_failed)

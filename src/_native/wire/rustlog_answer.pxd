@@ -3,9 +3,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.records.record_batch cimport BatchInfo
 
-cdef enum:
-    LENGTH_SIZE = 4           # of a frame, in front of every answer here
-
 cdef enum AnswerStatus:
     ANSWER_OPEN               # there may be more records
     ANSWER_FULL               # of as many bytes as were asked for, or as a frame may have

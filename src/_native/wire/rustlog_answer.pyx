@@ -28,6 +28,7 @@ from broker._native.records.record_batch cimport (
 )
 from broker._native.records.record_walk cimport RecordFields, record_take
 from broker._native.wire.byte_arrays cimport BYTE_SIZE_MAX, put_byte_array, put_number
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 
 from broker.model import limits
 
@@ -67,18 +68,18 @@ cdef void answer_begin(
     answer.bytes_counted = answer.payload_bytes = 0
     answer.count = 0
     answer.size = 0
-    if not make_room(answer, LENGTH_SIZE + JSON_RECORD_SIZE + JSON_TAIL_SIZE):
+    if not make_room(answer, FRAME_HEAD_SIZE + JSON_RECORD_SIZE + JSON_TAIL_SIZE):
         return
-    answer.size = LENGTH_SIZE
+    answer.size = FRAME_HEAD_SIZE
     if is_json:
         put_text(answer, b'{"Fetch":{"records":[', 21)
     else:
-        answer.data[LENGTH_SIZE] = KIND_FETCH
+        answer.data[FRAME_HEAD_SIZE] = KIND_FETCH
         answer.size += HEAD_SIZE
 
 
 cdef bint put_binary(FetchAnswer* answer, const uint8_t* value, size_t size) noexcept nogil:
-    if answer.size - LENGTH_SIZE + RECORD_HEAD_SIZE + size + NEXT_OFFSET_SIZE > FRAME_BYTES_MAX:
+    if answer.size - FRAME_HEAD_SIZE + RECORD_HEAD_SIZE + size + NEXT_OFFSET_SIZE > FRAME_BYTES_MAX:
         return False
     if not make_room(answer, RECORD_HEAD_SIZE + size + JSON_TAIL_SIZE):
         return False
@@ -107,7 +108,7 @@ cdef bint put_json(
     answer.size = <size_t>(
         put_byte_array(answer.data + answer.size, value, size) - answer.data)
     put_text(answer, b"}", 1)
-    if answer.size - LENGTH_SIZE + JSON_TAIL_SIZE > FRAME_BYTES_MAX:
+    if answer.size - FRAME_HEAD_SIZE + JSON_TAIL_SIZE > FRAME_BYTES_MAX:
         answer.size = before
         return False
     return True
@@ -168,10 +169,10 @@ cdef void answer_finish(FetchAnswer* answer, uint64_t next_offset) noexcept nogi
         answer.size = <size_t>(put_number(answer.data + answer.size, next_offset) - answer.data)
         put_text(answer, b"}}", 2)
     else:
-        store_uint32(answer.data + LENGTH_SIZE + 1, answer.count)
+        store_uint32(answer.data + FRAME_HEAD_SIZE + 1, answer.count)
         store_uint64(answer.data + answer.size, next_offset)
         answer.size += NEXT_OFFSET_SIZE
-    store_uint32(answer.data, <uint32_t>(answer.size - LENGTH_SIZE))
+    store_uint32(answer.data, <uint32_t>(answer.size - FRAME_HEAD_SIZE))
 
 
 STATUS_NAMES = {
@@ -252,5 +253,5 @@ cdef class FetchAnswerWriter:
         """Return the answer without its length; nothing may be added any more."""
         answer_finish(&self.answer, next_offset)
         return PyBytes_FromStringAndSize(
-            <const char*>self.answer.data + LENGTH_SIZE,
-            <Py_ssize_t>(self.answer.size - LENGTH_SIZE))
+            <const char*>self.answer.data + FRAME_HEAD_SIZE,
+            <Py_ssize_t>(self.answer.size - FRAME_HEAD_SIZE))
