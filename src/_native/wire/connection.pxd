@@ -97,7 +97,8 @@ cdef class Connection:
     cdef bint has_waiting                 # whole requests may be in `partial`: they come first
     cdef uint32_t interest                # what epoll watches
     cdef int64_t active_ms                # monotonic: last byte in, or out
-    cdef int64_t frame_started_ms         # monotonic: since when a frame is incomplete; 0 = none
+    cdef readonly int64_t frame_started_ms    # monotonic: since when a frame is awaited; 0 = none
+    cdef uint64_t round                   # the poller's, in which it was served last
 
     cdef void on_event(self, uint32_t events)
     cdef bint is_full(self) noexcept

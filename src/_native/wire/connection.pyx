@@ -488,6 +488,9 @@ cdef class Connection:
                 self.drop_partial()
             elif used > 0:
                 self.keep(data + used, size - <size_t>used, False)
+            else:
+                # Nobody has listened for the rest of it so far, however long that was.
+                self.frame_started_ms = self.active_ms = self.shared.monotonic_ms
         if not self.is_busy and not self.is_full() and not self.has_ended:
             self.watch(self.interest | EPOLLIN)
 
@@ -495,8 +498,8 @@ cdef class Connection:
 
     cdef void touch(self):
         if not self.is_touched and not self.is_closed:
-            self.is_touched = True
             self.shared.touched.append(self)
+            self.is_touched = True
 
     cdef void drain(self):
         """Move the replies that are complete, in order, to the output; send; go on reading."""

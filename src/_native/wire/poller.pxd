@@ -1,6 +1,6 @@
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from broker._native.wire.connection cimport Shared
+from broker._native.wire.connection cimport Connection, Shared
 from broker._native.wire.epoll cimport epoll_event
 from broker._native.wire.reply_slot cimport ReplySlot
 
@@ -10,10 +10,12 @@ cdef class Poller(Shared):
     cdef int64_t timer_armed_ms           # monotonic; -1 = not set
     cdef object dispatch                  # called with `slow`
     cdef public int64_t share_us          # of a turn: for what arrives, and again for what was kept
-    cdef int first_event                  # of those that the next turn finds ready
+    cdef uint64_t round                   # in which nobody is served twice
 
     cdef int listen_to(self, int fd) except -1
     cdef void take_events(self, epoll_event* events, int count)
+    cdef bint serve(self, Connection connection, uint32_t events)
+    cdef void give_up(self, Connection connection)
     cdef void take_timer(self)
     cdef void end_turn(self)
     cdef void hand_over(self)

@@ -85,6 +85,7 @@ cdef class Poller(Shared):
             raise OSError(errno, "epoll or timerfd")
         self.timer_armed_ms = -1
         self.share_us = TURN_SHARE_US
+        self.round = 1
         self.monotonic_ms = clock_ms(CLOCK_MONOTONIC)
         self.turn.now_ms = clock_ms(CLOCK_REALTIME)
         wheel_init(&self.wheel, self.monotonic_ms)
@@ -157,24 +158,51 @@ cdef class Poller(Shared):
                 return
 
     cdef void take_events(self, epoll_event* events, int count):
-        # Connections that do not get their turn are reported again, in this order.
-        cdef int first = self.first_event % count
-        cdef int i, place, fd
+        # Connections that do not get their turn are reported again; they come before those that
+        # have had one in this round. It ends when nobody is left who has not.
+        cdef int i, fd, served_before = 0
         cdef bint is_over = False
         cdef Connection connection
         for i in range(count):
-            place = (first + i) % count
-            fd = events[place].data.fd
+            fd = events[i].data.fd
             if fd == self.timer_fd:
                 self.take_timer()
-            elif fd == self.turn.commit.event_fd:
+                continue
+            if fd == self.turn.commit.event_fd:
                 self.turn.take_synced()
+                continue
+            connection = <Connection>self.connections.get(fd)
+            if connection is None:
+                continue
+            if connection.round == self.round:
+                events[served_before] = events[i]
+                served_before += 1
             elif not is_over:
-                connection = <Connection>self.connections.get(fd)
-                if connection is not None:
-                    connection.on_event(events[place].events)
-                is_over = self.looks_late()
-                self.first_event = place + 1
+                is_over = self.serve(connection, events[i].events)
+        if is_over:
+            return
+        self.round += 1
+        for i in range(served_before):
+            connection = <Connection>self.connections.get(events[i].data.fd)
+            if connection is not None and self.serve(connection, events[i].events):
+                return
+
+    cdef bint serve(self, Connection connection, uint32_t events):
+        # True: others are to have their turn.
+        connection.round = self.round
+        try:
+            connection.on_event(events)
+        except Exception:
+            self.give_up(connection)
+        return self.looks_late()
+
+    cdef void give_up(self, Connection connection):
+        # Most likely there was no memory for it; all others go on.
+        logger.exception("a connection is closed over an error of the broker's own")
+        try:
+            connection.close("an error of the broker's own")
+        except Exception:
+            logger.exception("a connection was not closed")
 
     cdef void take_timer(self):
         # Read, or it stays readable and the loop never rests again.
@@ -232,8 +260,12 @@ cdef class Poller(Shared):
                 self.touched = touched[done:] + self.touched
                 return
             done += 1
-            if not connection.is_closed:
+            if connection.is_closed:
+                continue
+            try:
                 connection.drain()
+            except Exception:
+                self.give_up(connection)
         self.looks_late()
 
     cdef void hand_over(self):

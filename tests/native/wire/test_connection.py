@@ -1,12 +1,14 @@
 """Native connections: frames in pieces, replies in order, who hangs up when."""
 
 import socket
+import time
+from collections.abc import Callable
 
 import pytest
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
-from broker._native.wire.connection import PendingReply
+from broker._native.wire.connection import Connection, PendingReply
 from broker.model.limits import WAITING_REPLY_BYTES_PER_CONNECTION
 from tests.native_log import Logs, appended, batches, records
 from tests.native_wire import (
@@ -343,6 +345,54 @@ def test_a_failure_of_what_python_does_harms_no_other_connection(
     assert "RuntimeError" in caplog.text
 
 
+def fails_once() -> Callable[[Connection, str], None]:
+    """Return what is called for each connection that closes, and fails over the first."""
+    failures = [MemoryError]
+
+    def on_close(_connection: Connection, _reason: str) -> None:
+        if failures:
+            raise failures.pop()
+
+    return on_close
+
+
+def test_a_failure_over_what_arrives_harms_no_other_connection(
+    durable: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    durable.serve_with(durable.slow.extend, fails_once())
+    bad, good = durable.connect(), durable.connect()
+    bad.socket.send(b"GET / HTTP/1.1\r\n\r\n")  # is not served here
+    good.socket.send(produce(9, (0, BATCH)))
+
+    durable.poller()
+
+    assert good.frame()
+    assert bad.is_closed
+    assert "MemoryError" in caplog.text
+
+
+def test_a_failure_over_what_is_to_be_sent_harms_no_other_connection(
+    wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    clients = [wire.connect() for _ in range(3)]
+    for client in clients:
+        client.send(request(API_VERSIONS, 0, {}))
+    wire.serve_with(wire.slow.extend, fails_once())
+    for pending in wire.slow:
+        pending.send(b"")
+
+    clients[0].socket.close()  # what is sent to it comes back as an error
+    wire.poller.end()
+
+    assert [len(client.frames()) for client in clients[1:]] == [1, 1]
+    assert "MemoryError" in caplog.text
+
+
+def clock_ms() -> int:
+    """Return the clock that connections go by."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
+
+
 # ---- sweeping ---------------------------------------------------------------------------------
 
 NEVER_MS = 10**9
@@ -393,6 +443,20 @@ def test_a_client_that_takes_none_of_its_replies_is_closed(
     wire.poller.sweep(NEVER_MS, AT_ONCE_MS, NEVER_MS)
 
     assert wire.closed == ["stalled: it takes none of its replies"]
+
+
+def test_a_frame_that_nobody_listened_to_has_its_time_from_when_somebody_does(
+    client: Client, wire: Wire
+) -> None:
+    client.send(request(API_VERSIONS, 0, {}) + b"\0\0")
+    begun_ms = client.connection.frame_started_ms
+    while clock_ms() <= begun_ms:
+        pass
+
+    client.wire.slow.pop().send(None)
+    wire.run()
+
+    assert client.connection.frame_started_ms > begun_ms
 
 
 def test_the_first_bytes_must_soon_tell_a_protocol(client: Client, wire: Wire) -> None:

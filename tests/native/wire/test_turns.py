@@ -139,6 +139,24 @@ def test_all_clients_that_send_without_end_get_their_turns(lines: Wire) -> None:
     assert max(answered) < 2 * min(answered)
 
 
+def test_no_client_is_served_again_before_all_that_were_ready_have_been(lines: Wire) -> None:
+    lines.poller.share_us = 0
+    clients = [lines.connect() for _ in range(40)]
+    answers = [0] * len(clients)
+    for client in clients:
+        client.socket.send(PRODUCE)
+
+    while max(answers) < 4:
+        lines.poller()
+        lines.poller.end()
+        for place, client in enumerate(clients):
+            if received(client):
+                answers[place] += 1
+                if place % 2:  # the others have nothing more to say
+                    client.socket.send(PRODUCE)
+        assert max(answers) < 2 or min(answers) > 0
+
+
 def test_what_is_read_of_a_log_counts_as_many_lines(lines: Wire, log: PartitionLog) -> None:
     lines.poller.share_us = 0
     appended(log, records(1, size=100_000))
