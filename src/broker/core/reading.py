@@ -6,13 +6,14 @@ asks for everything up to the high watermark.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from broker._native.records.record_view import Record
-from broker.codec.columns import Columns, decode_columns, records
+from broker._native.records.column_decoder import COLUMN_NAMES
+from broker._native.records.record_view import Record, RecordIterator
+from broker.codec.columns import Columns, decode_columns
 from broker.codec.control_records import is_control, is_transactional
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.log import Log
@@ -27,6 +28,7 @@ from broker.model.limits import (
 
 # What a stored batch can be that is no failure of the disk: damaged, or too much of it unfolded.
 UNREADABLE = (Corrupt, LimitExceeded, Truncated)
+_VALUE_COLUMNS: Final = ("offset", "value")
 _T = TypeVar("_T")
 # Producer id, first offset and marker's offset of an aborted transaction.
 _Aborted = tuple[int, int, int]
@@ -52,22 +54,24 @@ class Unreadable(NamedTuple):
     """Records that are stepped over: those of one batch from an offset on."""
 
     offset: int
+    last_offset: int
     reason: str
 
 
-def committed(log: Log, offset: int) -> AsyncGenerator[Record, None]:
+def committed(log: Log, offset: int, beside: Beside) -> AsyncGenerator[Record | Unreadable, None]:
     """Every record from an offset on, up to the last stable offset as it is at the call.
 
     Below the log start the first one is the first that there still is. The loop has its turn in
-    between. StorageError when the log goes offline, CodecError when a batch is damaged.
+    between. A batch that cannot be read is stepped over, and told. StorageError when the log goes
+    offline, CodecError when what follows a batch cannot be found, or read for want of a package.
     """
-    return _records(committed_batches(log, offset), max(offset, log.log_start_offset))
+    return _records(committed_batches(log, offset), max(offset, log.log_start_offset), beside)
 
 
-def uncommitted(log: Log, offset: int) -> AsyncGenerator[Record, None]:
+def uncommitted(log: Log, offset: int, beside: Beside) -> AsyncGenerator[Record | Unreadable, None]:
     """The same up to the high watermark, whatever becomes of transactions."""
     batches = _batches(log, offset, log.high_watermark, is_committed=False)
-    return _records(batches, max(offset, log.log_start_offset))
+    return _records(batches, max(offset, log.log_start_offset), beside)
 
 
 def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, None]:
@@ -80,14 +84,16 @@ def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, None]:
 
 
 async def _records(
-    batches: AsyncGenerator[_Batch, None], offset: int
-) -> AsyncGenerator[Record, None]:
+    batches: AsyncGenerator[_Batch, None], offset: int, beside: Beside
+) -> AsyncGenerator[Record | Unreadable, None]:
     given = 0
-    async with aclosing(batches):
-        async for header, batch in batches:
-            for record in records(batch, bytes_max=decompressed_bytes_max(header.size)):
-                if record.offset >= offset:
-                    yield record
+    async with aclosing(_columns(batches, offset, beside, COLUMN_NAMES)) as found:
+        async for columns in found:
+            if isinstance(columns, Unreadable):
+                yield columns
+                continue
+            for record in _rows(columns):
+                yield record
                 given += 1
                 if given % RECORDS_READ_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -96,20 +102,14 @@ async def _records(
 async def committed_values(
     log: Log, offset: int, beside: Beside
 ) -> AsyncGenerator[StoredValue | Unreadable, None]:
-    """The same as `committed`, without anything but the values.
-
-    A batch that cannot be read is stepped over, and told. CodecError when what follows cannot be
-    found, or read for want of a package.
-    """
+    """The same as `committed`, without anything but the values."""
     given = 0
     offset = max(offset, log.log_start_offset)
-    async with aclosing(committed_batches(log, offset)) as batches:
-        async for header, batch in batches:
-            decode = partial(_decode, batch, offset)
-            try:
-                columns = await unfold(header, decode, beside)
-            except UNREADABLE as error:
-                yield Unreadable(max(offset, header.base_offset), str(error))
+    batches = committed_batches(log, offset)
+    async with aclosing(_columns(batches, offset, beside, _VALUE_COLUMNS)) as found:
+        async for columns in found:
+            if isinstance(columns, Unreadable):
+                yield columns
                 continue
             data = memoryview(columns.data)
             rows = zip(
@@ -125,23 +125,42 @@ async def committed_values(
                     await asyncio.sleep(0)
 
 
-def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
-    return decode_columns(
-        batch, columns=("offset", "value"), min_offset=offset, bytes_max=bytes_max
-    )
+async def _columns(
+    batches: AsyncGenerator[_Batch, None], offset: int, beside: Beside, names: Collection[str]
+) -> AsyncGenerator[Columns | Unreadable, None]:
+    """What each batch holds from the offset on."""
+    async with aclosing(batches):
+        async for header, batch in batches:
+            decode = partial(_decode, batch, offset, names)
+            try:
+                columns = await unfold(header, decode, beside)
+            except UNREADABLE as error:
+                yield Unreadable(max(offset, header.base_offset), header.last_offset, str(error))
+            else:
+                yield columns
+
+
+def _rows(columns: Columns) -> Iterator[Record]:
+    chunks = iter([(len(columns), columns.data, columns.arrays), None])
+    return RecordIterator(chunks.__next__)
+
+
+def _decode(batch: memoryview, offset: int, names: Collection[str], bytes_max: int) -> Columns:
+    return decode_columns(batch, columns=names, min_offset=offset, bytes_max=bytes_max)
 
 
 async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Beside) -> _T:
     """What a stored batch holds: `decode` is told how many bytes it may unfold to.
 
-    A little is unfolded at once, and the loop has its turn behind it; more of it beside the loop.
-    UNREADABLE is what cannot be unfolded.
+    A little is unfolded at once, and the loop has its turn behind it, whatever came of it; more of
+    it beside the loop. UNREADABLE is what cannot be unfolded.
     """
     if header.size <= READ_UNFOLDED_BYTES_PER_TURN:
         with suppress(LimitExceeded):
-            unfolded = decode(READ_UNFOLDED_BYTES_PER_TURN)
-            await asyncio.sleep(0)
-            return unfolded
+            try:
+                return decode(READ_UNFOLDED_BYTES_PER_TURN)
+            finally:
+                await asyncio.sleep(0)
     bytes_max = max(READ_UNFOLDED_BYTES_MAX, decompressed_bytes_max(header.size))
     return await beside(partial(decode, bytes_max))
 

@@ -1,18 +1,30 @@
 """Records one by one, for readers without isolation levels (core/reading)."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
+from broker._native.records.record_view import Record
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import Row, encode
 from broker.core import reading
-from broker.core.reading import StoredValue, Unreadable, committed, committed_values
+from broker.core.log import Log
+from broker.core.reading import (
+    Beside,
+    StoredValue,
+    Unreadable,
+    committed,
+    committed_values,
+    uncommitted,
+)
 from broker.core.recompression import Recompression
 from tests.native_log import NOW_MS, Logs
 
 PRODUCER = 7
+Reader: TypeAlias = Callable[[Log, int, Beside], AsyncIterator[Record | Unreadable]]
 
 
 class Partition:
@@ -85,9 +97,60 @@ def test_whole_records_are_read_in_the_same_way(partition: Partition) -> None:
     partition.send(PRODUCER, 0, b"open")
 
     async def all_of() -> list[tuple[int, bytes | None, bytes | None]]:
-        return [(each.offset, each.key, each.value) async for each in committed(partition.log, 0)]
+        return [
+            (each.offset, each.key, each.value)
+            async for each in committed(partition.log, 0, Recompression().run)
+            if isinstance(each, Record)
+        ]
 
     assert asyncio.run(all_of()) == [(0, b"k", b"a"), (1, None, b"b")]
+
+
+@pytest.mark.parametrize("read_records", [committed, uncommitted])
+def test_whole_records_behind_a_batch_that_cannot_be_read_are_read(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch, read_records: Reader
+) -> None:
+    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
+    partition.append(b"a", b"b")
+    partition.append(bytes(20 << 20), b"lost", b"lost", codec="gzip")
+    partition.append(bytes(10 << 20), b"f", codec="gzip")
+
+    async def all_of() -> list[Record | Unreadable]:
+        return [each async for each in read_records(partition.log, 1, Recompression().run)]
+
+    first, second, *others = asyncio.run(all_of())
+
+    assert isinstance(first, Record)
+    assert (first.offset, first.value) == (1, b"b")
+    assert isinstance(second, Unreadable)
+    assert (second.offset, second.last_offset) == (2, 4)
+    assert [each.offset for each in others] == [5, 6]
+
+
+def test_others_have_their_turn_between_batches_that_cannot_be_read(
+    partition: Partition, tmp_path: Path
+) -> None:
+    for _ in range(20):
+        partition.append(b"damaged")
+    [file] = tmp_path.rglob("*.log")
+    file.write_bytes(file.read_bytes().replace(b"damaged", b"DAMAGED"))
+
+    async def turns() -> int:
+        count = 0
+
+        async def others() -> None:
+            nonlocal count
+            while True:
+                await asyncio.sleep(0)
+                count += 1
+
+        beside = asyncio.create_task(others())
+        async for each in committed_values(partition.log, 0, Recompression().run):
+            assert isinstance(each, Unreadable)
+        beside.cancel()
+        return count
+
+    assert asyncio.run(turns()) >= 20
 
 
 def test_at_the_end_there_is_nothing(partition: Partition) -> None:

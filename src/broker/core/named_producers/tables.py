@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
 from broker.core.named_producers.sequences import Known, Run, Sequences
-from broker.core.reading import uncommitted
+from broker.core.reading import Unreadable, uncommitted
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, PRODUCER_IDS_PER_PARTITION_MAX
@@ -100,7 +100,13 @@ class NamedProducers:
         sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
         sequences.restore(Known(*each) for each in producers)
         count = 0
-        async for record in uncommitted(log, offset):
+        async for record in uncommitted(log, offset, self._io_thread.run):
+            if isinstance(record, Unreadable):
+                _log.warning(
+                    "stepped over: folder=%s offset=%d reason=%s",
+                    *(log.folder, record.offset, record.reason),
+                )
+                continue
             found = self._sequence_of(record.headers)
             if found is not None:
                 producer_id, epoch, sequence = found

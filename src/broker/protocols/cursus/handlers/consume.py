@@ -3,8 +3,12 @@
 What a group has committed goes before a lower offset that is asked for, never before a higher one.
 A pattern as topic reads the same partition of every topic that fits, each from its own offset. The
 positional form asks for an offset and gets it, in the layout of the original document.
+
+Nothing in a batch could say that records cannot be read: what stands before them is answered, and
+who asks for the first of them is told which they are, and goes on behind them.
 """
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from fnmatch import translate
@@ -15,7 +19,7 @@ from broker._native.records.record_view import Record
 from broker._native.wire.cursus_batch import CursusBatchWriter
 from broker.core.log import Log
 from broker.core.lookup import log_of
-from broker.core.reading import committed, uncommitted
+from broker.core.reading import Unreadable, committed, uncommitted
 from broker.core.steps import in_steps
 from broker.core.topic import Topic
 from broker.model.limits import (
@@ -25,10 +29,12 @@ from broker.model.limits import (
     REGEX_MATCHES_PER_SLICE,
 )
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import reason, refused
+from broker.protocols.cursus.errors import RefusedError, reason, refused
 from broker.protocols.cursus.grammar import Command, encoded, integer
 from broker.protocols.cursus.handlers.offsets import committed_offset
 from broker.protocols.cursus.requests import Request
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_GROUP: Final = "default-group"
 _LATEST: Final = -1
@@ -54,6 +60,7 @@ class _Wanted(NamedTuple):
 class _Source(NamedTuple):
     """A partition, and where it is read from."""
 
+    topic: str
     log: Log
     offset: int
     end: int  # of what may be read
@@ -67,8 +74,9 @@ async def handle(request: Request) -> bytes:
             request.broker, wanted.name, wanted.group, wanted.member, wanted.generation
         )
     deadline_ms = request.broker.clock.monotonic_ms() + wanted.wait_ms
+    latest: dict[Log, int] = {}
     while True:
-        sources = await _sources(request, wanted)
+        sources = await _sources(request, wanted, latest)
         writer = CursusBatchWriter(
             encoded(wanted.name),
             wanted.partition,
@@ -77,11 +85,13 @@ async def handle(request: Request) -> bytes:
             records_max=wanted.records_max,
         )
         for source in sources:
-            if not await _read(source, wanted, writer):
+            if not await _read(request, source, wanted, writer):
                 break
         left_ms = deadline_ms - request.broker.clock.monotonic_ms()
         if writer.count > 0 or left_ms <= 0:
             return writer.finish()
+        if any(_end(each.log, wanted) > each.end for each in sources):
+            continue  # it grew while this was reading
         await request.broker.growth.wait([each.log for each in sources], left_ms / 1000)
 
 
@@ -115,7 +125,8 @@ def _wanted(command: Command) -> _Wanted:
     )
 
 
-async def _sources(request: Request, wanted: _Wanted) -> list[_Source]:
+async def _sources(request: Request, wanted: _Wanted, latest: dict[Log, int]) -> list[_Source]:
+    """Where each partition is read from; `latest` is where each of them ended at first."""
     topics = await matching(request, wanted.name)
     if not topics:
         raise reason("command_failed", f"topic '{wanted.name}' does not exist")
@@ -126,7 +137,7 @@ async def _sources(request: Request, wanted: _Wanted) -> list[_Source]:
             "command_failed",
             f"partition {wanted.partition} out of range for topic '{wanted.name}' (0-{count - 1})",
         )
-    return [await _source(request, wanted, topic) for topic in having]
+    return [await _source(request, wanted, topic, latest) for topic in having]
 
 
 async def matching(request: Request, name: str) -> list[Topic]:
@@ -146,11 +157,13 @@ async def matching(request: Request, name: str) -> list[Topic]:
     ]
 
 
-async def _source(request: Request, wanted: _Wanted, topic: Topic) -> _Source:
+async def _source(
+    request: Request, wanted: _Wanted, topic: Topic, latest: dict[Log, int]
+) -> _Source:
     log = log_of(topic, wanted.partition)
-    end = log.last_stable_offset if wanted.is_committed else log.high_watermark
+    end = _end(log, wanted)
     if wanted.offset == _LATEST:
-        return _Source(log, end, end)
+        return _Source(topic.name, log, latest.setdefault(log, end), end)
     offset = wanted.offset
     if wanted.group:
         before = await committed_offset(request.broker, wanted.group, topic.name, wanted.partition)
@@ -162,13 +175,24 @@ async def _source(request: Request, wanted: _Wanted, topic: Topic) -> _Source:
             earliest=log.log_start_offset,
             latest=log.high_watermark,
         )
-    return _Source(log, offset, end)
+    return _Source(topic.name, log, offset, end)
 
 
-async def _read(source: _Source, wanted: _Wanted, writer: CursusBatchWriter) -> bool:
+def _end(log: Log, wanted: _Wanted) -> int:
+    return log.last_stable_offset if wanted.is_committed else log.high_watermark
+
+
+async def _read(
+    request: Request, source: _Source, wanted: _Wanted, writer: CursusBatchWriter
+) -> bool:
     """Add what there is of one partition; False when the batch is full."""
-    async with aclosing(_records(source, wanted)) as records:
+    is_first = True
+    async with aclosing(_records(request, source, wanted)) as records:
         async for record in records:
+            if isinstance(record, Unreadable):
+                if is_first:
+                    raise _unreadable(source, wanted, record)
+                break
             if not writer.add(record):
                 if writer.count == 0:
                     raise reason(
@@ -176,9 +200,25 @@ async def _read(source: _Source, wanted: _Wanted, writer: CursusBatchWriter) -> 
                         f"record at offset {record.offset} does not fit into a frame",
                     )
                 return False
+            is_first = False
     return True
 
 
-def _records(source: _Source, wanted: _Wanted) -> AsyncGenerator[Record, None]:
+def _unreadable(source: _Source, wanted: _Wanted, found: Unreadable) -> RefusedError:
+    _log.warning(
+        "records cannot be read: topic=%s partition=%d offset=%d last_offset=%d reason=%s",
+        *(source.topic, wanted.partition, *found),
+    )
+    return reason(
+        "command_failed",
+        f"records {found.offset}-{found.last_offset} of topic '{source.topic}' partition"
+        f" {wanted.partition} cannot be read, go on at offset {found.last_offset + 1}:"
+        f" {found.reason}",
+    )
+
+
+def _records(
+    request: Request, source: _Source, wanted: _Wanted
+) -> AsyncGenerator[Record | Unreadable, None]:
     read = committed if wanted.is_committed else uncommitted
-    return read(source.log, source.offset)
+    return read(source.log, source.offset, request.broker.recompression.run)
