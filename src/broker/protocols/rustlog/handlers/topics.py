@@ -5,10 +5,12 @@ have the names that Kafka allows; the broker's own are not listed.
 """
 
 import asyncio
+import logging
+from typing import Final
 
 from broker.core.steps import in_steps
 from broker.core.topic_rules import NewTopic
-from broker.model.errors import ErrorCode, RequestError
+from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
     PARTITIONS_ANSWERED_PER_STEP,
     PARTITIONS_PER_TOPIC_MAX,
@@ -28,6 +30,8 @@ from broker.protocols.rustlog.requests import (
     TopicList,
 )
 
+_log = logging.getLogger(__name__)
+_DISK: Final = "the disk has failed or is full"
 # A record may fill a frame here, where Kafka's default stops at 1 MiB.
 _CONFIG = {"max.message.bytes": str(RUSTLOG_MESSAGE_BYTES_MAX)}
 
@@ -42,6 +46,9 @@ async def create(request: CreateTopic, call: Call) -> Created:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
             raise RefusalError(Failure.TOPIC_EXISTS, topic=request.topic) from None
         raise refusal(Failure.CREATE, error) from None
+    except StorageError as error:
+        _log.warning("topic not created: topic=%s error=%s", request.topic, error)
+        raise RefusalError(Failure.CREATE, reason=_DISK) from None
     return Created()
 
 
