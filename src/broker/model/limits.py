@@ -157,7 +157,7 @@ RECORDS_WRITTEN_PER_TURN = 20_000
 # A command, before its newline: what the original's buffer of 64 KiB has room for.
 V1_REQUEST_BYTES_MAX = 65_535
 # Of records in one answer, as they stand in it; a record that is longer comes alone. And how many
-# of them, so that small ones do not hold up the loop: 2 ms.
+# of them, with the batches that are stepped over, so that small ones do not hold up the loop: 2 ms.
 V1_CONSUME_BYTES_MAX = 1 * MIB
 V1_CONSUME_RECORDS_MAX = 10_000
 # Of one value, what is made fit for a line in a turn: 1 ms.

@@ -10,6 +10,7 @@ from broker._native.wire.line_text import carried
 from broker.codec.encoding import encode
 from broker.core import reading
 from broker.protocols.v1.handlers import consume
+from tests.fakes import FakeLog
 from tests.unit.protocols.v1.speaking import Speaker
 
 PIECES = (b"a", b"hw=", b"h", b"w", b"=", b"%", b",", "é".encode(), "😀".encode(), b"\xff", b"\x80")
@@ -50,3 +51,32 @@ def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert speaker.say("CONSUME t 0 0") == ("OK|messages=0:a,3:b%2C hw=3 escaped=[3] skipped=[1]")
     assert speaker.say("CONSUME t 0 2") == "OK|messages=3:b%2C hw=3 escaped=[3] skipped=[2]"
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ("xxxxa", "messages= hw=4 skipped=[0 1 2]"),
+        ("axxxb", "messages=0:a hw=4 skipped=[1 2]"),
+        ("axxbx", "messages=0:a hw=4 skipped=[1 2]"),
+        ("xabc", "messages=1:a,2:b hw=3 skipped=[0]"),
+    ],
+)
+def test_batches_that_cannot_be_read_fill_a_line_as_records_do(
+    monkeypatch: pytest.MonkeyPatch, values: str, answer: str
+) -> None:
+    monkeypatch.setattr(consume, "V1_CONSUME_RECORDS_MAX", 3)
+    speaker = Speaker()
+    log = speaker.world.create("t").logs[0]
+    for value in values:
+        [batch] = encode([value.encode()], timestamp_ms=0, compression="gzip")
+        log.append(batch)
+        if value == "x":
+            _damage_last(log)
+
+    assert speaker.say("CONSUME t 0 0") == f"OK|{answer}"
+
+
+def _damage_last(log: FakeLog) -> None:
+    first, last, data = log.batches[-1]
+    log.batches[-1] = (first, last, data[:-1] + bytes([data[-1] ^ 0xFF]))

@@ -35,11 +35,13 @@ async def handle(request: Request) -> list[bytes]:
     async with aclosing(committed_values(log, max(offset, 0), beside)) as records:
         async for record in records:
             if isinstance(record, Unreadable):
-                _log.warning(
-                    "stepped over: topic=%s partition=%d offset=%d reason=%s",
-                    *(name, partition, record.offset, record.reason),
-                )
-                line.skipped.append(record.offset)
+                if not line.skipped:
+                    _log.warning(
+                        "stepped over: topic=%s partition=%d offset=%d reason=%s",
+                        *(name, partition, record.offset, record.reason),
+                    )
+                if not line.skip(record.offset):
+                    break
             elif not await line.add(record.offset, record.value or memoryview(b"")):
                 break
     return line.payload(high_watermark)
@@ -52,11 +54,18 @@ class _Line:
         self._parts = [b"messages="]
         self._size = self._count = 0  # of messages
         self._escaped: list[int] = []
-        self.skipped: list[int] = []
+        self.skipped: list[int] = []  # the first offset of each batch
+
+    def skip(self, offset: int) -> bool:
+        """Note a batch that cannot be read, unless the line is full."""
+        if self._is_full():
+            return False
+        self.skipped.append(offset)
+        return True
 
     async def add(self, offset: int, value: memoryview) -> bool:
         """Add a record, unless it is too much; the first one never is."""
-        if self._count + len(self.skipped) >= V1_CONSUME_RECORDS_MAX and self._count:
+        if self._is_full():
             return False
         if self._count and self._size + len(value) > V1_CONSUME_BYTES_MAX:
             return False
@@ -75,6 +84,9 @@ class _Line:
         if is_escaped:
             self._escaped.append(offset)
         return True
+
+    def _is_full(self) -> bool:
+        return self._count + len(self.skipped) >= V1_CONSUME_RECORDS_MAX
 
     def payload(self, high_watermark: int) -> list[bytes]:
         """The answer, in pieces."""
