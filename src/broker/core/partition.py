@@ -63,13 +63,10 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
     """Append a client's batch as its topic is configured; RequestError says why it is refused."""
     append_time_ms = -1
     if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
-        if len(records) > config.integer("segment.bytes"):
-            raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)
-        if config.text("message.timestamp.type") == "LogAppendTime":
+        check_settings(config, records, now_ms)
+        if _is_stamped(config):
             append_time_ms = now_ms
             records = _stamp(records, now_ms)
-        else:
-            _check_timestamps(config, records, now_ms)
     status, base_offset = log.append(records)
     match status:
         case 0:
@@ -77,11 +74,31 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
         case ("duplicate", int(end_offset)):
             return Appended(base_offset, end_offset, append_time_ms)
         case ("size", int(size_max)):
-            message = f"the batch has {len(records)} bytes, max.message.bytes is {size_max}"
-            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, message)
+            raise too_large(records, size_max)
         case (str(kind), int(number)):
             raise RequestError(_REFUSALS[kind, number])
     raise AssertionError(f"{log!r}: append returned {status!r}")
+
+
+def check_settings(config: TopicConfig, records: bytes, now_ms: int) -> None:
+    """Refuse a batch with a sound header that its topic's configuration does not allow.
+
+    RequestError says why. Its size on the wire is the log's own check.
+    """
+    if len(records) > config.integer("segment.bytes"):
+        raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)
+    if not _is_stamped(config):
+        _check_timestamps(config, records, now_ms)
+
+
+def too_large(records: bytes, size_max: int) -> RequestError:
+    """What is said of a batch with more bytes than its topic takes."""
+    message = f"the batch has {len(records)} bytes, max.message.bytes is {size_max}"
+    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, message)
+
+
+def _is_stamped(config: TopicConfig) -> bool:
+    return config.text("message.timestamp.type") == "LogAppendTime"
 
 
 def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:

@@ -12,7 +12,7 @@ from broker.codec.encoding import Row, encode
 from broker.core.broker import Broker
 from broker.core.log import Log
 from broker.core.lookup import log_of
-from broker.core.partition import append
+from broker.core.partition import append, check_settings, too_large
 from broker.core.recompression import prepare
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
@@ -47,8 +47,18 @@ async def write_batches(
     prepared = [await _prepared(broker, topic, batch) async for batch in batches]
     log = log_of(topic, partition)  # time may have passed
     now_ms = broker.clock.wall_ms()
+    _check(topic, prepared, now_ms)
     first, *others = [append(log, topic.config, each, now_ms) for each in prepared]
     return Written(log, first.base_offset, (others or [first])[-1].end_offset)
+
+
+def _check(topic: Topic, batches: Sequence[bytes], now_ms: int) -> None:
+    """Refuse all of them before the first is appended: a compression may have made one larger."""
+    size_max = topic.config.integer("max.message.bytes")
+    for batch in batches:
+        if len(batch) > size_max:
+            raise too_large(batch, size_max)
+        check_settings(topic.config, batch, now_ms)
 
 
 def batch_bytes_max(topic: Topic) -> int:

@@ -1,11 +1,14 @@
 """Records that come without a batch (core/writing)."""
 
 import asyncio
+import random
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from broker.core.writing import Written, write
+from broker.codec.encoding import encode
+from broker.core.writing import Written, write, write_batches
 from broker.model.errors import ErrorCode, RequestError
 from tests.batches import records_of
 from tests.fakes import NOW_MS, World
@@ -75,6 +78,35 @@ def test_what_the_topic_refuses_is_not_written(
         written(world, topic, [(b"k", b"v"), row])
 
     assert caught.value.code is code
+    assert world.log("topic").batches == []
+
+
+def test_nothing_is_written_when_a_later_batch_is_too_large_once_it_is_compressed(
+    world: World,
+) -> None:
+    limits = {"compression.type": "gzip", "max.message.bytes": "400"}
+    topic = world.create("topic", config=limits)
+    noise = random.Random(0).randbytes(310)  # grows by what gzip adds
+
+    with pytest.raises(RequestError) as caught:
+        written(world, topic, [bytes(300), noise])
+
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert world.log("topic").batches == []
+
+
+def test_nothing_is_written_when_a_later_batch_is_too_old(world: World) -> None:
+    topic = world.create("topic", config={"message.timestamp.before.max.ms": "1000"})
+
+    async def batches() -> AsyncIterator[bytes]:
+        for time_ms in (NOW_MS, NOW_MS - 1001):
+            [batch] = encode([b"v"], timestamp_ms=time_ms)
+            yield batch
+
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(write_batches(world.broker, topic, 0, batches()))
+
+    assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
     assert world.log("topic").batches == []
 
 
