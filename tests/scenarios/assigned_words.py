@@ -80,7 +80,7 @@ class AssignedConversation(Conversation[GroupShard]):
         group_id, topic, member_id, generation = words.bare[:4]
         return AssignedCall(
             _family(words),
-            group_id,
+            _long(group_id),
             topic,
             "" if member_id == "anybody" else member_id,
             None if generation == "any" else int(generation),

@@ -296,8 +296,8 @@ class GroupCoordinator:
     def assigned_commit_all(self, request: AssignedCommits) -> Future[AssignedResponse]:
         """Commit some partitions of a group together, or none; offsets only rise.
 
-        Without a member and generation it is allowed at any time. Errors: as of a commit, then
-        OFFSET_REGRESSION.
+        Errors: as of a commit, then OFFSET_REGRESSION. Without a member and generation, which need
+        no group: INVALID_NAME, OTHER_FAMILY, FULL, OFFSET_REGRESSION, OFFSET_REFUSED.
         """
         return self._serve(
             request.call.group_id,

@@ -78,7 +78,9 @@ class GroupShard:
         self.offsets = CommittedOffsets(settings)
         self._conversions = Conversions(settings, self._topics, has_room)
         self.administration = Administration(self.groups, self.offsets, settings)
-        self.assigned = AssignedGroups(self._find, self._watch, self.offsets, self._conversions)
+        self.assigned = AssignedGroups(
+            self._find, self._watch, self.offsets, self._conversions, self._commit_error
+        )
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []

@@ -111,26 +111,14 @@ def regression(group: str, topic: str, partition: int, current: int, got: int) -
     return refused("offset_regression", reason=quoted(text))
 
 
-async def commit_all(broker: Broker, commits: AssignedCommits) -> AssignedResponse:
-    """Commit some partitions together, or say why not; GROUP_NOT_FOUND is left to the caller."""
-    call = commits.call
+async def commit(broker: Broker, call: AssignedCall, offsets: tuple[tuple[int, int], ...]) -> None:
+    """Commit some partitions together; RefusedError and RequestError say why none is."""
+    commits = AssignedCommits(call, offsets)
     response = await (await groups_of(broker)).assigned_commit_all(commits)
     if response.error is AssignedError.OFFSET_REGRESSION:
-        got = dict(commits.offsets)[response.partition]
+        got = dict(offsets)[response.partition]
         raise regression(call.group_id, call.topic, response.partition, response.committed, got)
-    return response
-
-
-async def commit_unfenced(
-    broker: Broker, group: str, topic: Topic, partition: int, offset: int
-) -> bool:
-    """Commit for whoever it may be; False when the group is not one of Cursus's."""
-    call = call_of(topic, group, "", None)
-    response = await commit_all(broker, AssignedCommits(call, ((partition, offset),)))
-    if response.error is AssignedError.GROUP_NOT_FOUND:
-        return False
     checked(response, call)
-    return True
 
 
 async def check(broker: Broker, name: str, group: str, member: str, generation: int) -> None:

@@ -95,12 +95,8 @@ def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(world: World) 
 
 
 def test_a_committed_group_with_members_is_not_changed(world: World) -> None:
-    world.groups.answers = [
-        AssignedResponse(AssignedError.GROUP_NOT_FOUND),
-        FetchOffsetsResponse(ErrorCode.NONE),
-        type("Refused", (), {"errors": (ErrorCode.UNKNOWN_MEMBER_ID,)})(),
-    ]
+    world.groups.answers = [AssignedResponse(AssignedError.OTHER_FAMILY)]
 
     assert ask(world, "COMMIT t g 0 1") == (
-        'ERROR: group_in_use group=g reason="it has live members"'
+        'ERROR: group_in_use group=g reason="it has live members of another protocol"'
     )

@@ -42,7 +42,7 @@ class AssignedError(Enum):
     # The coordinator cannot serve now; what may help is to ask again.
     LOADING = "loading"
     UNAVAILABLE = "unavailable"
-    # Of a join.
+    # Of a join, and of a commit without a member.
     INVALID_NAME = "invalid name"  # a group, topic or member is empty or longer than can be kept
     OTHER_FAMILY = "other family"  # the group has live members of another dialect
     FULL = "full"  # of members in the group, or of groups in the broker
@@ -112,7 +112,8 @@ class AssignedCommit(NamedTuple):
 class AssignedCommits(NamedTuple):
     """A member says how far it has read some partitions: all of it counts, or nothing.
 
-    Without a member and generation it is a commit of whoever it may be, of any topic.
+    Without a member and generation it is a commit of whoever it may be, of any topic: for a group
+    of the family at any time, for one of another kind while it has no live members.
     """
 
     call: AssignedCall

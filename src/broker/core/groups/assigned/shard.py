@@ -19,6 +19,7 @@ from broker.core.groups.assigned.group import AssignedGroup, Outcome
 from broker.core.groups.assigned.images import AssignedImage, fits
 from broker.core.groups.commands import (
     NO_GENERATION,
+    NO_MEMBER_ID,
     CommitRequest,
     GroupDecision,
     OffsetToCommit,
@@ -30,6 +31,13 @@ from broker.core.groups.records import OffsetRecord
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 
+# What forbids somebody who is no member to commit; all else is a live member of the group.
+_NOBODYS = {
+    ErrorCode.NONE: AssignedError.NONE,
+    ErrorCode.INVALID_GROUP_ID: AssignedError.INVALID_NAME,
+    ErrorCode.GROUP_MAX_SIZE_REACHED: AssignedError.FULL,
+}
+
 
 class AssignedGroups:
     """Finds the group that a command is for, and gives its answer."""
@@ -40,12 +48,17 @@ class AssignedGroups:
         watch: Callable[[Group], None],
         offsets: CommittedOffsets,
         conversions: Conversions,
+        commit_error: Callable[[CommitRequest, Moment], ErrorCode],
     ) -> None:
-        """Serve the groups and offsets of a shard, which stay the shard's."""
+        """Serve the groups and offsets of a shard, which stay the shard's.
+
+        `commit_error` says why a consumer that is no member may not commit for its group.
+        """
         self._find = find
         self._watch = watch
         self._offsets = offsets
         self._conversions = conversions
+        self._commit_error = commit_error
 
     def join(self, request: AssignedJoin, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its part; a group that is not in use becomes one of its family."""
@@ -102,13 +115,22 @@ class AssignedGroups:
         """
         call = request.call
         group = self._group(call, now)
-        if group is None or group.image.family is not call.family:
+        if group is not None and group.image.family is call.family:
+            decision, response = group.check_commits(request, now)
+        elif request.is_fenced:
             return _answered(_not_found(call), token)
-        decision, response = group.check_commits(request, now)
+        else:
+            decision, response = Decision(), self._check_nobodys(call, now)
         if response.error is AssignedError.NONE:
             records, response = self._raised(request, response, now)
             decision.records += records
         return _answered((decision, response), token)
+
+    def _check_nobodys(self, call: AssignedCall, now: Moment) -> AssignedResponse:
+        """Whether somebody who is no member may commit for a group that is no dialect's here."""
+        nobodys = CommitRequest(call.group_id, NO_MEMBER_ID, None, NO_GENERATION, ())
+        error = self._commit_error(nobodys, now)
+        return AssignedResponse(_NOBODYS.get(error, AssignedError.OTHER_FAMILY))
 
     def _raised(
         self, request: AssignedCommits, response: AssignedResponse, now: Moment

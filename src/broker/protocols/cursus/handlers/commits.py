@@ -5,7 +5,6 @@ Both need the member's generation; all of a batch counts, or nothing. Offsets on
 
 from typing import Final
 
-from broker.core.groups.assigned.commands import AssignedCommits
 from broker.core.steps import in_steps
 from broker.core.topic import Topic
 from broker.protocols.cursus import members
@@ -47,10 +46,7 @@ async def _commit(
     command = request.command
     generation = members.generation_of(command)
     call = members.call_of(topic, group, command.need("member"), generation)
-    # Behind a COMMIT that compares: it must not undo this one.
-    async with request.memory.commit_lock(group):
-        response = await members.commit_all(request.broker, AssignedCommits(call, offsets))
-    members.checked(response, call)
+    await members.commit(request.broker, call, offsets)
 
 
 async def _entries(command: Command, topic: Topic, group: str) -> dict[int, int]:

@@ -6,17 +6,11 @@ Offsets are the next to be read, as everywhere. Through this door they only rise
 from typing import Final
 
 from broker.core.broker import Broker
-from broker.core.groups.commands import (
-    NO_GENERATION,
-    NO_MEMBER_ID,
-    CommitRequest,
-    FetchOffsetsRequest,
-    OffsetToCommit,
-)
+from broker.core.groups.commands import FetchOffsetsRequest
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.cursus import members
-from broker.protocols.cursus.errors import quoted, refused
+from broker.protocols.cursus.errors import refused
 from broker.protocols.cursus.grammar import integer, partition_of
 from broker.protocols.cursus.members import groups_of
 from broker.protocols.cursus.requests import Request
@@ -24,12 +18,6 @@ from broker.protocols.cursus.requests import Request
 _INT64_MAX: Final = (1 << 63) - 1
 # What a group, topic or partition that cannot be is told: nobody has committed there.
 _NOWHERE: Final = (ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-_HAS_MEMBERS: Final = (
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.STALE_MEMBER_EPOCH,
-    ErrorCode.REBALANCE_IN_PROGRESS,
-)
 
 
 def offset_of(text: str) -> int | None:
@@ -59,25 +47,9 @@ async def commit(request: Request) -> str:
     if offset is None:
         raise refused("invalid_offset", command=command.keyword)
     check_partition(topic, partition)
-    async with request.memory.commit_lock(group):
-        if await members.commit_unfenced(request.broker, group, topic, partition, offset):
-            return "OK"
-        before = await committed_offset(request.broker, group, topic.name, partition)
-        if before is not None and offset < before:
-            raise members.regression(group, topic.name, partition, before, offset)
-        if before != offset:
-            await _commit(request.broker, group, OffsetToCommit(topic.name, partition, offset))
+    call = members.call_of(topic, group, "", None)
+    await members.commit(request.broker, call, ((partition, offset),))
     return "OK"
-
-
-async def _commit(broker: Broker, group: str, offset: OffsetToCommit) -> None:
-    groups = await groups_of(broker)
-    wanted = CommitRequest(group, NO_MEMBER_ID, None, NO_GENERATION, (offset,))
-    (error,) = (await groups.commit_offsets(wanted)).errors
-    if error in _HAS_MEMBERS:
-        raise refused("group_in_use", group=group, reason=quoted("it has live members"))
-    if error is not ErrorCode.NONE:
-        raise RequestError(error)
 
 
 async def committed_offset(broker: Broker, group: str, topic: str, partition: int) -> int | None:
