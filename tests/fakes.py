@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker._native.kernel.crc32c import crc32c
-from broker._native.wire.cursus_batch import sequence_of
+from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core import coordinator_partitions
@@ -30,6 +30,7 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.io_thread import IoThread
+from broker.core.named_producers.loading import Words
 from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
@@ -488,6 +489,7 @@ class World:
             deletions=self.deletions,
             configure_log=self.configure_log,
         )
+        recompression = Recompression()
         self.broker = Broker(
             configs=self.configs,
             clock=ManualClock(NOW_MS),
@@ -498,12 +500,16 @@ class World:
             groups=self.groups,  # type: ignore[arg-type]
             transactions=self.transactions,
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
-            recompression=Recompression(),
+            recompression=recompression,
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
             named_producers=NamedProducers(
-                ManualClock(NOW_MS), self.io_thread, lambda: 86_400_000, sequence_of
+                ManualClock(NOW_MS),
+                self.io_thread,
+                lambda: 86_400_000,
+                Words(SEQUENCE, sequence_of),
+                recompression.run,
             ),
         )
         self.topics.when_deleted(self.groups.topic_deleted)

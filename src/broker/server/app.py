@@ -18,7 +18,7 @@ from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import OFFLINE, ROLLED, Turn
 from broker._native.wire.connection import Dialect
 from broker._native.wire.cursus import Cursus
-from broker._native.wire.cursus_batch import sequence_of
+from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.http import Http
 from broker._native.wire.kafka import Kafka
@@ -34,6 +34,7 @@ from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
+from broker.core.named_producers.loading import Words
 from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
@@ -48,6 +49,7 @@ from broker.model.config import Config
 from broker.model.errors import StorageError
 from broker.protocols import cursus, http, kafka, rustlog, v1
 from broker.protocols.kafka.apis import APIS
+from broker.server.checkpoints import Checkpoints
 from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
 from broker.server.requests import Requests
@@ -143,11 +145,19 @@ class _Process:
             config, loop, self._clock, self._topics, self._group_configs
         )
         self._recompression = Recompression()
-        self._named_producers = NamedProducers(
+        named_producers = NamedProducers(
             self._clock,
             self._io_thread,
             lambda: self._configs.current.integer("producer.id.expiration.ms"),
-            sequence_of,
+            Words(SEQUENCE, sequence_of),
+            self._recompression.run,
+        )
+        self._checkpoints = Checkpoints(
+            self._partitions,
+            self._topics,
+            named_producers,
+            self._io_thread,
+            self._on_disk,
         )
         self._broker = Broker(
             self._configs,
@@ -160,17 +170,19 @@ class _Process:
             self._coordinators.transactions,
             ProducerIds(self._store),
             self._recompression,
-            self._persist_log_starts,
+            self._checkpoints.persist_log_starts,
             self._group_configs,
             self._metadata_revision,
-            self._named_producers,
+            named_producers,
         )
-        self._upkeep = Upkeep(self._topics.logs, self._clock, self._on_disk, self._save_log_starts)
+        self._upkeep = Upkeep(
+            self._topics.logs, self._clock, self._on_disk, self._checkpoints.save_log_starts
+        )
         self._cleaning = Cleaning(
             self._topics.logs,
             self._clock,
             self._on_disk,
-            self._write_checkpoint,
+            self._checkpoints.write,
             log_dir.path,
             _cleaning_settings(config),
         )
@@ -180,7 +192,7 @@ class _Process:
         self._configs.follow(self._obey)
         self._topics.when_deleted(self._cleaning.topic_deleted)
         self._topics.when_deleted(v1.PROTOCOL.replicas.forget_topic)
-        self._topics.when_deleted(self._named_producers.forget_topic)
+        self._topics.when_deleted(named_producers.forget_topic)
         self._stop: asyncio.Future[int] = loop.create_future()
 
     # ---- start -------------------------------------------------------------------------------
@@ -218,7 +230,12 @@ class _Process:
     def _begin_background(self) -> list[asyncio.Task[None]]:
         """What goes on as long as the broker runs; a log line tells of one that ends before."""
         check_ms = self._config.integer("log.retention.check.interval.ms")
-        work = [self._housekeep(), self._upkeep.run(check_ms), self._v1_copies.run()]
+        work = [
+            self._housekeep(),
+            self._checkpoints.run(),
+            self._upkeep.run(check_ms),
+            self._v1_copies.run(),
+        ]
         if self._config.flag("log.cleaner.enable"):
             work.append(self._cleaning.run())
         tasks = [asyncio.ensure_future(each) for each in work]
@@ -293,7 +310,7 @@ class _Process:
         return revision
 
     async def _housekeep(self) -> None:
-        """What nobody waits for: stale connections, idle files, syncs, snapshots, checkpoints."""
+        """What nobody waits for: stale connections, idle files, syncs, snapshots."""
         seconds = 0
         while True:
             await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
@@ -308,8 +325,6 @@ class _Process:
                 self._turn.files.begin_tick()
             self._turn.files.close_idle(limits.CLOSE_IDLE_MICROSECONDS)
             self._turn.sync_aged(self._clock.wall_ms())
-            if seconds % limits.CHECKPOINT_SECONDS == 0:
-                await self._write_checkpoint()
 
     async def _take_events(self) -> None:
         events, self._turn.events = self._turn.events, []
@@ -320,48 +335,6 @@ class _Process:
             elif kind == OFFLINE:
                 self._coordinators.tick()  # who waits for this log is told now
                 await self._on_disk(self._log_dir.probe)
-
-    async def _write_checkpoint(self) -> bool:
-        """Write up to where logs are synced: compaction goes as far, so their producers go first.
-
-        Nobody shall have to read them from records that are not there any more.
-        """
-        points = self._partitions.plan_checkpoint()
-        try:
-            await self._named_producers.cover(self._logs_with_named_producers())
-        except StorageError as error:
-            _log.warning("named producers not written: error=%s", error)
-            return False
-        return await self._on_disk(partial(self._partitions.write_checkpoint, points))
-
-    async def _persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
-        await self._cover_named_producers(planned)
-        self._partitions.note_log_starts(planned)
-        await self._io_thread.run(self._partitions.write_log_starts)
-
-    async def _save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> bool:
-        try:
-            await self._cover_named_producers(planned)
-        except StorageError as error:
-            _log.warning("named producers not written: error=%s", error)
-            return False
-        self._partitions.note_log_starts(planned)
-        return await self._on_disk(self._partitions.write_log_starts)
-
-    async def _cover_named_producers(self, planned: Sequence[tuple[Any, int]]) -> None:
-        """Have it on the disk who wrote the records that are about to go."""
-        losing = {log for log, start in planned if start > log.log_start_offset}
-        await self._named_producers.cover(
-            [log for log in self._logs_with_named_producers() if log in losing]
-        )
-
-    def _logs_with_named_producers(self) -> list[Any]:
-        return [
-            log
-            for topic in self._topics
-            if topic.config.flag("polylog.cursus.idempotent")
-            for log in topic.logs
-        ]
 
     async def _on_disk(self, work: Callable[[], None]) -> bool:
         """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""

@@ -161,7 +161,7 @@ async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> b
 
 async def _append_new(records: _Records, broker: Broker, log: Log) -> Written:
     """Append those records that the partition has not had."""
-    async with broker.named_producers.of(log) as sequences:
+    async with broker.named_producers.of(records.topic, log) as sequences:
         plan = _planned(sequences, records)
         rows = [row for places in plan.kept for row in records.rows[places.start : places.stop]]
         if not rows:

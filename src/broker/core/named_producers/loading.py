@@ -1,0 +1,127 @@
+"""What the records of a log say about their named producers.
+
+Records that are not there any more say nothing, nor do those that cannot be read: those are
+stepped over with a warning, and what they said is taken to be what their neighbours leave open.
+Batches of a producer with a number of Kafka's are none of a named one's: the log knows its
+sequences, and headers that it brings are copies.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import NamedTuple
+
+from broker._native.records.record_batch import validate
+from broker.codec.columns import records
+from broker.codec.headers import BatchHeader, scan_headers
+from broker.core.log import Log
+from broker.core.named_producers.sequences import Run, Sequences
+from broker.core.reading import UNREADABLE, Beside, unfold
+from broker.core.steps import in_steps
+from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
+
+_COMPRESSION = 0x07  # in a batch's attributes
+_log = logging.getLogger(__name__)
+
+
+class Words(NamedTuple):
+    """How records say who wrote them, in their dialect.
+
+    Attributes:
+        mark: what stands in the bytes of every record that says it.
+        sequence_of: producer id, epoch and sequence that a record's headers say; None: nothing.
+    """
+
+    mark: bytes
+    sequence_of: Callable[[list[tuple[bytes, bytes | None]]], tuple[bytes, int, int] | None]
+
+
+# What a batch says, in order: a producer's record with its time, or None where records are missing.
+_Said = list[tuple[Run, int] | None]
+
+
+async def read(log: Log, sequences: Sequences, start: int, words: Words, beside: Beside) -> int:
+    """Learn from the records from an offset on, up to what can be read now; where that ends.
+
+    The loop has its turn in between. StorageError when the log goes offline, CodecError when a
+    batch cannot be read for want of a package.
+    """
+    expected = start
+    try:
+        async for header, batch in _batches(log, start):
+            if header.base_offset > expected:
+                sequences.cut()
+            if header.producer_id < 0:
+                await _replay(sequences, await _said(batch, header, start, words, beside))
+            expected = header.last_offset + 1
+    finally:
+        sequences.whole()
+    return expected
+
+
+async def _batches(log: Log, offset: int) -> AsyncIterator[tuple[BatchHeader, bytes]]:
+    """Every batch up to the high watermark as it is at the call, control batches too."""
+    end = log.high_watermark
+    while (offset := max(offset, log.log_start_offset)) < end:
+        data = log.read(offset, READ_BYTES_PER_STEP, True, end)
+        headers = list(scan_headers(data))
+        if not headers:
+            return
+        for header in headers:
+            yield header, data[header.position : header.position + header.size]
+        offset = headers[-1].last_offset + 1
+        await asyncio.sleep(0)
+
+
+async def _said(
+    batch: bytes, header: BatchHeader, start: int, words: Words, beside: Beside
+) -> _Said:
+    is_plain = not header.attributes & _COMPRESSION
+    is_whole = header.record_count == header.last_offset - header.base_offset + 1
+    if is_plain and is_whole and words.mark not in batch and validate(batch) is None:
+        return []
+    try:
+        return await unfold(header, partial(_decode, batch, header, start, words), beside)
+    except UNREADABLE as error:
+        offset = header.base_offset
+        _log.warning("batch not read for its named producers: offset=%d error=%s", offset, error)
+        return [None]
+
+
+def _decode(batch: bytes, header: BatchHeader, start: int, words: Words, bytes_max: int) -> _Said:
+    said: _Said = []
+    expected = max(header.base_offset, start)
+    for record in records(batch, bytes_max=bytes_max):
+        if record.offset < start:
+            continue
+        if record.offset > expected:
+            said.append(None)
+        expected = record.offset + 1
+        found = words.sequence_of(record.headers)
+        if found is not None:
+            producer_id, epoch, sequence = found
+            _add(said, Run(producer_id, epoch, sequence, sequence, 1), record.timestamp)
+    if expected <= header.last_offset:
+        said.append(None)
+    return said
+
+
+def _add(said: _Said, run: Run, time_ms: int) -> None:
+    """Let a run go on, or begin the next."""
+    if said and said[-1] is not None:
+        before, _ = said[-1]
+        producer = (before.producer_id, before.epoch)
+        if (run.producer_id, run.epoch) == producer and run.first == before.last + 1:
+            run = before._replace(last=run.last, records=before.records + 1)
+            said.pop()
+    said.append((run, time_ms))
+
+
+async def _replay(sequences: Sequences, said: _Said) -> None:
+    async for each in in_steps(said, NAMED_PRODUCERS_LOADED_PER_TURN):
+        if each is None:
+            sequences.cut()
+        else:
+            run, time_ms = each
+            sequences.replay([run], time_ms)

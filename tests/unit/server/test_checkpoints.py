@@ -1,0 +1,115 @@
+"""Checkpoints: in which order they are written, and what a slow or broken one keeps back."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from broker.core.topic import Topic
+from broker.model.config import load
+from broker.model.errors import StorageError
+from broker.model.topic_config import TopicConfig
+from broker.server.checkpoints import Checkpoints
+
+ID = bytes(16)
+
+
+class OneLog:
+    log_start_offset = 3
+
+
+class World:
+    """Everything around checkpoints; what is done is written down."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.plans = 0
+        self.slow: asyncio.Future[None] | None = None  # the next cover waits for it
+        self.error: StorageError | None = None
+        plain = TopicConfig({}, load())
+        asking = TopicConfig({"polylog.cursus.idempotent": "true"}, load())
+        self.log, self.plain_log = OneLog(), OneLog()
+        logs: list[Any] = [self.log]
+        plain_logs: list[Any] = [self.plain_log]
+        self.topics = [Topic("t", ID, asking, logs), Topic("plain", ID, plain, plain_logs)]
+        world: Any = self
+        self.checkpoints = Checkpoints(world, world.topics, world, world, self.on_disk)
+
+    async def cover(self, places: Iterable[tuple[Topic, Any]]) -> None:
+        slow, self.slow = self.slow, None
+        if slow is not None:
+            await slow
+        if self.error is not None:
+            raise self.error
+        self.done += [f"cover {topic.name}" for topic, _ in places]
+
+    def plan_checkpoint(self) -> int:
+        self.plans += 1
+        return self.plans
+
+    def write_checkpoint(self, plan: int) -> None:
+        self.done.append(f"points {plan}")
+
+    def note_log_starts(self, planned: list[tuple[Any, int]]) -> None:
+        self.done.append(f"note {len(planned)}")
+
+    def write_log_starts(self) -> None:
+        self.done.append("starts")
+
+    async def on_disk(self, work: Callable[[], None]) -> bool:
+        work()
+        return True
+
+    run = on_disk  # of the I/O thread
+
+
+def test_producers_are_written_before_the_recovery_points() -> None:
+    async def written() -> list[str]:
+        world = World()
+        assert await world.checkpoints.write()
+        return world.done
+
+    assert asyncio.run(written()) == ["cover t", "points 1"]
+
+
+def test_no_older_recovery_points_are_written_behind_newer_ones() -> None:
+    async def written() -> list[str]:
+        world = World()
+        slow = world.slow = asyncio.get_running_loop().create_future()
+        both = [asyncio.ensure_future(world.checkpoints.write()) for _ in range(2)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        slow.set_result(None)
+        await asyncio.gather(*both)
+        assert world.plans == 2
+        return world.done
+
+    assert asyncio.run(written()) == ["cover t", "points 1", "cover t", "points 2"]
+
+
+def test_recovery_points_stay_where_producers_cannot_be_written() -> None:
+    async def written() -> list[str]:
+        world = World()
+        world.error = StorageError("no space left on device")
+        assert not await world.checkpoints.write()
+        assert not await world.checkpoints.save_log_starts([(world.log, 5)])
+        with pytest.raises(StorageError):
+            await world.checkpoints.persist_log_starts([(world.log, 5)])
+        return world.done
+
+    assert asyncio.run(written()) == []
+
+
+@pytest.mark.parametrize(("is_plain", "start"), [(False, 5), (False, 3), (True, 5)])
+def test_only_who_loses_records_has_its_producers_written_before(
+    *, is_plain: bool, start: int
+) -> None:
+    async def written() -> list[str]:
+        world = World()
+        log = world.plain_log if is_plain else world.log
+        assert await world.checkpoints.save_log_starts([(log, start)])
+        return world.done
+
+    covered = ["cover t"] if start == 5 and not is_plain else []
+    assert asyncio.run(written()) == [*covered, "note 1", "starts"]
