@@ -4,7 +4,7 @@ import socket
 import struct
 from typing import NamedTuple, Self
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 MAGIC = b"\xba\x7c"
 
 

@@ -3,7 +3,7 @@
 import socket
 from typing import Self
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class LineClient:

@@ -8,7 +8,7 @@ import socket
 import struct
 from typing import Any, NamedTuple, Self
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 FRAME_MAX = 10_485_760
 _SIZE = struct.Struct(">I")
 

@@ -13,7 +13,7 @@ from tests.segment_files import write_ascending
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-SNIPPET_TIMEOUT_S = 60
+SNIPPET_TIMEOUT_S = 120
 
 
 def code_blocks(language: str) -> list[str]:

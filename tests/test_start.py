@@ -190,7 +190,7 @@ def test_check_says_what_is_set_and_starts_nothing(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, settings=["num.partitions=3"])
 
     done = subprocess.run(
-        [*broker.command(), "--check"], capture_output=True, text=True, timeout=20, check=False
+        [*broker.command(), "--check"], capture_output=True, text=True, timeout=60, check=False
     )
 
     assert done.returncode == EXIT_OK

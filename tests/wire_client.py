@@ -13,7 +13,7 @@ from typing import Any, Self
 from broker.codec import schema
 
 API_KEY_BY_NAME = {name: key for key, name in schema.API_KEYS.items()}
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 SIZE = struct.Struct(">i")
 REQUEST_HEAD = struct.Struct(">hhi")
 

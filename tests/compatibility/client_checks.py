@@ -19,7 +19,7 @@ from tests.wire_client import WireClient
 from tests.wire_records import CODECS, codec_numbers
 
 YEAR_2020_MS = 1_577_836_800_000
-GROUP_TIMEOUT_S = 60
+GROUP_TIMEOUT_S = 120
 
 StartMember = Callable[[str, str, str, str], GroupMember]
 

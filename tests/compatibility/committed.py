@@ -6,7 +6,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from tests.broker_process import wait_until
 
-ARRIVAL_TIMEOUT_S = 40.0
+ARRIVAL_TIMEOUT_S = 120.0
 
 
 def committed(

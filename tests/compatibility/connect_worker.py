@@ -17,9 +17,9 @@ from tests.compatibility.java_tools import JavaTools
 
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 # The worker serves once it has read its three topics to the end.
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
-REST_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 60.0
+REST_TIMEOUT_S = 60.0
 RETRY_CODES = {404, 409, 500, 503}  # starting, rebalancing, not the leader yet
 
 

@@ -13,7 +13,7 @@ from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs, run
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "java"
-TOOL_TIMEOUT_S = 90
+TOOL_TIMEOUT_S = 300
 # Kafka's own kafka-run-class.sh: little memory, and what starts soon rather than what ends up fast.
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"

@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 CODECS = ["none", "gzip", "snappy", "lz4"]
 EACH = 5
-LIMIT_S = 40.0
+LIMIT_S = 100.0
 
 
 class OldClient:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 BUILD = Path(__file__).parents[2] / "build"
 FETCH_TIMEOUT_S = 600
-RUN_TIMEOUT_S = 60
+RUN_TIMEOUT_S = 180
 
 
 class UnavailableError(Exception):

@@ -31,7 +31,7 @@ from tests.broker_process import Broker
 from tests.wire_client import WireClient
 from tests.wire_records import Batch
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 T = TypeVar("T")
 
 

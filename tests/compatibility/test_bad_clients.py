@@ -2,13 +2,12 @@
 
 import socket
 import struct
-import time
 from contextlib import ExitStack
 
 import pytest
 
 from tests import wire_requests
-from tests.broker_process import Broker, BrokerProcess, wait_until
+from tests.broker_process import Broker, BrokerProcess, spends_at_most, wait_until
 from tests.wire_client import ConnectionClosedError, WireClient
 from tests.wire_records import Batch
 
@@ -66,11 +65,11 @@ def test_two_thousand_connections_that_say_nothing_hinder_nobody(
     host, _, port = broker.address.rpartition(":")
     with ExitStack() as silent:
         for _ in range(IDLE_CONNECTIONS):
-            silent.enter_context(socket.create_connection((host, int(port)), 5.0))
+            silent.enter_context(socket.create_connection((host, int(port)), 60.0))
         with WireClient(broker.address) as client:
             wire_requests.create_topic(client, topic)
-            started = time.monotonic()
-            assert wire_requests.produce(client, topic, Batch([b"a", b"b"]).encode()) == (NONE, 0)
-            assert time.monotonic() - started < 5.0
+            batch = Batch([b"a", b"b"]).encode()
+            with spends_at_most(broker, 1):
+                assert wire_requests.produce(client, topic, batch) == (NONE, 0)
     if isinstance(broker, BrokerProcess):
         wait_until(lambda: broker.open_files() < IDLE_CONNECTIONS, "connections are let go")

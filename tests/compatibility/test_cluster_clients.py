@@ -11,7 +11,7 @@ from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess
 from tests.wire_client import WireClient
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 OWN, DEFAULT = 2, 5  # sources of values
 
 

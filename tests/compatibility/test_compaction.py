@@ -37,7 +37,8 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 KEYS = 40
 WRITES_PER_ROUND = 300
 ROUNDS = 12
-SETTLE_TIMEOUT_S = 60.0
+SETTLE_TIMEOUT_S = 120.0
+COMPACTOR_TIMEOUT_S = 60.0
 
 
 def create(broker: BrokerProcess, topic: str, **configs: str) -> None:
@@ -94,7 +95,7 @@ def read(broker: BrokerProcess, topic: str) -> list[Message]:
     found: list[Message] = []
     with closing(Consumer(options)) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        while (message := consumer.poll(20.0)) is not None:
+        while (message := consumer.poll(60.0)) is not None:
             error = message.error()
             if error is None:
                 found.append(message)
@@ -182,7 +183,8 @@ def test_readers_find_the_newest_record_of_each_key_while_files_change_under_the
     broker = start_broker(*CLEANER)
     create(broker, topic, delete_retention_ms="3600000")
     written: dict[bytes | None, int] = {}  # key → offset that was acknowledged
-    most = 0
+    is_compacted = False
+    rounds = 0
 
     def note(error: KafkaError | None, message: Message) -> None:
         raise_failed(error, message)
@@ -190,7 +192,9 @@ def test_readers_find_the_newest_record_of_each_key_while_files_change_under_the
 
     some = random.Random(11)
     with closing_producer(producing(broker)) as producer:
-        for _ in range(ROUNDS):
+        while rounds < ROUNDS or not is_compacted:
+            rounds += 1
+            assert rounds < 20 * ROUNDS, "nothing is compacted"
             for _ in range(WRITES_PER_ROUND):
                 key = b"key %d" % some.randrange(KEYS)
                 producer.produce(topic, some.randbytes(100), key, on_delivery=note)
@@ -203,8 +207,7 @@ def test_readers_find_the_newest_record_of_each_key_while_files_change_under_the
             assert offsets == sorted(set(offsets))
             newest = {message.key(): offset_of(message) for message in messages}
             assert all(newest[key] >= offset for key, offset in known.items())
-            most = max(most, len(messages))
-    assert most < ROUNDS * WRITES_PER_ROUND, "something was compacted meanwhile"
+            is_compacted = len(offsets) <= max(offsets, default=-1)
 
 
 @contextmanager
@@ -244,7 +247,7 @@ def test_a_compactor_that_is_killed_is_started_again(start_broker: StartBroker, 
     assert producer.flush(60) == 0
 
     killed: set[int] = set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + COMPACTOR_TIMEOUT_S
     while len(killed) < 3 and time.monotonic() < deadline:
         for pid in compactors(broker):
             with suppress(ProcessLookupError):
@@ -267,7 +270,7 @@ def test_a_compactor_has_no_lock_of_the_broker_and_dies_with_it(
     for seed in range(40):
         write(producer, topic, random.Random(seed), {})
     assert producer.flush(60) == 0
-    stop_writing = time.monotonic() + 20
+    stop_writing = time.monotonic() + COMPACTOR_TIMEOUT_S
     while not (children := compactors(broker)) and time.monotonic() < stop_writing:
         write(producer, topic, random.Random(1), {})
         producer.flush(60)
@@ -286,7 +289,7 @@ def test_a_stop_ends_a_compaction(start_broker: StartBroker, topic: str) -> None
     broker = start_broker(*CLEANER)
     create(broker, topic, segment_bytes="1048576")
     producer = producing(broker)
-    stop_writing = time.monotonic() + 20
+    stop_writing = time.monotonic() + COMPACTOR_TIMEOUT_S
     while not (children := compactors(broker)) and time.monotonic() < stop_writing:
         write(producer, topic, random.Random(1), {})
         producer.flush(60)
@@ -340,7 +343,7 @@ def alter(broker: BrokerProcess, topic: str, **configs: str) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": broker.address})
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(20)
+        done.result(60)
 
 
 @pytest.mark.slow

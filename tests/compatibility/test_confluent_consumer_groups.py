@@ -19,7 +19,7 @@ QUICK = (
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=100",
     "group.consumer.min.session.timeout.ms=1000",
-    "group.consumer.session.timeout.ms=2000",
+    "group.consumer.session.timeout.ms=10000",
 )
 
 
@@ -42,7 +42,7 @@ class Fleet:
         producer = Producer({"bootstrap.servers": self.address})
         for place, value in enumerate(values):
             producer.produce(TOPIC, value, partition=place % PARTITIONS)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     def join(self, topic: str = TOPIC, **more: object) -> Consumer:
         config = {
@@ -73,7 +73,7 @@ class Fleet:
             self.check()
             return condition()
 
-        wait_until(holds, what, timeout_s=30)
+        wait_until(holds, what)
 
     def partitions(self, member: Consumer) -> set[tuple[str, int]]:
         return {(each.topic, each.partition) for each in member.assignment()}

@@ -462,7 +462,7 @@ def test_health_is_told_over_http_on_the_same_port(
     broker: Broker, path: str, kind: bytes, text: bytes
 ) -> None:
     host, _, port = broker.address.rpartition(":")
-    with socket.create_connection((host, int(port)), 20) as connection:
+    with socket.create_connection((host, int(port)), 60) as connection:
         for byte in f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode():
             connection.sendall(bytes([byte]))
         answer = connection.makefile("rb").read()
@@ -475,7 +475,7 @@ def test_health_is_told_over_http_on_the_same_port(
 
 def test_a_head_without_end_is_not_waited_for(broker: Broker) -> None:
     host, _, port = broker.address.rpartition(":")
-    with socket.create_connection((host, int(port)), 20) as connection:
+    with socket.create_connection((host, int(port)), 60) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 2000)
         with suppress(ConnectionResetError):
             assert connection.recv(100) == b""

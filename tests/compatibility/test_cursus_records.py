@@ -516,13 +516,12 @@ def test_a_backlog_of_more_than_a_frame_is_read_frame_by_frame(
 
 
 def test_a_consume_may_wait_for_records(broker: Broker, cursus: CursusClient, topic: str) -> None:
-    started = time.monotonic()
-    cursus.send(f"CONSUME topic={topic} partition=0 offset=0 wait_ms=20000")
+    # Longer than the test waits for any answer: the record ends it.
+    cursus.send(f"CONSUME topic={topic} partition=0 offset=0 wait_ms=300000")
     time.sleep(0.1)
     with CursusClient(broker.address) as other:
         other.answer(batch(topic, 0, [Message(b"late")]))
 
     assert payloads(read_batch(cursus.frame() or b"")) == [b"late"]
-    assert time.monotonic() - started < 15
     empty = cursus.consume(f"CONSUME topic={topic} partition=1 offset=0 wait_ms=20")
     assert empty.messages == []

@@ -59,7 +59,7 @@ def committed(broker: Broker, group: str, topic: str) -> int:
 def started(member: Member, broker: Broker, group: str, topic: str) -> GroupMember:
     """Return a live member that has its assignment."""
     process = member("kafka_python", broker.address, group, topic)
-    wait_until(lambda: process.assignment() == [0], "the member has its assignment", 30)
+    wait_until(lambda: process.assignment() == [0], "the member has its assignment")
     return process
 
 

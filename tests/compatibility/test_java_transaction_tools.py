@@ -18,7 +18,7 @@ from tests.wire_records import Batch
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 def transactions(java: JavaTools, broker: Broker, *arguments: str) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ PARTITIONS = 4
 # Each partition has its own mix, so that idempotent and plain batches meet in one log.
 PRODUCERS = {"once-0": 0, "plain-0": 0, "once-1": 1, "plain-2": 2, "once-3": 3}
 ACKNOWLEDGED_PER_CYCLE = (5, 150)  # Batches; the kill comes at a random place between.
-LIFE_TIMEOUT_S = 30.0
+LIFE_TIMEOUT_S = 120.0
 
 StartBroker = Callable[..., BrokerProcess]
 

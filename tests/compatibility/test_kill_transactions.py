@@ -26,7 +26,7 @@ from tests.wire_client import WireClient
 
 SOURCE, TARGET, GROUP = "written", "copied", "readers"
 COMMITS_PER_LIFE = (3, 30)  # of each worker; the kill comes at a random place between
-LIFE_TIMEOUT_S = 60.0
+LIFE_TIMEOUT_S = 180.0
 CYCLES_SHARE = 4  # A life of these clients is as long as four of those of test_kill.
 
 

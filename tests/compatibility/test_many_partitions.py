@@ -17,7 +17,7 @@ StartBroker = Callable[..., BrokerProcess]
 
 PARTITIONS = 400
 NOT_LEADER = 6
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 
 
 def values_of(client: WireClient, topic: str, partition: int) -> list[bytes | None]:

@@ -39,7 +39,7 @@ OTHERS: dict[str, tuple[Callable[[str], Writer], int]] = {
     "json": (RustLogJson, 8),
 }
 BROKEN = (*load.BROKEN, ConnectionEndedError)
-LIFE_TIMEOUT_S = 30.0
+LIFE_TIMEOUT_S = 120.0
 ACKNOWLEDGED_PER_CYCLE = (20, 150)  # Requests; the kill comes at a random place between.
 CYCLES_SHARE = 2  # of those that the option asks for: this is one of several such tests
 

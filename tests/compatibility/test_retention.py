@@ -24,7 +24,7 @@ SEGMENT_BYTES = "2048"
 KEPT_BYTES = "20000"
 OFFSET_OUT_OF_RANGE = 1
 HOUR_MS = 3_600_000
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def value(offset: int) -> bytes:

@@ -15,7 +15,7 @@ TOPIC = "ledger"
 PARTITIONS = 2
 CYCLES_MAX = 5
 ACKNOWLEDGED_PER_CYCLE = (20, 300)
-LIFE_TIMEOUT_S = 30.0
+LIFE_TIMEOUT_S = 120.0
 BROKEN = (ConnectionEndedError, OSError)
 
 StartBroker = Callable[..., BrokerProcess]

@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PARTITIONS = 2
 WORDS = ("log", "batch", "record", "offset", "epoch")
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 120.0
+COUNT_TIMEOUT_S = 120.0
 SETTINGS = (
     "commit.interval.ms=100",
     "consumer.heartbeat.interval.ms=300",
@@ -48,7 +49,7 @@ def write(address: str, topic: str, values: list[str]) -> None:
             partition=place % PARTITIONS,
             on_delivery=lambda error, _: failures.append(error) if error else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert failures == []
 
 
@@ -132,9 +133,13 @@ def test_words_are_counted_exactly_once_across_a_kill_of_the_broker_and_of_the_a
     app = partial(counting, java, broker.address, topic, tmp_path, "exactly_once_v2")
     with app() as process:
         write(broker.address, topic, written[0])
-        wait_until(partial(has_counted, broker, topic, 1_500), "the first part is counted", 40)
+        wait_until(
+            partial(has_counted, broker, topic, 1_500), "the first part is counted", COUNT_TIMEOUT_S
+        )
         write(broker.address, topic, written[1])
-        wait_until(partial(has_counted, broker, topic, 3_000), "some more is counted", 40)
+        wait_until(
+            partial(has_counted, broker, topic, 3_000), "some more is counted", COUNT_TIMEOUT_S
+        )
         broker.kill()  # somewhere within the second part
         process.kill()
         process.wait()

@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 
 from tests.broker_process import Broker
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 PARTITIONS = 2
 
 

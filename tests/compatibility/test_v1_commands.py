@@ -381,7 +381,7 @@ def test_acks_all_asks_for_copies_that_there_are(
         assert lines.command("PRODUCE t user1:a acks=all") == (
             "ERR|REPLICATION_TIMEOUT|acks=all timeout"
         )
-        assert 1.9 < time.monotonic() - started < 10
+        assert time.monotonic() - started > 1.9
         assert lines.command("CONSUME t 2 0") == "OK|messages=0:a hw=0"
 
         lines.send(b"V1|1|PRODUCE|t user1:b acks=all\n")

@@ -20,7 +20,7 @@ from tests.line_client import LineClient
 TOPIC = "ledger"
 PIPELINED = 8  # Requests in flight.
 PRODUCERS = ("alone", "together-1", "together-2", "all")
-LIFE_TIMEOUT_S = 30.0
+LIFE_TIMEOUT_S = 120.0
 ACKNOWLEDGED_PER_CYCLE = (20, 400)
 
 

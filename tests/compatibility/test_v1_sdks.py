@@ -16,7 +16,7 @@ from tests.compatibility.v1_sdks import (
     typescript_sdk,
 )
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 ODD_VALUES = [
     b"plain",
     b"a,b",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class SdkError(Exception):

@@ -280,7 +280,7 @@ def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
 
     async def delete() -> None:
         bench.cleaning.topic_deleted("topic")
-        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 10)
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 60)
 
     asyncio.run(delete())
 
@@ -294,7 +294,7 @@ def test_a_start_forgets_the_offsets_of_topics_that_are_gone(bench: Bench) -> No
 
     async def start() -> None:
         running = asyncio.ensure_future(bench.cleaning.run())
-        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=1), 10)
+        await asyncio.wait_for(bench.disk.has_done("write_offsets", times=1), 60)
         running.cancel()
 
     asyncio.run(start())
@@ -486,7 +486,7 @@ def test_altered_settings_are_obeyed_at_once(bench: Bench) -> None:
             await asyncio.sleep(0)
         assert not cleaning.has_looked.is_set()
         cleaning.obey(an_hour._replace(map_bytes=1 << 21))
-        await asyncio.wait_for(cleaning.has_looked.wait(), 10)
+        await asyncio.wait_for(cleaning.has_looked.wait(), 60)
         running.cancel()
 
     asyncio.run(alter())

@@ -58,7 +58,7 @@ def test_the_record_goes_once_the_folders_are_gone() -> None:
         await world.deletions.put_away(world.topic("a", 5), 0)
         await world.until_forgotten()
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
     assert world.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
 
@@ -85,7 +85,7 @@ def test_files_wait_for_the_delay_and_a_shorter_one_is_not_held_up() -> None:
         while len(world.store.values) > 1:
             await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
     (key,) = world.store.values
     assert key == metadata.deleted_topic_key(b"later".ljust(16))
@@ -101,7 +101,7 @@ def test_too_many_that_wait_need_not_wait_any_longer(monkeypatch: pytest.MonkeyP
         while len(world.store.values) > 2:
             await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
     assert len(world.store.values) == 2
 
@@ -115,7 +115,7 @@ def test_a_start_renames_what_is_recorded_and_removes_it_without_delay() -> None
         assert world.folders.put_aside == [("a", [0, 1])]
         await world.until_forgotten()
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def folders(path: Path) -> list[str]:
@@ -162,7 +162,7 @@ def test_a_delete_cut_short_at_any_step_is_finished_by_the_next_start(
     world.native_store.close()
 
     again = NativeWorld(tmp_path)
-    asyncio.run(asyncio.wait_for(restarted(again, tmp_path), 10))
+    asyncio.run(asyncio.wait_for(restarted(again, tmp_path), 60))
     assert again.topics.get("a") is None
     assert folders(tmp_path) == []
     new_id = again.create("a", PARTITIONS).topic_id

@@ -42,7 +42,7 @@ def run(
         loop = asyncio.get_running_loop()
         job: Loading[SlowLog] = Loading(loop, load, settle, lambda log: ready.append(log.name))
         job.start(logs, threads)
-        await asyncio.wait_for(job.until_loaded(logs), 30)
+        await asyncio.wait_for(job.until_loaded(logs), 60)
         job.stop()
 
     asyncio.run(scenario())

@@ -151,7 +151,7 @@ def test_a_fetch_waits_for_the_native_log_to_grow(world: NativeWorld) -> None:
         await world.ask_soon(0, 9, acks=1, topic_data=data)
         return await fetched
 
-    answer = asyncio.run(asyncio.wait_for(scenario(), 10))
+    answer = asyncio.run(asyncio.wait_for(scenario(), 60))
 
     assert only(only(answer["responses"])["partitions"])["records"]
 

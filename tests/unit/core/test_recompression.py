@@ -260,5 +260,5 @@ def test_a_batch_is_appended_even_if_its_producer_has_gone() -> None:
         while not appended:
             await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
     recompression.stop()

@@ -29,7 +29,7 @@ def test_a_peer_that_has_vanished_is_found_out_whatever_it_speaks() -> None:
         poller = FakePoller()
         listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
         with socket.create_connection(("127.0.0.1", listener.port), 20):
-            accepted = await asyncio.wait_for(poller.accepted, 20)
+            accepted = await asyncio.wait_for(poller.accepted, 60)
         with accepted:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             for option, value in (

@@ -238,4 +238,4 @@ def test_it_ends_when_stdin_ends(logs: Logs) -> None:
         assert child.stdin is not None
         child.stdin.close()
 
-        assert child.wait(30) == 1
+        assert child.wait(60) == 1

@@ -234,7 +234,7 @@ def test_a_write_that_hears_of_an_end_which_is_over_by_then_does_not_wait(broker
     broker.logs[FIRST].sync()
 
     async def soon() -> dict[Place, ErrorCode]:
-        return await asyncio.wait_for(task, 1)
+        return await asyncio.wait_for(task, 60)
 
     assert broker.loop.run_until_complete(soon()) == {SECOND: NONE}
 
