@@ -2,6 +2,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
 
+cdef enum:
+    RECORD_SIZE_MIN = 48          # a record whose texts are all empty
+    COUNTS_SIZE = 8 + 8 + 4       # seqStart, seqEnd, count
+    HEAD_SIZE_MAX = 2 + 2 + 2 + 10 + 2 + 1 + 1 + COUNTS_SIZE    # beside the topic
+    SHORT_MAX = 0xFFFF            # bytes behind a u16
+
+
 cdef struct Text:
     const uint8_t* data
     size_t size
@@ -45,3 +52,12 @@ cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head
 cdef bint cursus_record(Cursor* cursor, CursusRecord* record) noexcept nogil
 cdef CursusStatus cursus_check(
     Cursor body, CursusHead* head, Cursor* records, CursusRecord* last) noexcept nogil
+cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil
+cdef int64_t signed_of(Text digits) noexcept nogil
+cdef Text text_of(bytes data, size_t size_max) noexcept
+cdef uint8_t* head_put(
+    uint8_t* at, Text topic, uint32_t partition, bint is_original) noexcept nogil
+cdef void counts_put(
+    uint8_t* at, uint64_t seq_start, uint64_t seq_end, int32_t count) noexcept nogil
+cdef size_t record_size(const CursusRecord* record) noexcept nogil
+cdef void record_put(uint8_t* at, const CursusRecord* record) noexcept nogil

@@ -24,6 +24,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport (
     INT64_MAX,
+    SIZE_MAX,
     int32_t,
     int64_t,
     uint8_t,
@@ -52,11 +53,8 @@ from broker.model.errors import Corrupt, LimitExceeded, Truncated
 
 cdef enum:
     MAGIC = 0xBA7C
-    RECORD_SIZE_MIN = 48          # a record whose texts are all empty
     PARTITION_DIGITS_MAX = 10
     ACKS_SIZE_MAX = 3             # "all"
-    HEAD_SIZE_MAX = 2 + 2 + 2 + 10 + 2 + 1 + 1 + 8 + 8 + 4    # beside the topic
-    SHORT_MAX = 0xFFFF            # bytes behind a u16
 
 cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
 cdef uint64_t FNV_PRIME = 0x100000001B3
@@ -380,25 +378,27 @@ cdef list headers_of(CursusRecord* record, tuple id_header):
 
 # ---- records to bytes --------------------------------------------------------------------------
 
-cdef uint64_t unsigned_of(bytes digits, uint64_t highest) noexcept:
+cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil:
     """The number that these digits are; 0 for what is none, or a larger one."""
-    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(digits)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(digits), i
+    cdef size_t i
     cdef uint64_t number = 0, digit
-    for i in range(size):
-        if not c'0' <= data[i] <= c'9':
+    for i in range(digits.size):
+        if not c'0' <= digits.data[i] <= c'9':
             return 0
-        digit = data[i] - c'0'
+        digit = digits.data[i] - c'0'
         if number > (highest - digit) // 10:
             return 0
         number = 10 * number + digit
     return number
 
 
-cdef int64_t signed_of(bytes digits):
+cdef int64_t signed_of(Text digits) noexcept nogil:
+    """The same of digits that may have a minus."""
     cdef uint64_t number
-    if digits.startswith(b"-"):
-        number = unsigned_of(digits[1:], <uint64_t>INT64_MAX + 1)
+    if digits.size > 0 and digits.data[0] == c'-':
+        digits.data += 1
+        digits.size -= 1
+        number = unsigned_of(digits, <uint64_t>INT64_MAX + 1)
         return -<int64_t>(number - 1) - 1 if number > 0 else 0
     return <int64_t>unsigned_of(digits, <uint64_t>INT64_MAX)
 
@@ -425,6 +425,68 @@ cdef inline uint8_t* put_short(uint8_t* at, Text text) noexcept nogil:
     return put(at + 2, text)
 
 
+cdef uint8_t* head_put(
+        uint8_t* at, Text topic, uint32_t partition, bint is_original) noexcept nogil:
+    """Write what stands before seqStart, at most HEAD_SIZE_MAX bytes and the topic; where it ends.
+
+    Acks is "1", as the original broker has it.
+    """
+    cdef uint8_t[PARTITION_DIGITS_MAX] digits
+    cdef uint32_t left = partition
+    cdef size_t first = PARTITION_DIGITS_MAX
+    cdef Text number
+    store_uint16(at, MAGIC)
+    at = put_short(at + 2, topic)
+    if is_original:
+        while True:
+            first -= 1
+            digits[first] = <uint8_t>(c'0' + left % 10)
+            left //= 10
+            if left == 0:
+                break
+        number.data = digits + first
+        number.size = PARTITION_DIGITS_MAX - first
+        at = put_short(at, number)
+        store_uint16(at, 1)
+        at += 2
+    else:
+        store_uint32(at, partition)
+        at[4] = 1
+        at += 5
+    at[0] = c'1'
+    at[1] = 0
+    return at + 2
+
+
+cdef void counts_put(
+        uint8_t* at, uint64_t seq_start, uint64_t seq_end, int32_t count) noexcept nogil:
+    """Write what stands between that and the records, COUNTS_SIZE bytes."""
+    store_uint64(at, seq_start)
+    store_uint64(at + 8, seq_end)
+    store_uint32(at + 16, <uint32_t>count)
+
+
+cdef size_t record_size(const CursusRecord* record) noexcept nogil:
+    """How many bytes it takes."""
+    return (RECORD_SIZE_MIN + record.payload.size + record.key.size + record.producer_id.size
+            + record.event_type.size + record.metadata.size)
+
+
+cdef void record_put(uint8_t* at, const CursusRecord* record) noexcept nogil:
+    """Write a record, where there is room for it."""
+    store_uint64(at, record.offset)
+    store_uint64(at + 8, record.sequence)
+    at = put_short(at + 16, record.producer_id)
+    at = put_short(at, record.key)
+    store_uint64(at, <uint64_t>record.epoch)
+    store_uint32(at + 8, <uint32_t>record.payload.size)
+    at = put(at + 12, record.payload)
+    at = put_short(at, record.event_type)
+    store_uint32(at, record.schema_version)
+    store_uint64(at + 4, record.aggregate_version)
+    put_short(at + 12, record.metadata)
+
+
 cdef class Fields:
     """What the headers of a record say that are Cursus's own; the values stay whose they are."""
 
@@ -448,15 +510,17 @@ cdef class Fields:
             if name == PRODUCER_ID:
                 self.producer_id = value
             elif name == SEQUENCE:
-                self.sequence = unsigned_of(value, <uint64_t>-1)
+                self.sequence = unsigned_of(text_of(value, SIZE_MAX), <uint64_t>-1)
             elif name == EPOCH:
-                self.epoch = signed_of(value)
+                self.epoch = signed_of(text_of(value, SIZE_MAX))
             elif name == EVENT_TYPE:
                 self.event_type = value
             elif name == SCHEMA_VERSION:
-                self.schema_version = <uint32_t>unsigned_of(value, <uint32_t>-1)
+                self.schema_version = <uint32_t>unsigned_of(
+                    text_of(value, SIZE_MAX), <uint32_t>-1)
             elif name == AGGREGATE_VERSION:
-                self.aggregate_version = unsigned_of(value, <uint64_t>-1)
+                self.aggregate_version = unsigned_of(
+                    text_of(value, SIZE_MAX), <uint64_t>-1)
             elif name == METADATA:
                 self.metadata = value
 
@@ -488,13 +552,11 @@ cdef class CursusBatchWriter:
     def __cinit__(
             self, bytes topic not None, uint32_t partition, *, bint is_original,
             size_t bytes_max, int32_t records_max):
-        """Begin a batch in one of the layouts; its acks are "1", as the original broker has it.
+        """Begin a batch in one of the layouts.
 
         Raises ValueError for a topic that no batch can name, MemoryError.
         """
-        cdef Text name = text_of(topic, SHORT_MAX), digits
-        cdef bytes decimal_digits = b"%d" % partition
-        cdef uint8_t* at
+        cdef Text name = text_of(topic, SHORT_MAX)
         if <size_t>PyBytes_GET_SIZE(topic) > SHORT_MAX:
             raise ValueError(f"a topic of {len(topic)} bytes, at most {SHORT_MAX} are possible")
         self.bytes_max = bytes_max
@@ -502,21 +564,8 @@ cdef class CursusBatchWriter:
         self.fields = Fields()
         if not self.make_room(HEAD_SIZE_MAX + name.size):
             raise MemoryError
-        store_uint16(self.data, MAGIC)
-        at = put_short(self.data + 2, name)
-        if is_original:
-            digits = text_of(decimal_digits, SHORT_MAX)
-            at = put_short(at, digits)
-            store_uint16(at, 1)
-            at += 2
-        else:
-            store_uint32(at, partition)
-            at[4] = 1
-            at += 5
-        at[0] = c'1'
-        at[1] = 0
-        self.counts_at = <size_t>(at + 2 - self.data)
-        self.size = self.counts_at + 8 + 8 + 4
+        self.counts_at = <size_t>(head_put(self.data, name, partition, is_original) - self.data)
+        self.size = self.counts_at + COUNTS_SIZE
 
     def __dealloc__(self):
         free(self.data)
@@ -530,35 +579,27 @@ cdef class CursusBatchWriter:
         A key of more than 65,535 bytes reads as empty, and so does whatever else a field cannot
         carry.
         """
-        cdef bytes key = record.key, value = record.value
+        cdef bytes key = record.key, value = record.value    # held as long as they are read
         cdef Fields fields = self.fields
-        cdef Text payload, short_key, producer_id, event_type, metadata
+        cdef CursusRecord row
         cdef size_t size
-        cdef uint8_t* at
         fields.read(record.headers)
-        payload = text_of(value, <uint32_t>-1)
-        short_key = text_of(key, SHORT_MAX)
-        producer_id = text_of(fields.producer_id, SHORT_MAX)
-        event_type = text_of(fields.event_type, SHORT_MAX)
-        metadata = text_of(fields.metadata, SHORT_MAX)
-        size = (RECORD_SIZE_MIN + payload.size + short_key.size + producer_id.size
-                + event_type.size + metadata.size)
+        row.offset = <uint64_t><int64_t>record.offset
+        row.sequence = fields.sequence
+        row.producer_id = text_of(fields.producer_id, SHORT_MAX)
+        row.key = text_of(key, SHORT_MAX)
+        row.epoch = fields.epoch
+        row.payload = text_of(value, <uint32_t>-1)
+        row.event_type = text_of(fields.event_type, SHORT_MAX)
+        row.schema_version = fields.schema_version
+        row.aggregate_version = fields.aggregate_version
+        row.metadata = text_of(fields.metadata, SHORT_MAX)
+        size = record_size(&row)
         if self.count >= self.records_max or self.size + size > self.bytes_max:
             return False
         if not self.make_room(size):
             raise MemoryError
-        at = self.data + self.size
-        store_uint64(at, <uint64_t><int64_t>record.offset)
-        store_uint64(at + 8, fields.sequence)
-        at = put_short(at + 16, producer_id)
-        at = put_short(at, short_key)
-        store_uint64(at, <uint64_t>fields.epoch)
-        store_uint32(at + 8, <uint32_t>payload.size)
-        at = put(at + 12, payload)
-        at = put_short(at, event_type)
-        store_uint32(at, fields.schema_version)
-        store_uint64(at + 4, fields.aggregate_version)
-        put_short(at + 12, metadata)
+        record_put(self.data + self.size, &row)
         self.size += size
         if self.count == 0:
             self.seq_start = fields.sequence
@@ -568,7 +609,5 @@ cdef class CursusBatchWriter:
 
     def finish(self):
         """The batch; one without records is a batch too."""
-        store_uint64(self.data + self.counts_at, self.seq_start)
-        store_uint64(self.data + self.counts_at + 8, self.seq_end)
-        store_uint32(self.data + self.counts_at + 16, <uint32_t>self.count)
+        counts_put(self.data + self.counts_at, self.seq_start, self.seq_end, self.count)
         return PyBytes_FromStringAndSize(<const char*>self.data, <Py_ssize_t>self.size)

@@ -199,6 +199,8 @@ CURSUS_FRAME_BYTES_MAX = 64 * MIB
 # Records in one answer: its newer clients read no frame of 16 MiB.
 CURSUS_CONSUME_BYTES_MAX = 15 * MIB
 CURSUS_CONSUME_RECORDS_MAX = 8_192
+# Read of a log at once, or one batch, where frames are made of what is stored: 0.1 ms.
+CURSUS_READ_BYTES_PER_STEP = 128 * KIB
 CURSUS_BATCH_RECORDS_MAX = 100_000
 # What stands before the message of a text command: commits of 10,000 partitions have 200 KB.
 CURSUS_COMMAND_BYTES_MAX = 256 * KIB

@@ -1,0 +1,376 @@
+"""Cursus's frames, written from what a log has stored without an object per record.
+
+    u32 length | BA7C and the rest of the head | seqStart seqEnd count | records
+
+A read takes one slice of a log: whole batches. Control batches and what was aborted are stepped
+over; a compressed batch is left to the caller, who brings what it unfolds to:
+
+    read_slice -> page -> walk: batch by batch -> walk_records -> out
+                            |         ^
+                          FOLDED     add
+
+What cannot be read is never skipped here: the status says so, `next_offset` where it is and
+`skip_offset` where the rest goes on.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libc.errno cimport EIO
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memset
+
+from broker._native.kernel.big_endian cimport store_uint32
+from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.file_ops cimport file_pread
+from broker._native.log.open_files cimport OpenFile
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segmented_log cimport LogSlice
+from broker._native.log.transaction_index cimport aborted_list_free
+from broker._native.log.turn cimport LOG_OK, LOG_OUT_OF_RANGE, LogStatus
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_TRANSACTIONAL,
+    BATCH_HEADER_SIZE,
+    BATCH_OK,
+    batch_check_crc,
+    batch_header,
+    batch_last_offset,
+    sum_wrapped,
+)
+from broker._native.records.record_walk cimport RecordFields, Span, header_take, record_take
+from broker._native.wire.cursus_batch cimport (
+    COUNTS_SIZE,
+    HEAD_SIZE_MAX,
+    SHORT_MAX,
+    CursusRecord,
+    Text as Bytes,
+    counts_put,
+    head_put,
+    record_put,
+    record_size,
+    signed_of,
+    text_of,
+    unsigned_of,
+)
+from broker._native.wire.line_text cimport Text, text_reserve, text_trim
+
+from broker.model import limits
+
+cdef enum:
+    PREFIX_SIZE = 7           # "cursus.", of all the headers that are Cursus's own
+
+cdef int64_t READ_BYTES = limits.CURSUS_READ_BYTES_PER_STEP
+cdef size_t FRAME_BYTES_MAX = limits.CURSUS_CONSUME_BYTES_MAX
+
+# What is read serves one call after the other.
+cdef Text page
+memset(&page, 0, sizeof(page))
+
+
+cdef inline Bytes bytes_of(Span span, size_t size_max) noexcept nogil:
+    """What a field can carry of a value: nothing of one that is longer, or null."""
+    cdef Bytes text
+    text.data = span.start
+    text.size = <size_t>span.length if span.length > 0 else 0
+    if text.size > size_max:
+        text.size = 0
+    return text
+
+
+cdef inline bint has_name(Span name, const char* suffix, int32_t size) noexcept nogil:
+    return name.length == PREFIX_SIZE + size and (
+        memcmp(name.start + PREFIX_SIZE, suffix, <size_t>size) == 0)
+
+
+cdef bint read_headers(const RecordFields* fields, CursusRecord* record) noexcept nogil:
+    """Take what is Cursus's own; of a name that comes twice the last value. False: no headers."""
+    cdef Cursor headers = fields.headers
+    cdef Span name, value
+    cdef int32_t _header
+    for _header in range(fields.header_count):
+        if not header_take(&headers, &name, &value):
+            return False
+        if value.length < 0 or name.length <= PREFIX_SIZE or (
+                memcmp(name.start, b"cursus.", PREFIX_SIZE) != 0):
+            continue
+        if has_name(name, b"producer_id", 11):
+            record.producer_id = bytes_of(value, SHORT_MAX)
+        elif has_name(name, b"seq_num", 7):
+            record.sequence = unsigned_of(bytes_of(value, SHORT_MAX), <uint64_t>-1)
+        elif has_name(name, b"epoch", 5):
+            record.epoch = signed_of(bytes_of(value, SHORT_MAX))
+        elif has_name(name, b"event_type", 10):
+            record.event_type = bytes_of(value, SHORT_MAX)
+        elif has_name(name, b"schema_version", 14):
+            record.schema_version = <uint32_t>unsigned_of(
+                bytes_of(value, SHORT_MAX), <uint32_t>-1)
+        elif has_name(name, b"aggregate_version", 17):
+            record.aggregate_version = unsigned_of(bytes_of(value, SHORT_MAX), <uint64_t>-1)
+        elif has_name(name, b"metadata", 8):
+            record.metadata = bytes_of(value, SHORT_MAX)
+    return headers.left == 0
+
+
+STATUS_NAMES = {
+    FRAME_OPEN: "open",
+    FRAME_END: "end",
+    FRAME_FULL: "full",
+    FRAME_FOLDED: "folded",
+    FRAME_TOO_LARGE: "too large",
+    FRAME_UNREADABLE: "unreadable",
+    FRAME_OUT_OF_RANGE: "out of range",
+    FRAME_OFFLINE: "offline",
+    FRAME_NO_MEMORY: "no memory",
+}
+
+
+@cython.final
+cdef class CursusFrame:
+    """A frame in the making: records of one log, or of several.
+
+    Attributes:
+        count: how many records it has.
+        next_offset: of what was not taken yet.
+        skip_offset: behind what cannot be, for the statuses "too large" and "unreadable".
+    """
+
+    def __cinit__(
+            self, bytes topic not None, uint32_t partition, *, bint is_original, size_t bytes_max,
+            int32_t records_max):
+        """Name what the head names, and bound a frame; the first record may be longer.
+
+        Raises ValueError for a topic that no frame can name, MemoryError.
+        """
+        cdef Bytes name = text_of(topic, SHORT_MAX)
+        memset(&self.out, 0, sizeof(self.out))
+        memset(&self.aborted, 0, sizeof(self.aborted))
+        if <size_t>PyBytes_GET_SIZE(topic) > SHORT_MAX:
+            raise ValueError(f"a topic of {len(topic)} bytes, at most {SHORT_MAX} are possible")
+        if not text_reserve(&self.out, LENGTH_SIZE + HEAD_SIZE_MAX + name.size):
+            raise MemoryError
+        self.counts_at = <size_t>(
+            head_put(self.out.data + LENGTH_SIZE, name, partition, is_original) - self.out.data)
+        self.head_size = self.counts_at + COUNTS_SIZE
+        self.bytes_max = bytes_max
+        self.records_max = records_max
+        self.begin()
+
+    def __dealloc__(self):
+        free(self.out.data)
+        aborted_list_free(&self.aborted)
+
+    cdef void begin(self) noexcept:
+        """Have no record; the head stays."""
+        self.out.size = self.head_size
+        self.count = 0
+        self.seq_start = self.seq_end = 0
+
+    cdef FrameStatus read_slice(
+            self, PartitionLog log, int64_t offset, int64_t end, bint is_committed) noexcept:
+        """Add what one read finds from an offset up to an end, at which a batch begins.
+
+        What was read is gone with the next call, of whatever frame.
+        """
+        cdef LogSlice found
+        cdef PyObject* owner
+        cdef LogStatus status
+        cdef ssize_t size
+        self.unfolded = None
+        self.left = 0
+        self.next_offset = offset
+        self.is_committed = is_committed
+        self.has_aborted = False
+        if offset >= end:
+            return FRAME_END
+        status = log.slice(offset, end, READ_BYTES, True, &found, &owner)
+        if status != LOG_OK:
+            return FRAME_OUT_OF_RANGE if status == LOG_OUT_OF_RANGE else FRAME_OFFLINE
+        if found.size == 0:
+            self.next_offset = end
+            return FRAME_END
+        page.size = 0
+        text_trim(&page, 2 * <size_t>READ_BYTES)
+        if not text_reserve(&page, <size_t>found.size) or not text_reserve(
+                &self.out, min(<size_t>found.size, self.bytes_max)):
+            Py_DECREF(<object>owner)
+            return FRAME_NO_MEMORY
+        size = file_pread((<OpenFile>owner).fd, page.data, <size_t>found.size, found.position)
+        Py_DECREF(<object>owner)
+        if size != found.size:
+            log.fail(<int>size if size < 0 else -EIO)
+            return FRAME_OFFLINE
+        self.batches.next = page.data
+        self.batches.left = <size_t>size
+        self.slice_end = found.next_offset
+        return self.walk(log)
+
+    cdef FrameStatus walk(self, PartitionLog log) noexcept:
+        """Go on with what was read, once what was full has left."""
+        cdef const uint8_t* batch
+        cdef FrameStatus status
+        cdef int64_t after
+        while True:
+            if self.left > 0:
+                status = self.walk_records()
+                if status != FRAME_OPEN:
+                    return status
+            if self.batches.left == 0:
+                return FRAME_OPEN
+            batch = self.batches.next
+            if batch_header(&self.batches, &self.info) != BATCH_OK:
+                return self.step_over(self.slice_end)
+            after = sum_wrapped(batch_last_offset(&self.info), 1)
+            if batch_check_crc(batch, &self.info) != BATCH_OK:
+                return self.step_over(min(after, self.slice_end))
+            if after <= self.next_offset:
+                continue
+            if self.info.attributes & ATTRIBUTE_CONTROL or self.is_aborted(log):
+                self.next_offset = after
+                continue
+            if self.info.attributes & ATTRIBUTE_CODEC:
+                self.next_offset = max(self.next_offset, self.info.base_offset)
+                return FRAME_FOLDED
+            self.records.next = batch + BATCH_HEADER_SIZE
+            self.records.left = self.info.size - BATCH_HEADER_SIZE
+            self.left = self.info.record_count
+            if self.left == 0:
+                self.next_offset = after
+
+    cdef FrameStatus step_over(self, int64_t next_offset) noexcept:
+        # What cannot be read has at least one offset.
+        self.left = 0
+        self.skip_offset = max(next_offset, sum_wrapped(self.next_offset, 1))
+        return FRAME_UNREADABLE
+
+    cdef bint is_aborted(self, PartitionLog log) noexcept:
+        cdef size_t i
+        if not self.is_committed or not self.info.attributes & ATTRIBUTE_TRANSACTIONAL:
+            return False
+        if not self.has_aborted:
+            self.aborted.count = 0
+            log.find_aborted(self.next_offset, self.slice_end, &self.aborted)
+            self.has_aborted = True
+        for i in range(self.aborted.count):
+            if self.aborted.entries[i].producer_id == self.info.producer_id and (
+                    self.aborted.entries[i].first_offset <= self.info.base_offset
+                    < self.aborted.entries[i].last_offset):
+                return True
+        return False
+
+    cdef FrameStatus walk_records(self) noexcept:
+        cdef Cursor before
+        cdef RecordFields fields
+        cdef FrameStatus status
+        cdef int64_t offset, after = sum_wrapped(batch_last_offset(&self.info), 1)
+        while self.left > 0:
+            before = self.records
+            if not record_take(&self.records, &fields) or not (
+                    0 <= fields.offset_delta <= self.info.last_offset_delta):
+                return self.step_over(after)
+            offset = sum_wrapped(self.info.base_offset, fields.offset_delta)
+            if offset >= self.next_offset:
+                status = self.put(&fields, offset)
+                if status == FRAME_UNREADABLE:
+                    return self.step_over(after)
+                if status != FRAME_OPEN:
+                    self.records = before
+                    return status
+            self.left -= 1
+        self.next_offset = max(self.next_offset, after)
+        return FRAME_OPEN
+
+    cdef FrameStatus put(self, const RecordFields* fields, int64_t offset) noexcept:
+        cdef CursusRecord record
+        cdef size_t size
+        memset(&record, 0, sizeof(record))
+        record.offset = <uint64_t>offset
+        record.key = bytes_of(fields.key, SHORT_MAX)
+        record.payload = bytes_of(fields.value, <uint32_t>-1)
+        if fields.header_count > 0 and not read_headers(fields, &record):
+            return FRAME_UNREADABLE
+        size = record_size(&record)
+        if self.count > 0 and (
+                self.count >= self.records_max
+                or self.out.size - LENGTH_SIZE + size > self.bytes_max):
+            return FRAME_FULL
+        if self.out.size - LENGTH_SIZE + size > FRAME_BYTES_MAX:
+            self.next_offset = offset
+            self.skip_offset = sum_wrapped(offset, 1)
+            return FRAME_TOO_LARGE
+        if not text_reserve(&self.out, size):
+            return FRAME_NO_MEMORY
+        record_put(self.out.data + self.out.size, &record)
+        self.out.size += size
+        if self.count == 0:
+            self.seq_start = record.sequence
+        self.seq_end = record.sequence
+        self.count += 1
+        self.next_offset = sum_wrapped(offset, 1)
+        return FRAME_OPEN
+
+    cdef FrameStatus unfold(
+            self, bytes batch, bytes unfolded, int64_t offset) noexcept:
+        """Add the records of a compressed batch from an offset on; `unfolded` is what it holds."""
+        cdef Cursor cursor
+        self.batches.left = 0
+        self.left = 0
+        self.unfolded = unfolded
+        self.next_offset = offset
+        cursor.next = <const uint8_t*>PyBytes_AS_STRING(batch)
+        cursor.left = <size_t>PyBytes_GET_SIZE(batch)
+        self.slice_end = sum_wrapped(offset, 1)
+        if batch_header(&cursor, &self.info) != BATCH_OK:
+            return self.step_over(self.slice_end)
+        self.records.next = <const uint8_t*>PyBytes_AS_STRING(unfolded)
+        self.records.left = <size_t>PyBytes_GET_SIZE(unfolded)
+        self.left = self.info.record_count
+        return self.walk_records()
+
+    cdef void finish(self) noexcept:
+        """Write what depends on the records: the frame is whole."""
+        store_uint32(self.out.data, <uint32_t>(self.out.size - LENGTH_SIZE))
+        counts_put(self.out.data + self.counts_at, self.seq_start, self.seq_end, self.count)
+
+    cdef void trim(self) noexcept:
+        """Keep no more memory than the head needs; there is no record."""
+        cdef void* smaller = realloc(self.out.data, self.head_size)
+        if smaller != NULL:
+            self.out.data = <uint8_t*>smaller
+            self.out.capacity = self.head_size
+
+    # ---- from Python --------------------------------------------------------------------------
+
+    def read(self, PartitionLog log not None, int64_t offset, int64_t end, *, bint is_committed):
+        """Add what one read finds from an offset up to an end; what it has come to, a status.
+
+        The end is one at which a batch begins: the high watermark, or the last stable offset.
+        "open" may find more at `next_offset`; "folded" wants `add` for the batch there; "end",
+        "full", "too large", "unreadable", "out of range" and "offline" are what they say.
+        """
+        cdef FrameStatus status = self.read_slice(log, offset, end, is_committed)
+        if status == FRAME_NO_MEMORY:
+            raise MemoryError
+        return STATUS_NAMES[status]
+
+    def add(self, bytes batch not None, bytes unfolded not None, int64_t offset):
+        """Add the records of a compressed batch from an offset on, as they unfold; the status."""
+        cdef FrameStatus status = self.unfold(batch, unfolded, offset)
+        self.unfolded = None
+        self.left = 0
+        if status == FRAME_NO_MEMORY:
+            raise MemoryError
+        return STATUS_NAMES[status]
+
+    def take(self):
+        """The frame (bytes) without its length; the next one begins."""
+        cdef bytes frame
+        self.finish()
+        frame = PyBytes_FromStringAndSize(
+            <const char*>self.out.data + LENGTH_SIZE, <Py_ssize_t>(self.out.size - LENGTH_SIZE))
+        self.begin()
+        self.trim()
+        return frame
