@@ -19,6 +19,7 @@ import pytest
 from broker.core.transactions import records
 from broker.core.transactions.commands import (
     AddRequest,
+    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -112,6 +113,9 @@ class TransactionConversation(Conversation[TransactionShard]):
         places = tuple(place(each) for each in words.bare[1:] if each != "v2")
         request = AddRequest(self.producer(words), places, version)
         self.apply(self.shard.add(request, words.token, self.now()))
+
+    def do_begin(self, words: Words) -> None:
+        self.apply(self.shard.begin(BeginRequest(self.producer(words)), words.token, self.now()))
 
     def do_verify(self, words: Words) -> None:
         request = VerifyRequest(self.producer(words), tuple(map(place, words.bare[1:])))

@@ -13,6 +13,7 @@ records      what a transaction remembers, in Kafka's format
 commands     what can be asked, and the answers
 transaction  the state machine
 shard        the transactional ids of one partition of `__transaction_state`
+names        whose a transactional id is: of Kafka's clients, or of another dialect
 coordinator  the one face of transactions that protocols and the broker see
 turns        thousands of partitions, so many of them in a turn
 ending       what a decision needs done in other logs: syncs, markers

@@ -63,6 +63,12 @@ class InitResponse(NamedTuple):
     producer_epoch: int = NO_EPOCH
 
 
+class BeginRequest(NamedTuple):
+    """A transaction begins before it touches anything, as dialects have it that say so."""
+
+    producer: Producer
+
+
 class AddRequest(NamedTuple):
     """A transaction is about to touch partitions, and begins with the first of them."""
 

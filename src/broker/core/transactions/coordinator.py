@@ -19,6 +19,7 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import records
 from broker.core.transactions.commands import (
     AddRequest,
+    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -181,6 +182,23 @@ class TransactionCoordinator:
             EndResponse,
         )
 
+    def begin(self, request: BeginRequest) -> Future[ErrorCode]:
+        """A transaction begins before it touches a partition, which `add` would do by itself."""
+        return self._partitions.serve(
+            request.producer.transactional_id,
+            lambda shard, token, now: shard.begin(request, token, now),
+            lambda error: error,
+        )
+
+    async def wait_ended(self, transactional_id: str, timeout_ms: int) -> bool:
+        """Wait for the markers of a transaction that ends; False when that takes too long."""
+        deadline_ms = self._world.clock.monotonic_ms() + timeout_ms
+        while self._is_ending(transactional_id):
+            if self._world.clock.monotonic_ms() >= deadline_ms:
+                return False
+            await self._patience.wait(transactional_id)
+        return True
+
     # ---- partitions ------------------------------------------------------------------------------
 
     def add(self, request: AddRequest) -> Future[ErrorCode]:
@@ -256,7 +274,9 @@ class TransactionCoordinator:
             request = AddRequest(producer, partitions, _IMPLICIT_VERSION)
             error = await self.add(request)
             if error is ErrorCode.CONCURRENT_TRANSACTIONS:
-                if self._is_ending(producer):  # It may be over by now, and nobody would say so.
+                if self._is_ending(
+                    transactional_id
+                ):  # It may be over by now, and nobody would say so.
                     await self._patience.wait(transactional_id)
                 error = await self.add(request)
             errors = [error] * len(partitions)
@@ -276,9 +296,9 @@ class TransactionCoordinator:
         """The partition that a transaction touches when it commits a group's offsets."""
         return OFFSETS_TOPIC, self._groups.partition_for(group_id)
 
-    def _is_ending(self, producer: Producer) -> bool:
-        shard = self._shard_of(producer)
-        return shard is not None and shard.is_ending(producer.transactional_id)
+    def _is_ending(self, transactional_id: str) -> bool:
+        shard = self._partitions.shard(self._partitions.partition_for(transactional_id))
+        return shard is not None and shard.is_ending(transactional_id)
 
     def _admit(
         self, producer: Producer, places: Iterable[Place], answer: Callable[[bool], None]

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from broker.core.machine import Moment, Token
 from broker.core.transactions.commands import (
     AddRequest,
+    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -106,6 +107,16 @@ class TransactionShard:
                 return _answer(token, InitResponse(ErrorCode.POLICY_VIOLATION))
             transaction = self._new(request.transactional_id)
         return transaction.init(request, token, now)
+
+    def begin(self, request: BeginRequest, token: Token, now: Moment) -> TransactionDecision:
+        """A transaction begins, and has touched nothing yet."""
+        transaction = self.transactions.get(request.producer.transactional_id)
+        if transaction is None:
+            return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        may_begin = transaction.is_open or self._room.has_open
+        decision = transaction.begin(request, token, now, may_begin=may_begin)
+        self._watch(transaction)
+        return decision
 
     def add(self, request: AddRequest, token: Token, now: Moment) -> TransactionDecision:
         """A transaction is about to touch partitions."""

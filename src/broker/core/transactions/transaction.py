@@ -19,6 +19,7 @@ from broker.core.transactions.commands import (
     LAST_EPOCH,
     NO_EPOCH,
     AddRequest,
+    BeginRequest,
     EndRequest,
     EndResponse,
     InitRequest,
@@ -31,6 +32,7 @@ from broker.core.transactions.commands import (
     VerifyResponse,
     WriteMarkers,
 )
+from broker.core.transactions.names import is_reserved
 from broker.core.transactions.records import (
     NO_ID,
     TransactionImage,
@@ -66,6 +68,7 @@ class Transaction:
         self._last_epoch = NO_EPOCH
         self._ending: _Ending | None = None
         self._attempts = 0
+        self._is_left_open = False  # found open by a load, and not to go on
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -130,6 +133,7 @@ class Transaction:
         """What the log says is now so."""
         self.image = image
         self._ending = None
+        self._is_left_open = self._is_left_open and self.is_open
 
     def resume(self, now: Moment) -> TransactionDecision:
         """After a load: an open transaction has what is left of its time, a decided one ends."""
@@ -139,6 +143,9 @@ class Transaction:
             self._ask_for_markers(image, decision)
         elif image is not None and self.is_open:
             left_ms = image.started_ms + image.timeout_ms - now.wall_ms
+            if is_reserved(self.transactional_id):
+                left_ms = 0
+                self._is_left_open = True
             # A wall clock that was set back gives nobody more than the whole of it.
             self.deadline_ms = now.monotonic_ms + min(max(0, left_ms), image.timeout_ms)
         return decision
@@ -226,6 +233,32 @@ class Transaction:
         decision.reply(token, InitResponse(ErrorCode.NONE, producer_id, epoch))
 
     # ---- partitions ------------------------------------------------------------------------------
+
+    def begin(
+        self, request: BeginRequest, token: Token, now: Moment, *, may_begin: bool
+    ) -> TransactionDecision:
+        """The transaction is open and has touched nothing yet; INVALID_TXN_STATE: it is already."""
+        decision = TransactionDecision()
+        image = self.image
+        error = self._use_error(request.producer)
+        if error is ErrorCode.NONE and self.is_open:
+            error = ErrorCode.INVALID_TXN_STATE
+        elif error is ErrorCode.NONE and not may_begin:
+            error = ErrorCode.CONCURRENT_TRANSACTIONS  # Retried until others have ended.
+        if error is not ErrorCode.NONE or image is None:
+            self._note_fenced(decision, error, *request.producer[1:])
+        else:
+            begun = image._replace(
+                state=TransactionState.ONGOING,
+                partitions=frozenset(),
+                updated_ms=now.wall_ms,
+                started_ms=now.wall_ms,
+                client_version=0,
+            )
+            self.deadline_ms = now.monotonic_ms + image.timeout_ms
+            decision.records.append(TransactionRecord(self.transactional_id, begun))
+        decision.reply(token, error)
+        return decision
 
     def add(
         self, request: AddRequest, token: Token, now: Moment, *, may_begin: bool
@@ -417,6 +450,8 @@ class Transaction:
         else:
             self.deadline_ms = now.monotonic_ms + limits.TRANSACTION_RETRY_MS
             reason = f"it was open for longer than its {self.image.timeout_ms} ms"
+            if self._is_left_open:
+                reason = "it was left open when its coordinator stopped"
             decision.note("transaction abort", reason, **self._names())
             self._begin_end(_Ending(self._attempt(), is_commit=False, token=None), decision)
         return decision

@@ -36,7 +36,7 @@ class Shard(TransactionShard):
         [(_, response)] = decision.replies
         return response
 
-    def begin(self, name: str) -> object:
+    def start(self, name: str) -> object:
         response = self.obey(self.init(InitRequest(name, 60_000, 1), "init", NOW))
         assert isinstance(response, InitResponse)
         return self.touch(name, 0)
@@ -48,7 +48,7 @@ class Shard(TransactionShard):
 
 def test_only_what_begins_a_transaction_has_the_open_ones_counted() -> None:
     shard = Shard(TransactionSettings())
-    shard.begin("x")
+    shard.start("x")
     counted = shard.counted
 
     for partition in range(1, 4):
@@ -59,7 +59,7 @@ def test_only_what_begins_a_transaction_has_the_open_ones_counted() -> None:
 
 def test_an_open_transaction_goes_on_when_there_is_no_room_for_another() -> None:
     shard = Shard(TransactionSettings(open_max=1))
-    shard.begin("x")
+    shard.start("x")
 
-    assert shard.begin("y") is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert shard.start("y") is ErrorCode.CONCURRENT_TRANSACTIONS
     assert shard.touch("x", 1) is ErrorCode.NONE

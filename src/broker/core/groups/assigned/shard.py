@@ -123,6 +123,10 @@ class AssignedGroups:
             decision, response = Decision(), self._check_nobodys(call, now)
         if response.error is AssignedError.NONE:
             records, response = self._raised(request, response, now)
+            if request.transaction is not None and records:
+                # What else a member's call may write comes with an error: the generation is over.
+                assert not decision.records
+                decision.transaction = request.transaction
             decision.records += records
         return _answered((decision, response), token)
 
@@ -144,7 +148,8 @@ class AssignedGroups:
                 return [], response._replace(
                     error=AssignedError.OFFSET_REGRESSION, partition=partition, committed=committed
                 )
-            if offset > committed:
+            # What is pending may be more than what is committed: a transaction says all it wants.
+            if offset > committed or request.transaction is not None:
                 offsets.append(OffsetToCommit(topic, partition, offset))
         commit = CommitRequest(
             group_id, request.call.member_id, None, NO_GENERATION, tuple(offsets)

@@ -7,6 +7,7 @@ instances are fenced.
 
 from broker.core.session import Session
 from broker.core.transactions.commands import InitRequest
+from broker.core.transactions.names import is_reserved
 from broker.core.transactions.records import NO_ID
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.kafka import transactions
@@ -24,7 +25,7 @@ async def handle(request: Request, session: Session) -> Fields:
     if transactional_id is None:
         producer_id = await transactions.fresh_producer_id(session)
         return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
-    if not transactional_id:
+    if not transactional_id or is_reserved(transactional_id):
         raise RequestError(ErrorCode.INVALID_REQUEST)
     coordinator = session.broker.transactions
     needs_id = coordinator.needs_fresh_id(transactional_id)

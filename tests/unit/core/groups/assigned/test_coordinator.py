@@ -7,6 +7,7 @@ import pytest
 
 from broker.codec.control_records import Marker
 from broker.core import coordinator as driver
+from broker.core.coordinator import Told
 from broker.core.coordinator_partitions import World
 from broker.core.groups.assigned.commands import (
     AssignedCall,
@@ -298,6 +299,36 @@ def test_a_group_that_has_all_offsets_it_may_takes_nothing_of_several_commits(
     assert answer.error is AssignedError.OFFSET_REFUSED
     fetched = world.groups.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     assert fetched.topics == {}
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_offsets_in_a_transaction_count_when_it_is_committed(
+    world: Broker, *, is_committed: bool
+) -> None:
+    join = AssignedJoin(Family.CURSUS, "g", "t", "a", 3, suffix="1111")
+    member_id = world.groups.assigned_join(join).result().member_id
+    call = CALL._replace(family=Family.CURSUS, member_id=member_id, generation=1)
+    world.groups.assigned_commit_all(AssignedCommits(call, ((0, 4), (1, 4))))
+
+    staged = AssignedCommits(call, ((0, 5), (1, 4)), (PRODUCER, 0))
+    assert world.groups.assigned_commit_all(staged).result().error is AssignedError.NONE
+    refused = AssignedCommits(call, ((0, 3),), (PRODUCER, 0))
+    lower = world.groups.assigned_commit_all(refused).result()
+    before = world.groups.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    ended: list[ErrorCode] = []
+    place = world.groups.partition_for("g")
+    world.groups.end_transaction(place, Marker(PRODUCER, 0, is_committed, 0), Told(ended.append))
+
+    assert lower.error is AssignedError.OFFSET_REGRESSION
+    assert {number: each.offset for number, each in before.topics["t"].items() if each} == {
+        0: 4,
+        1: 4,
+    }
+    assert ended == [ErrorCode.NONE]
+    after = world.groups.fetch_offsets(FetchOffsetsRequest("g", {"t": (0,)})).result()
+    committed = after.topics["t"][0]
+    assert committed is not None
+    assert committed.offset == (5 if is_committed else 4)
 
 
 def test_a_group_is_shown_to_its_own_dialect_without_the_silent(world: Broker) -> None:
