@@ -41,6 +41,17 @@ def create_topic(client: WireClient, topic: str, partitions: int = 1, **configs:
     wait_until(lambda: is_led(client, topic, partitions), f"{topic} has its leaders")
 
 
+def alter_topic(client: WireClient, topic: str, configs: dict[str, str]) -> None:
+    """Set some of a topic's configuration."""
+    changes = [
+        {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
+    ]
+    resource = {"resource_type": 2, "resource_name": topic, "configs": changes}
+    body = {"resources": [resource], "validate_only": False}
+    [answer] = client.request("IncrementalAlterConfigs", 1, body)["responses"]
+    assert answer["error_code"] == 0, answer
+
+
 def is_led(client: WireClient, topic: str, partitions: int) -> bool:
     """Whether every partition is served: its leader is there, and its log is loaded."""
     answers = [list_offset(client, topic, partition, -1) for partition in range(partitions)]

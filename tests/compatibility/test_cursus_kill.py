@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
 from tests.cursus_client import CursusClient, Message, batch
 from tests.wire_client import WireClient
@@ -15,9 +16,9 @@ CYCLES = 4
 BATCH = 5
 
 
-def body(topic: str, number: int) -> bytes:
-    first = number * BATCH + 1
-    messages = [Message(b"%d" % seq, seq, b"p", epoch=7) for seq in range(first, first + BATCH)]
+def body(topic: str, number: int, key: bytes = b"") -> bytes:
+    seqs = range(number * BATCH + 1, (number + 1) * BATCH + 1)
+    messages = [Message(b"%d" % seq, seq, b"p", key, epoch=7) for seq in seqs]
     return batch(topic, 0, messages)
 
 
@@ -111,3 +112,58 @@ def test_retention_takes_records_whose_producer_stays_known(start_broker: StartB
     with CursusClient(broker.address) as client:
         assert f'"last_offset":{40 * BATCH - 1},' in client.ask(body(topic, 0))
         assert f'"last_offset":{41 * BATCH - 1},' in client.ask(body(topic, 40))
+
+
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+@pytest.mark.parametrize("durability", ["os", "group-commit"])
+def test_compaction_takes_records_whose_producer_stays_known(
+    start_broker: StartBroker, durability: str, ending: str
+) -> None:
+    broker = start_broker(f"polylog.durability={durability}", "log.cleaner.backoff.ms=100")
+    topic = f"compact-{uuid.uuid4().hex[:8]}"
+    with CursusClient(broker.address) as client:
+        client.ask(f"CREATE topic={topic} partitions=1 idempotent=true")
+    with WireClient(broker.address) as wire:
+        wire_requests.alter_topic(
+            wire,
+            topic,
+            {
+                "cleanup.policy": "compact",
+                "segment.bytes": "1024",
+                "min.cleanable.dirty.ratio": "0.01",
+            },
+        )
+    with CursusClient(broker.address) as client:
+        for number in range(40):
+            assert b'"status":"OK"' in client.answer(body(topic, number, key=b"k"))
+        whole = 40 * BATCH
+        wait_until(lambda: len(payloads(broker.address, topic)) < whole // 2, "it is compacted")
+        assert b'"status":"OK"' in client.answer(body(topic, 41, key=b"k")), "a gap: 40 is missing"
+    if ending == "kill":
+        broker.kill()
+    else:
+        assert broker.stop() == 0
+    broker.start()
+
+    with CursusClient(broker.address) as client:
+        for number in (0, 20, 39, 41):
+            answer = client.ask(body(topic, number, key=b"k"))
+            assert f'"last_offset":{41 * BATCH - 1},' in answer, "it is there"
+        assert "idempotency gap" in client.ask(body(topic, 999, key=b"k"))
+        assert f'"last_offset":{42 * BATCH - 1},' in client.ask(body(topic, 40, key=b"k"))
+        assert f'"last_offset":{43 * BATCH - 1},' in client.ask(body(topic, 42, key=b"k"))
+
+
+def test_what_came_while_the_topic_did_not_ask_is_recognised(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    topic = f"asks-{uuid.uuid4().hex[:8]}"
+    with CursusClient(broker.address) as client, WireClient(broker.address) as wire:
+        client.ask(f"CREATE topic={topic} partitions=1 idempotent=true")
+        client.ask(body(topic, 0))
+        wire_requests.alter_topic(wire, topic, {"polylog.cursus.idempotent": "false"})
+        client.ask(body(topic, 1))
+        wire_requests.alter_topic(wire, topic, {"polylog.cursus.idempotent": "true"})
+
+        assert f'"last_offset":{2 * BATCH - 1},' in client.ask(body(topic, 1))
+        assert f'"last_offset":{3 * BATCH - 1},' in client.ask(body(topic, 2))
+    assert payloads(broker.address, topic) == list(range(1, 3 * BATCH + 1))

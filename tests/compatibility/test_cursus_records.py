@@ -75,6 +75,15 @@ def test_a_batch_is_acknowledged(
     )
 
 
+@pytest.mark.parametrize("acks", [b"-1", b"all"])
+def test_acks_of_all_asks_for_no_more_replicas_than_there_are(
+    cursus: CursusClient, wire: WireClient, topic: str, acks: bytes
+) -> None:
+    wire_requests.alter_topic(wire, topic, {"min.insync.replicas": "3"})
+
+    assert ack(cursus.answer(batch(topic, 0, [Message(b"m")], acks=acks))) == ("OK", 0, "")
+
+
 @pytest.mark.parametrize(
     ("body", "error"),
     [

@@ -11,6 +11,8 @@ document, its clients, and their broker, which differ) could not all be followed
   NOT_LEADER is a text. An answer has all eight keys, `leader` always empty: it is this broker.
 - acks=0 is answered by `{"status":"OK"}`: two clients wait for it, the third never reads. So it is
   not sent to a connection that leaves what was sent before.
+- acks=-1 and acks=all are acks=1, whatever the topic's min.insync.replicas is: a partition has one
+  replica, and no more are asked for than there are. An error would make clients send it for ever.
 - A producer's batches may overtake each other by as many as its clients have in flight.
 - `offset=` counts unless the group has committed a higher one; nothing is cached per connection.
 - A frame holds at most 8,192 records and 15 MiB, or one record.
