@@ -8,6 +8,10 @@ TIMEOUT_S = 60.0
 MAGIC = b"\xba\x7c"
 
 
+class ConnectionEndedError(ConnectionError):
+    """There is no answer, or not all of it."""
+
+
 class Message(NamedTuple):
     """One record of a batch."""
 
@@ -176,14 +180,16 @@ class CursusClient:
             body = self._bytes.read(size)
         except ConnectionResetError:
             return None
-        assert len(body) == size, "a frame is cut short"
+        if len(body) != size:
+            raise ConnectionEndedError("a frame is cut short")
         return body
 
     def answer(self, body: str | bytes) -> bytes:
         """Send a frame; the body of its answer."""
         self.send(body)
         answer = self.frame()
-        assert answer is not None, "the broker has closed the connection"
+        if answer is None:
+            raise ConnectionEndedError("the broker has closed the connection")
         return answer
 
     def ask(self, command: str | bytes) -> str:

@@ -1,5 +1,6 @@
 """Partition 0 of a topic through every door: a client of each dialect, all used in the same way."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
@@ -8,11 +9,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests import wire_requests
+from tests import cursus_client, wire_requests
 from tests.broker_process import wait_until
 from tests.compatibility import confluent_client
 from tests.compatibility.client import EARLIEST, Record
 from tests.compatibility.v1_sdks import PythonSdk, SdkError, restored
+from tests.cursus_client import CursusClient
 from tests.oracles import message_set_oracle as message_set
 from tests.rustlog_client import RefusedError, RustLogClient
 from tests.wire_client import WireClient
@@ -25,6 +27,10 @@ RETRIABLE = {5, 6, 7, 16}  # what a broker that has just started may answer
 
 class NotReadyError(Exception):
     """The broker has refused in the dialect's own words for `try again`; nothing was done."""
+
+
+class CursusError(Exception):
+    """Cursus's text of a refusal."""
 
 
 class Writer(ABC):
@@ -230,10 +236,50 @@ class RustLogJson(RustLog):
         return value
 
 
+class Cursus(Door):
+    """Cursus's batches in today's layout, and its commands."""
+
+    def __init__(self, address: str) -> None:
+        self._client = CursusClient(address)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def write(self, topic: str, values: list[bytes]) -> list[int]:
+        messages = [cursus_client.Message(each) for each in values]
+        answer = self._answer(cursus_client.batch(topic, 0, messages))
+        told = json.loads(answer)
+        assert told["status"] == "OK", told
+        last: int = told["last_offset"]
+        return list(range(last - len(values) + 1, last + 1))
+
+    def batch(self, topic: str, offset: int) -> tuple[dict[int, bytes | None], int]:
+        answer = self._answer(f"CONSUME topic={topic} partition=0 offset={offset}")
+        messages = cursus_client.read_batch(answer).messages
+        records = {each.offset: each.payload for each in messages}
+        return {**records}, max(records, default=offset - 1) + 1
+
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        answer = self._answer(f"COMMIT {topic} {group} 0 {offset}")
+        if answer != b"OK":
+            raise CursusError(answer.decode())
+
+    def committed(self, group: str, topic: str) -> int:
+        answer = self._answer(f"FETCH_OFFSET topic={topic} partition=0 group={group}")
+        return int(answer.removeprefix(b"OK offset="))
+
+    def _answer(self, body: str | bytes) -> bytes:
+        answer = self._client.answer(body)
+        if answer.startswith((b"ERROR: NOT_LEADER ", b"ERROR: coordinator_not_available")):
+            raise NotReadyError(answer)
+        return answer
+
+
 DIALECTS: dict[str, Callable[[str], Door]] = {  # by address
     "Kafka": Librdkafka,
     "Kafka 0.8": partial(Librdkafka, release="0.8.2.2"),
     "V1": V1,
     "RustLog": RustLog,
     "RustLog JSON": RustLogJson,
+    "Cursus": Cursus,
 }

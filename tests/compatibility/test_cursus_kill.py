@@ -13,6 +13,7 @@ from tests.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
 CYCLES = 4
+WAIT_S = 60.0
 BATCH = 5
 
 
@@ -105,6 +106,7 @@ def test_retention_takes_records_whose_producer_stays_known(start_broker: StartB
         wait_until(
             lambda: "earliest=0:" not in client.ask(f"LIST_OFFSETS topic={topic}"),
             "records are gone",
+            WAIT_S,
         )
     broker.kill()
     broker.start()
@@ -139,7 +141,9 @@ def test_compaction_takes_records_whose_producer_stays_known(
         for number in range(40):
             assert b'"status":"OK"' in client.answer(body(topic, number, key=b"k"))
         whole = 40 * BATCH
-        wait_until(lambda: len(payloads(broker.address, topic)) < whole // 2, "it is compacted")
+        wait_until(
+            lambda: len(payloads(broker.address, topic)) < whole // 2, "it is compacted", WAIT_S
+        )
         assert b'"status":"OK"' in client.answer(body(topic, 41, key=b"k")), "a gap: 40 is missing"
     if ending == "kill":
         broker.kill()

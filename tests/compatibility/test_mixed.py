@@ -11,8 +11,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from tests.broker_process import Broker, wait_until
 from tests.compatibility import confluent_client
 from tests.compatibility.client import Record
-from tests.compatibility.dialects import DIALECTS, WAIT_S, Door
+from tests.compatibility.cursus_members import JavaMember
+from tests.compatibility.dialects import DIALECTS, WAIT_S, CursusError, Door
 from tests.compatibility.v1_sdks import PythonSdk, SdkError, python_sdk
+from tests.cursus_client import CursusClient
 from tests.rustlog_client import RefusedError, RustLogClient
 
 BATCHES = 8
@@ -191,6 +193,16 @@ def first_of(member: Consumer, topic: str) -> Message:
     return found[0]
 
 
+def refuses_cursus(broker: Broker, connect: Connect, topic: str, group: str) -> None:
+    """Nobody of Cursus's joins the group, nor commits for it."""
+    in_use = f'ERROR: group_in_use group={group} reason="it has live members of another protocol"'
+    with CursusClient(broker.address) as client:
+        assert client.ask(f"JOIN_GROUP topic={topic} group={group} member=c1") == in_use
+    with pytest.raises(CursusError) as of_cursus:
+        connect("Cursus").commit(group, topic, 0)
+    assert str(of_cursus.value) == in_use
+
+
 def test_a_group_of_v1_is_nobody_elses_until_its_members_have_left(
     broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
 ) -> None:
@@ -208,6 +220,7 @@ def test_a_group_of_v1_is_nobody_elses_until_its_members_have_left(
         with pytest.raises(RefusedError) as of_rustlog:
             connect(dialect).commit(group, one_partition, 0)
         assert of_rustlog.value.code == 5
+    refuses_cursus(broker, connect, one_partition, group)
     assert sdk.offset(group, one_partition, 0) == 1
     sdk.leave(group, one_partition, "c1", generation)
 
@@ -230,13 +243,43 @@ def test_a_group_of_kafka_is_nobody_elses_until_its_members_have_left(
             with pytest.raises(RefusedError) as of_rustlog:
                 connect(dialect).commit(group, one_partition, 0)
             assert of_rustlog.value.code == 5
+        refuses_cursus(broker, connect, one_partition, group)
         member.commit(message=message, asynchronous=False)
 
     assert sdk.join(group, one_partition, "c1").partitions == [0]
     assert sdk.offset(group, one_partition, 0) == 1
 
 
-def test_a_group_goes_from_v1_to_kafka_and_back_and_to_rustlog(
+def test_a_group_of_cursus_is_nobody_elses_until_its_members_have_left(
+    broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
+) -> None:
+    sdk.produce(one_partition, "key", "a")
+    sdk.produce(one_partition, "key", "b")
+    cursus = JavaMember(broker.address, one_partition, group, "c1")
+    cursus.join()
+
+    for release in (None, "0.9.0.1"):
+        with closing(consumer(broker, group, release)) as member:
+            with pytest.raises(KafkaException) as of_kafka:
+                first_of(member, one_partition)
+            assert of_kafka.value.args[0].code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+    for dialect in ("RustLog", "RustLog JSON"):
+        with pytest.raises(RefusedError) as of_rustlog:
+            connect(dialect).commit(group, one_partition, 0)
+        assert of_rustlog.value.code == 5
+    with pytest.raises(SdkError) as of_v1:
+        sdk.join(group, one_partition, "c1")
+    assert str(of_v1.value) == "BAD_REQUEST: group has live members of another protocol"
+    connect("Cursus").commit(group, one_partition, 1)
+    assert cursus.beat()
+    cursus.leave()
+
+    with closing(consumer(broker, group)) as member:
+        message = first_of(member, one_partition)
+        assert (message.offset(), message.value()) == (1, b"b")
+
+
+def test_a_group_goes_from_v1_to_kafka_to_cursus_and_back_and_to_rustlog(
     broker: Broker, connect: Connect, sdk: PythonSdk, one_partition: str, group: str
 ) -> None:
     for value in ("a", "b", "c", "d"):
@@ -247,12 +290,20 @@ def test_a_group_goes_from_v1_to_kafka_and_back_and_to_rustlog(
     with closing(consumer(broker, group)) as member:
         assert first_of(member, one_partition).value() == b"b"
         member.commit(offsets=[TopicPartition(one_partition, 0, 2)], asynchronous=False)
+    cursus = connect("Cursus")
+    assert cursus.committed(group, one_partition) == 2
+    java = JavaMember(broker.address, one_partition, group, "c1")
+    java.join()
+    assert java.partitions == [0]
+    cursus.commit(group, one_partition, 3)
+    java.leave()
     again = sdk.join(group, one_partition, "c1")
-    assert sdk.offset(group, one_partition, 0) == 2
-    sdk.commit(group, one_partition, "c1", again.generation, 0, 3)
+    assert sdk.offset(group, one_partition, 0) == 3
+    sdk.commit(group, one_partition, "c1", again.generation, 0, 4)
     sdk.leave(group, one_partition, "c1", again.generation)
 
     rustlog = connect("RustLog")
-    assert rustlog.committed(group, one_partition) == 3
-    rustlog.commit(group, one_partition, 4)
-    assert sdk.offset(group, one_partition, 0) == 4
+    assert rustlog.committed(group, one_partition) == 4
+    rustlog.commit(group, one_partition, 1)
+    assert sdk.offset(group, one_partition, 0) == 1
+    assert cursus.committed(group, one_partition) == 1

@@ -19,6 +19,7 @@ from tests.compatibility import load
 from tests.compatibility.dialects import (
     DIALECTS,
     V1,
+    Cursus,
     Door,
     MessageSets,
     NotReadyError,
@@ -37,6 +38,7 @@ OTHERS: dict[str, tuple[Callable[[str], Writer], int]] = {
     "v1": (V1, 1),
     "rustlog": (RustLog, 8),
     "json": (RustLogJson, 8),
+    "cursus": (Cursus, 8),
 }
 BROKEN = (*load.BROKEN, ConnectionEndedError)
 LIFE_TIMEOUT_S = 120.0
