@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from broker import codec
-from broker.cli.client import Client
 from broker.cli.offset_map import OffsetMap
 from broker.cli.v1_directory import (
     Damage,
@@ -27,6 +26,7 @@ from broker.cli.v1_directory import (
     find_segments,
     read_records,
 )
+from broker.client.connection import Client
 from broker.core.topic import INTERNAL_TOPICS
 from broker.core.topic_rules import check_name
 from broker.model import limits

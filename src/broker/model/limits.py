@@ -276,6 +276,15 @@ IMPORT_DAMAGES_REPORTED = 1_000
 # A command gives up a broker that does not answer, and asks again for what a start makes it wait.
 CLIENT_TIMEOUT_SECONDS = 30
 CLIENT_RETRY_SECONDS = 0.1
+# For how long our client tries again, unless told otherwise: a broker starts within it.
+CLIENT_GIVE_UP_SECONDS = 15
+# Connections to one broker that wait for their next user, and for how long one is worth keeping.
+CLIENT_IDLE_CONNECTIONS_MAX = 4
+CLIENT_IDLE_SECONDS = 60
+# What one Fetch of ours asks for: enough to decode at full speed, few enough to keep two of them.
+CLIENT_FETCH_BYTES = 8 * MIB
+CLIENT_FETCH_BYTES_MIN = 64 * KIB
+CLIENT_FETCH_WAIT_MS = 500
 # Members, topics and partitions that one turn looks at to assign a consumer group, about
 # 2 ms. A larger group is assigned in several turns, so long apart.
 ASSIGNMENT_WORK_PER_SLICE = 2_000

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from broker import codec
-from broker.cli import client as module
-from broker.cli.client import Client
+from broker.client import connection as module
+from broker.client.connection import Client
 from broker.model.address import Address
 from broker.model.errors import PeerError, Unreachable
+from tests.scripted_broker import scripted_broker
 
 ANSWER = codec.response_frame("ApiVersions", 0, {"error_code": 0, "api_keys": []}, correlation_id=1)
 
@@ -83,3 +84,32 @@ def test_where_nobody_listens_the_message_says_what_to_do() -> None:
 
     with pytest.raises(Unreachable, match="start one with `broker start`"):
         Client(Address("127.0.0.1", port))
+
+
+def test_the_newest_version_that_both_sides_have_is_chosen() -> None:
+    with (
+        scripted_broker(lambda *_: None, {"Fetch": range(2, 13)}) as broker,
+        Client(broker.address) as client,
+    ):
+        assert client.version("Fetch", range(4, 18)) == 12
+        assert client.version("Fetch", range(4, 8)) == 7
+        assert len(broker.of("ApiVersions")) == 1
+
+
+@pytest.mark.parametrize("known", [range(13, 18), range(2)])
+def test_a_broker_without_a_version_that_is_known_is_told_by_its_address(known: range) -> None:
+    with (
+        scripted_broker(lambda *_: None, {"Fetch": range(2, 13)}) as broker,
+        Client(broker.address) as client,
+        pytest.raises(PeerError, match=rf"{broker.address} has Fetch in versions 2 to 12"),
+    ):
+        client.version("Fetch", known)
+
+
+def test_a_broker_without_an_api_is_told() -> None:
+    with (
+        scripted_broker(lambda *_: None, {"Fetch": range(0)}) as broker,
+        Client(broker.address) as client,
+        pytest.raises(PeerError, match="has Fetch in no version, needed is one of versions 4 to 5"),
+    ):
+        client.version("Fetch", range(4, 6))

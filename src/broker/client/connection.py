@@ -1,0 +1,132 @@
+"""One connection to a broker: a request, then its answer."""
+
+import socket
+from types import TracebackType
+from typing import Self
+
+from broker import codec
+from broker.codec import Fields
+from broker.model.address import Address
+from broker.model.errors import CodecError, PeerError, Unreachable
+from broker.model.limits import CLIENT_TIMEOUT_SECONDS, CODEC_FRAME_BYTES_MAX
+
+_SIZE_BYTES = 4
+CLIENT_ID = "polylog"
+
+
+class Client:
+    """One connection; a context that closes it.
+
+    Attributes:
+        address: of the broker.
+    """
+
+    def __init__(self, address: Address, client_id: str = CLIENT_ID) -> None:
+        """Connect; Unreachable when nobody answers there."""
+        self.address = address
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._versions: dict[int, range] = {}
+        try:
+            self._socket = socket.create_connection(
+                (address.host, address.port), CLIENT_TIMEOUT_SECONDS
+            )
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise Unreachable(
+                f"no broker at {address} ({error}): start one with `broker start`, or name another"
+            ) from error
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; more than once is fine."""
+        self._socket.close()
+
+    def version(self, api: str, known: range) -> int:
+        """Return the newest version of an API that the broker has too.
+
+        Args:
+            api: its name.
+            known: the versions that the caller can write and read.
+
+        Raises:
+            PeerError: the broker has none of them.
+            Unreachable: as `request`.
+        """
+        if not self._versions:
+            answer = self.request("ApiVersions", 0, {})
+            self._versions = {
+                each["api_key"]: range(each["min_version"], each["max_version"] + 1)
+                for each in answer["api_keys"]
+            }
+        key = _KEYS[api]
+        theirs = self._versions.get(key, range(0))
+        newest = min(theirs.stop, known.stop) - 1
+        if newest < max(theirs.start, known.start):
+            raise PeerError(
+                f"the broker at {self.address} has {api} in {_words(theirs)},"
+                f" needed is one of {_words(known)}"
+            )
+        return newest
+
+    def request(self, api: str, version: int, body: Fields) -> Fields:
+        """Ask and wait for the answer.
+
+        Raises:
+            Unreachable: the connection has ended, or no answer came in time.
+            PeerError: the answer is none.
+        """
+        self._correlation_id += 1
+        frame = codec.request_frame(
+            api, version, body, correlation_id=self._correlation_id, client_id=self._client_id
+        )
+        try:
+            self._socket.sendall(frame)
+            size = int.from_bytes(self._receive(_SIZE_BYTES), "big")
+            if size > CODEC_FRAME_BYTES_MAX:
+                raise PeerError(f"{self.address} announced an answer of {size} bytes")
+            answer = self._receive(size)
+        except OSError as error:
+            raise Unreachable(
+                f"the broker at {self.address} did not answer {api} ({error}): its log says why"
+            ) from error
+        try:
+            response = codec.read_response(api, version, answer)
+        except CodecError as error:
+            raise PeerError(
+                f"{self.address} answered {api} with no such answer: {error}"
+            ) from error
+        if response.correlation_id != self._correlation_id:
+            raise PeerError(f"{self.address} answered another request than {api}")
+        return response.body
+
+    def _receive(self, size: int) -> bytearray:
+        received = bytearray(size)
+        rest = memoryview(received)
+        while rest:
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise ConnectionResetError("it closed the connection")
+            rest = rest[count:]
+        return received
+
+
+def _words(versions: range) -> str:
+    if not versions:
+        return "no version"
+    return f"versions {versions.start} to {versions.stop - 1}"
+
+
+_KEYS = {name: key for key, name in codec.API_KEYS.items()}

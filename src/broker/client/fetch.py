@@ -1,0 +1,188 @@
+"""The bytes of one partition's range of offsets, chunk by chunk, as the broker has them.
+
+Without a fetch session: whoever reads a range once has no use for one. By topic id where the
+broker has ids (Fetch 13 and later), so that a topic of the same name that was made again is not
+taken for the one that was asked for.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from broker import codec
+from broker.client.metadata import Cluster
+from broker.client.retry import check, patiently
+from broker.codec import Fields
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
+from broker.model.limits import (
+    CLIENT_FETCH_BYTES,
+    CLIENT_FETCH_BYTES_MIN,
+    CLIENT_FETCH_WAIT_MS,
+)
+
+_FETCH_VERSIONS = range(4, 18)
+_RECORD_BYTES_GUESS = 1024  # what the first Fetch of a range takes a record for
+_GONE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+class Range(NamedTuple):
+    """Offsets of one partition, `end` excluded; topic_id as in metadata.Topic, or empty."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+
+
+class Chunk(NamedTuple):
+    """Whole batches; the first may begin before what was asked for, the last end behind it.
+
+    next_offset is where the next chunk goes on. aborted has (producer id, first offset) of aborted
+    transactions, as decode_columns takes them; None for a read of everything.
+    """
+
+    data: memoryview
+    next_offset: int
+    aborted: list[tuple[int, int]] | None
+
+
+def fetch(
+    cluster: Cluster,
+    part: Range,
+    *,
+    is_committed: bool = False,
+    bytes_max: int = CLIENT_FETCH_BYTES,
+    clock: Clock | None = None,
+) -> Iterator[Chunk]:
+    """Yield what a partition holds in a range of offsets.
+
+    Args:
+        cluster: where.
+        part: the range; its end is at most the high watermark, or the last stable offset when
+            `is_committed`.
+        is_committed: fetch with isolation level read_committed.
+        bytes_max: of a chunk; a single batch that is larger comes whole.
+        clock: tells when to give up.
+
+    Raises:
+        RequestError: OFFSET_OUT_OF_RANGE, the log begins behind the range or ends before it does;
+            UNKNOWN_TOPIC_ID, the topic is gone or was made again; or what else a broker refuses.
+        Unreachable: the leader has not answered in time, nor has another taken its place.
+        PeerError: an answer that is none.
+    """
+    clock = clock or SystemClock()
+    position, bytes_per_offset = part.start, float(_RECORD_BYTES_GUESS)
+    waits_until = 0.0
+    while position < part.end:
+        size = _size((part.end - position) * bytes_per_offset, bytes_max)
+        found = _patiently(cluster, part, position, size, is_committed=is_committed)
+        if not found["records"]:
+            end = found["last_stable_offset" if is_committed else "high_watermark"]
+            if end >= part.end:
+                return  # compaction has left nothing up to there
+            waits_until = waits_until or clock.monotonic_ms() + cluster.give_up_seconds * 1000
+            if clock.monotonic_ms() >= waits_until:
+                raise RequestError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{cluster}: {part.topic}-{part.partition} ends at offset {end},"
+                    f" expected it to reach {part.end}",
+                )
+            continue
+        waits_until = 0
+        data = memoryview(found["records"])
+        headers = codec.scan_headers(data)
+        if not len(headers) or headers[-1].last_offset < position:
+            raise PeerError(
+                f"{cluster}: asked for {part.topic}-{part.partition} at offset {position},"
+                f" got {len(data)} bytes without a batch of that offset"
+            )
+        next_offset = headers[-1].last_offset + 1
+        bytes_per_offset = headers.end / max(next_offset - headers[0].base_offset, 1)
+        yield Chunk(data[: headers.end], next_offset, _aborted(found) if is_committed else None)
+        position = next_offset
+
+
+def _size(expected: float, bytes_max: int) -> int:
+    """A little more than is expected: a small request for the rest would cost most of a large."""
+    return int(min(expected * 1.05 + CLIENT_FETCH_BYTES_MIN, bytes_max))
+
+
+def _aborted(found: Fields) -> list[tuple[int, int]]:
+    return [
+        (each["producer_id"], each["first_offset"]) for each in found["aborted_transactions"] or ()
+    ]
+
+
+def _patiently(
+    cluster: Cluster, part: Range, position: int, size: int, *, is_committed: bool
+) -> Fields:
+    def ask() -> Fields:
+        try:
+            return _ask(cluster, part, position, size, is_committed=is_committed)
+        except (RequestError, Unreachable) as error:
+            cluster.forget_leaders(part.topic)
+            if isinstance(error, RequestError) and error.code in _GONE:
+                _check_topic(cluster, part)
+            raise
+
+    return patiently(
+        ask,
+        give_up_seconds=cluster.give_up_seconds,
+        final=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}),
+    )
+
+
+def _check_topic(cluster: Cluster, part: Range) -> None:
+    """Say so if the topic has gone; a broker that knows it not yet is another matter."""
+    now = cluster.topics([part.topic])[part.topic]
+    if part.topic_id and now.topic_id and now.topic_id != part.topic_id:
+        raise RequestError(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"{cluster}: topic {part.topic!r} was deleted and made again: its id was"
+            f" {part.topic_id}, now it is {now.topic_id}",
+        )
+    raise RequestError(
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        f"{cluster}: the leader of {part.topic}-{part.partition} does not know it yet",
+    )
+
+
+def _ask(cluster: Cluster, part: Range, position: int, size: int, *, is_committed: bool) -> Fields:
+    address = cluster.leader(part.topic, part.partition)
+    body: Fields = {
+        "max_wait_ms": CLIENT_FETCH_WAIT_MS,
+        "min_bytes": 1,
+        "max_bytes": size,
+        "isolation_level": int(is_committed),
+        "topics": [
+            {
+                "topic": part.topic,
+                "topic_id": bytes.fromhex(part.topic_id) or bytes(16),
+                "partitions": [
+                    {
+                        "partition": part.partition,
+                        "fetch_offset": position,
+                        "partition_max_bytes": size,
+                    }
+                ],
+            }
+        ],
+    }
+    known = _FETCH_VERSIONS if part.topic_id else range(4, 13)
+    with cluster.lease(address) as client:
+        answer = client.request("Fetch", client.version("Fetch", known), body)
+    what = f"{address}: Fetch of {part.topic}-{part.partition} at offset {position}"
+    check(answer["error_code"], what)
+    for topic in answer["responses"]:
+        for each in topic["partitions"]:
+            check(each["error_code"], what)
+            found: Fields = each
+            return found
+    raise PeerError(f"{what}: the answer leaves the partition out")

@@ -1,0 +1,196 @@
+"""Where partitions begin and end, offsets by time, and what groups have committed.
+
+A committed offset is the next one to read.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from broker.client.metadata import Cluster, by_leader
+from broker.client.retry import check, patiently
+from broker.codec import Fields
+from broker.model.address import Address
+from broker.model.errors import RequestError, Unreachable
+
+EARLIEST: Final = -2  # asks for the first offset that is there
+LATEST: Final = -1  # asks for the high watermark, or the last stable offset
+
+Partition = tuple[str, int]
+_AnswerT = TypeVar("_AnswerT")
+
+_LIST_OFFSETS_VERSIONS = range(2, 8)
+_FIND_COORDINATOR_VERSIONS = range(1, 4)
+_OFFSET_FETCH_VERSIONS = range(2, 8)
+_OFFSET_COMMIT_VERSIONS = range(2, 9)
+_GROUP = 0  # of FindCoordinator's kinds of keys
+
+
+class Found(NamedTuple):
+    """What ListOffsets answers: an offset, and the timestamp (ms) of the record there or -1.
+
+    Asked by time, both are -1 where no record is as young.
+    """
+
+    offset: int
+    timestamp: int
+
+
+def list_offsets(
+    cluster: Cluster, wanted: Mapping[Partition, int], *, is_committed: bool = False
+) -> dict[Partition, Found]:
+    """Ask the leaders of partitions for offsets.
+
+    Args:
+        cluster: where.
+        wanted: EARLIEST, LATEST or a time in ms for each partition; a time means the first record
+            that is as young or younger.
+        is_committed: LATEST is the last stable offset instead of the high watermark.
+
+    Raises:
+        RequestError: a broker refuses; the message names it and the partition.
+        Unreachable: a leader does not answer.
+    """
+
+    def ask() -> dict[Partition, Found]:
+        found: dict[Partition, Found] = {}
+        for address, partitions in by_leader(cluster, wanted):
+            found.update(_ask_leader(cluster, address, partitions, wanted, is_committed))
+        return found
+
+    return _with_new_leaders(cluster, wanted, ask)
+
+
+def _ask_leader(
+    cluster: Cluster,
+    address: Address,
+    partitions: list[Partition],
+    wanted: Mapping[Partition, int],
+    is_committed: bool,  # noqa: FBT001 - of one caller
+) -> dict[Partition, Found]:
+    topics = [
+        {
+            "name": topic,
+            "partitions": [
+                {"partition_index": each, "timestamp": wanted[topic, each]} for each in numbers
+            ],
+        }
+        for topic, numbers in _by_topic(partitions).items()
+    ]
+    body: Fields = {"replica_id": -1, "isolation_level": int(is_committed), "topics": topics}
+    with cluster.lease(address) as client:
+        version = client.version("ListOffsets", _LIST_OFFSETS_VERSIONS)
+        answer = client.request("ListOffsets", version, body)
+    found: dict[Partition, Found] = {}
+    for topic in answer["topics"]:
+        for each in topic["partitions"]:
+            key = topic["name"], each["partition_index"]
+            check(each["error_code"], f"{address}: offsets of {key[0]}-{key[1]}")
+            found[key] = Found(each["offset"], each["timestamp"])
+    return found
+
+
+def committed_offsets(
+    cluster: Cluster, group: str, partitions: Collection[Partition]
+) -> dict[Partition, int]:
+    """Return what a group has committed, of those partitions where it has.
+
+    Raises:
+        RequestError: the coordinator refuses.
+        Unreachable: no broker answers, or the coordinator does not.
+    """
+    body: Fields = {
+        "group_id": group,
+        "topics": [
+            {"name": topic, "partition_indexes": numbers}
+            for topic, numbers in _by_topic(partitions).items()
+        ],
+    }
+
+    def ask() -> Fields:
+        address = _coordinator(cluster, group)
+        with cluster.lease(address) as client:
+            version = client.version("OffsetFetch", _OFFSET_FETCH_VERSIONS)
+            answer = client.request("OffsetFetch", version, body)
+        check(answer["error_code"], f"{address}: offsets of group {group!r}")
+        return answer
+
+    answer = patiently(ask, give_up_seconds=cluster.give_up_seconds)
+    found: dict[Partition, int] = {}
+    for topic in answer["topics"]:
+        for each in topic["partitions"]:
+            what = f"{cluster}: {topic['name']}-{each['partition_index']} of group {group!r}"
+            check(each["error_code"], what)
+            if each["committed_offset"] >= 0:
+                found[topic["name"], each["partition_index"]] = each["committed_offset"]
+    return found
+
+
+def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int]) -> None:
+    """Commit offsets for a group that has no members.
+
+    Raises:
+        RequestError: the coordinator refuses, the group has members for example.
+        Unreachable: no broker answers, or the coordinator does not.
+    """
+    body: Fields = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "retention_time_ms": -1,
+        "topics": [
+            {
+                "name": topic,
+                "partitions": [
+                    {
+                        "partition_index": each,
+                        "committed_offset": offsets[topic, each],
+                        "committed_metadata": "",
+                    }
+                    for each in numbers
+                ],
+            }
+            for topic, numbers in _by_topic(offsets).items()
+        ],
+    }
+
+    def ask() -> None:
+        address = _coordinator(cluster, group)
+        with cluster.lease(address) as client:
+            version = client.version("OffsetCommit", _OFFSET_COMMIT_VERSIONS)
+            answer = client.request("OffsetCommit", version, body)
+        for topic in answer["topics"]:
+            for each in topic["partitions"]:
+                what = f"{address}: {topic['name']}-{each['partition_index']} of group {group!r}"
+                check(each["error_code"], what)
+
+    patiently(ask, give_up_seconds=cluster.give_up_seconds)
+
+
+def _coordinator(cluster: Cluster, group: str) -> Address:
+    body: Fields = {"key": group, "key_type": _GROUP}
+    client, answer = cluster.ask_any("FindCoordinator", _FIND_COORDINATOR_VERSIONS, body)
+    check(answer["error_code"], f"{client.address}: the coordinator of group {group!r}")
+    return Address(answer["host"], answer["port"])
+
+
+def _with_new_leaders(
+    cluster: Cluster, partitions: Iterable[Partition], ask: Callable[[], _AnswerT]
+) -> _AnswerT:
+    """Ask patiently; before another try, find out who leads now."""
+
+    def once() -> _AnswerT:
+        try:
+            return ask()
+        except (RequestError, Unreachable):
+            for topic in {each for each, _ in partitions}:
+                cluster.forget_leaders(topic)
+            raise
+
+    return patiently(once, give_up_seconds=cluster.give_up_seconds)
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics

@@ -1,0 +1,87 @@
+"""Which failures are tried again, and for how long."""
+
+import pytest
+
+from broker.client.retry import check, is_worth_another_try, patiently
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode, PeerError, RequestError, Unreachable
+
+LOADING = RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+REFUSED = RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+class Trouble:
+    """Fails so often, with what it is given, and takes time for it."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+        self.clock = ManualClock()
+
+    def ask(self) -> str:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "answer"
+
+    def patiently(self, final: frozenset[ErrorCode] = frozenset()) -> str:
+        return patiently(
+            self.ask,
+            give_up_seconds=1,
+            final=final,
+            clock=self.clock,
+            sleep=lambda seconds: self.clock.advance(round(seconds * 1000)),
+        )
+
+
+def test_an_answer_needs_one_try() -> None:
+    trouble = Trouble()
+
+    assert trouble.patiently() == "answer"
+    assert trouble.calls == 1
+
+
+@pytest.mark.parametrize("error", [LOADING, Unreachable("gone")])
+def test_what_may_pass_is_tried_again(error: Exception) -> None:
+    trouble = Trouble(error, error)
+
+    assert trouble.patiently() == "answer"
+    assert trouble.calls == 3
+
+
+@pytest.mark.parametrize("error", [REFUSED, PeerError("no answer"), ValueError("ours")])
+def test_what_no_wait_mends_is_raised_at_once(error: Exception) -> None:
+    trouble = Trouble(error)
+
+    with pytest.raises(type(error)):
+        trouble.patiently()
+    assert trouble.calls == 1
+
+
+def test_a_refusal_may_be_named_final() -> None:
+    trouble = Trouble(LOADING)
+
+    with pytest.raises(RequestError):
+        trouble.patiently(frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}))
+    assert trouble.calls == 1
+
+
+def test_it_ends_with_the_last_failure_when_the_time_is_over() -> None:
+    trouble = Trouble(*[LOADING] * 100, Unreachable("never seen"))
+
+    with pytest.raises(RequestError, match="COORDINATOR_LOAD"):
+        trouble.patiently()
+    assert trouble.calls == 11  # at 0.1 s each
+
+
+def test_a_code_is_raised_with_its_meaning_and_where_it_came_from() -> None:
+    with pytest.raises(RequestError, match=r"host:1: .*no such topic.* \(UNKNOWN_TOPIC") as raised:
+        check(3, "host:1")
+    assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    check(0, "host:1")
+
+
+def test_a_code_of_a_newer_broker_is_no_reason_to_try_again() -> None:
+    with pytest.raises(RequestError, match="error 999") as raised:
+        check(999, "host:1")
+    assert not is_worth_another_try(raised.value)
