@@ -285,6 +285,10 @@ CLIENT_IDLE_SECONDS = 60
 CLIENT_FETCH_BYTES = 8 * MIB
 CLIENT_FETCH_BYTES_MIN = 64 * KIB
 CLIENT_FETCH_WAIT_MS = 500
+# Rows of one Arrow batch for Spark: a thousand cost a third more each, a million take memory.
+PIPELINE_BATCH_ROWS = 65_536
+# Compressed batches that are decoded at once: unfolded they are many times as large.
+PIPELINE_COMPRESSED_BYTES = 512 * KIB
 # Members, topics and partitions that one turn looks at to assign a consumer group, about
 # 2 ms. A larger group is assigned in several turns, so long apart.
 ASSIGNMENT_WORK_PER_SLICE = 2_000

@@ -1,0 +1,157 @@
+"""Bytes of batches to Arrow batches of the columns that a reader wants, filtered on the way.
+
+A chunk is decoded at once, unless its batches are compressed: nobody knows what they unfold to, so
+these are decoded some at a time, and fewer where they are still too many.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker import codec
+from broker.codec import BatchHeader, Columns
+from broker.model.errors import CodecError, LimitExceeded
+from broker.model.limits import PIPELINE_BATCH_ROWS, PIPELINE_COMPRESSED_BYTES
+from broker.pipeline.schema import arrow_batch, decoded_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CODEC_BITS, _CONTROL_BIT = 0x07, 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records, and what of them.
+
+    Attributes:
+        columns: their names, in order (see schema.py).
+        min_timestamp: of a record, ms; None: any.
+        max_timestamp: of a record, ms, itself included; None: any.
+        keys: bytes: keys that begin with them; several: keys that are one of them; None: any.
+    """
+
+    columns: tuple[str, ...]
+    min_timestamp: int | None = None
+    max_timestamp: int | None = None
+    keys: bytes | tuple[bytes, ...] | None = None
+
+
+class Decoder:
+    """Decodes the chunks of one partition, one after the other, in memory that it keeps."""
+
+    def __init__(
+        self, topic: str, partition: int, selection: Selection, *, check_crc: bool = True
+    ) -> None:
+        """Begin; the names go into the rows and into what is said of damage."""
+        self._topic = topic
+        self._partition = partition
+        self._selection = selection
+        self._check_crc = check_crc
+        self._decoded = decoded_columns(selection.columns)
+        self._reuse: Columns | None = None
+
+    def batches(
+        self,
+        data: memoryview,
+        start: int,
+        end: int,
+        aborted: Iterable[tuple[int, int]] | None = None,
+    ) -> Iterator["pa.RecordBatch"]:
+        """Yield the records of whole batches, PIPELINE_BATCH_ROWS or fewer at a time.
+
+        Args:
+            data: the batches.
+            start: records before this offset are left out.
+            end: records from this offset on are left out.
+            aborted: as decode_columns takes them; those of one answer to a Fetch.
+
+        Raises:
+            CodecError: damage; it says in which partition and behind which offset.
+        """
+        headers = list(codec.scan_headers(data))
+        if not any(each.attributes & _CODEC_BITS for each in headers):
+            yield from self._decode(data, headers, start, end, aborted)
+            return
+        for piece in _pieces(headers):
+            yield from self._decode(data, piece, start, end, aborted)
+            aborted = still_aborted(aborted, piece)
+
+    def _decode(
+        self,
+        data: memoryview,
+        headers: list[BatchHeader],
+        start: int,
+        end: int,
+        aborted: Iterable[tuple[int, int]] | None,
+    ) -> Iterator["pa.RecordBatch"]:
+        if not headers:
+            return
+        last = headers[-1]
+        selection = self._selection
+        try:
+            columns = codec.decode_columns(
+                data[headers[0].position : last.position + last.size],
+                columns=self._decoded,
+                check_crc=self._check_crc,
+                min_offset=start,
+                max_offset=end - 1,
+                min_timestamp=selection.min_timestamp,
+                max_timestamp=selection.max_timestamp,
+                key_filter=selection.keys,
+                aborted=aborted,
+                reuse=self._reuse,
+            )
+            self._reuse = columns
+            batch = arrow_batch(columns, selection.columns, self._topic, self._partition)
+        except LimitExceeded as error:
+            self._reuse = None
+            if len(headers) == 1:
+                raise self._placed(error, headers) from error
+            half = len(headers) // 2
+            yield from self._decode(data, headers[:half], start, end, aborted)
+            aborted = still_aborted(aborted, headers[:half])
+            yield from self._decode(data, headers[half:], start, end, aborted)
+            return
+        except CodecError as error:
+            raise self._placed(error, headers) from error
+        del columns  # so that the next ones may take over its memory
+        for first in range(0, batch.num_rows, PIPELINE_BATCH_ROWS):
+            yield batch.slice(first, PIPELINE_BATCH_ROWS)
+
+    def _placed(self, error: CodecError, headers: list[BatchHeader]) -> CodecError:
+        where = f"{self._topic}-{self._partition}, in the batches from offset"
+        return type(error)(f"{where} {headers[0].base_offset} on: {error}")
+
+
+def _pieces(headers: list[BatchHeader]) -> Iterator[list[BatchHeader]]:
+    piece: list[BatchHeader] = []
+    size = 0
+    for each in headers:
+        if piece and size + each.size > PIPELINE_COMPRESSED_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(each)
+        size += each.size
+    yield piece
+
+
+def still_aborted(
+    aborted: Iterable[tuple[int, int]] | None, passed: Iterable[BatchHeader]
+) -> list[tuple[int, int]] | None:
+    """Return the aborted transactions that have not ended within some batches.
+
+    A transaction ends at its producer's next control batch. Whoever hands a list on to the decoder
+    beyond that end would lose what the same producer has committed behind it.
+    """
+    if aborted is None:
+        return None
+    left = list(aborted)
+    for each in passed:
+        if each.attributes & _CONTROL_BIT and each.magic > 1:
+            left = [
+                (producer, first)
+                for producer, first in left
+                if producer != each.producer_id or first > each.base_offset
+            ]
+    return left

@@ -1,0 +1,284 @@
+"""The options of the data source: names, types, defaults, and who takes them.
+
+One table. Names and meanings are those of Spark's Kafka source wherever it has the option; what a
+setting of Kafka's consumer or producer would mean here stands in a second table, of `kafka.` names.
+Spark hands names over in lower case and compares them so. A name that nobody knows is an error that
+says which one is nearest, never passed over.
+
+Source: Spark's Structured Streaming + Kafka integration guide.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from enum import Flag, auto
+from typing import Any, Final, NamedTuple
+
+from broker.model.errors import ConfigError
+
+
+class Use(Flag):
+    """Who takes an option."""
+
+    READ = auto()
+    STREAM = auto()
+    WRITE = auto()
+    STREAM_WRITE = auto()
+    SEGMENTS = auto()
+
+
+class Option(NamedTuple):
+    """One option; `parse` raises ValueError, its text says what was expected."""
+
+    name: str
+    parse: Callable[[str], Any]
+    uses: Use
+    default: Any = None
+
+
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("a text that is not empty")
+    return value.strip()
+
+
+def _boolean(value: str) -> bool:
+    if value.lower() not in {"true", "false"}:
+        raise ValueError("true or false")
+    return value.lower() == "true"
+
+
+def _positive(value: str) -> int:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", value):
+        raise ValueError("a whole number above 0")
+    return int(value)
+
+
+def _milliseconds(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", value):
+        raise ValueError("milliseconds since 1970")
+    return int(value)
+
+
+_UNITS: Final = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+def _duration(value: str) -> int:
+    """Return ms of `15m`, `30 s` or, as Spark reads it, a plain number of ms."""
+    found = re.fullmatch(r"([0-9]{1,12})\s*([a-z]*)", value.strip().lower())
+    if not found or (found[2] or "ms") not in _UNITS:
+        raise ValueError(f"a time such as 15m; units are {', '.join(_UNITS)}")
+    return int(found[1]) * _UNITS[found[2] or "ms"]
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.lower() not in words:
+            raise ValueError(" or ".join(words))
+        return value.lower()
+
+    return parse
+
+
+def _names(value: str) -> tuple[str, ...]:
+    names = tuple(each.strip() for each in value.split(","))
+    if not all(names):
+        raise ValueError("names with commas between them")
+    return names
+
+
+def _pattern(value: str) -> re.Pattern[str]:
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+
+
+Assignment = dict[str, tuple[int, ...]]
+Numbers = dict[tuple[str, int], int]
+
+
+def _assignment(value: str) -> Assignment:
+    expected = ValueError('JSON such as {"topic": [0, 1]}')
+    found = _json_object(value, expected)
+    for numbers in found.values():
+        if not isinstance(numbers, list) or not all(_is_number(each) for each in numbers):
+            raise expected
+    return {topic: tuple(sorted(set(numbers))) for topic, numbers in found.items()}
+
+
+def numbers_by_partition(value: str) -> Numbers:
+    """Read `{"topic": {"0": 23}}`, offsets or times.
+
+    Raises:
+        ValueError: it is no such JSON.
+    """
+    expected = ValueError('JSON such as {"topic": {"0": 23, "1": -2}}')
+    numbers: Numbers = {}
+    for topic, partitions in _json_object(value, expected).items():
+        if not isinstance(partitions, dict):
+            raise expected
+        for partition, number in partitions.items():
+            if not re.fullmatch("[0-9]{1,9}", partition) or not _is_number(number, least=-2):
+                raise expected
+            numbers[topic, int(partition)] = number
+    return numbers
+
+
+def _offsets(value: str) -> str | Numbers:
+    if value.strip().lower() in {"earliest", "latest"}:
+        return value.strip().lower()
+    try:
+        return numbers_by_partition(value)
+    except ValueError as error:
+        raise ValueError(f"earliest, latest or {error}") from None
+
+
+def _json_object(value: str, expected: ValueError) -> dict[str, Any]:
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        raise expected from None
+    if not isinstance(found, dict) or not found:
+        raise expected
+    return found
+
+
+def _is_number(value: object, least: int = 0) -> bool:
+    return type(value) is int and least <= value < 1 << 63
+
+
+_R, _S = Use.READ, Use.STREAM
+_READS = _R | _S
+
+OPTIONS: Final = (
+    # Which records.
+    Option("subscribe", _names, _READS),
+    Option("subscribePattern", _pattern, _READS),
+    Option("assign", _assignment, _READS),
+    Option("startingOffsets", _offsets, _READS),
+    Option("startingTimestamp", _milliseconds, _READS),
+    Option("startingOffsetsByTimestamp", numbers_by_partition, _READS),
+    Option("startingOffsetsByTimestampStrategy", _one_of("error", "latest"), _READS, "error"),
+    Option("endingOffsets", _offsets, _R),
+    Option("endingTimestamp", _milliseconds, _R),
+    Option("endingOffsetsByTimestamp", numbers_by_partition, _R),
+    Option("failOnDataLoss", _boolean, _READS, default=True),
+    # What of them.
+    Option("includeHeaders", _boolean, _READS, default=False),
+    Option("columns", _names, _READS),
+    Option("keyPrefix", _text, _READS),
+    Option("pushdown", _boolean, _R, default=False),
+    # How they are cut into tasks and batches.
+    Option("minPartitions", _positive, _READS),
+    Option("maxRecordsPerPartition", _positive, _READS),
+    Option("maxOffsetsPerTrigger", _positive, _S),
+    Option("maxBytesPerTrigger", _positive, _S),
+    Option("minOffsetsPerTrigger", _positive, _S),
+    Option("maxTriggerDelay", _duration, _S, 15 * 60_000),
+)
+
+# Of Spark's source, about consumers that there are none of here: taken, so that a query can be
+# switched over by changing its format, and without an effect.
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+        "kafkaconsumer.polltimeoutms",
+    }
+)
+
+KAFKA: Final = "kafka."
+_ANY = _READS | Use.WRITE | Use.STREAM_WRITE
+
+KAFKA_OPTIONS: Final = (
+    Option("bootstrap.servers", _text, _ANY),
+    Option("client.id", _text, _ANY, "polylog-spark"),
+    Option("security.protocol", _one_of("plaintext"), _ANY, "plaintext"),
+    Option("default.api.timeout.ms", _positive, _ANY),
+    Option("group.id", _text, _READS),
+    Option("isolation.level", _one_of("read_committed", "read_uncommitted"), _READS),
+    Option("max.partition.fetch.bytes", _positive, _READS),
+    Option("fetch.max.bytes", _positive, _READS),
+)
+# How Kafka's own consumer and producer do what is done in another way here.
+KAFKA_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "check.crcs",
+        "client.dns.lookup",
+        "connections.max.idle.ms",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+
+
+def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
+    """Return every option of a use by its name, the default where it is not given.
+
+    Settings of Kafka keep `kafka.` before their names.
+
+    Raises:
+        ConfigError: a name that is none, one that belongs to another use, or a value that is none.
+    """
+    values = {each.name: each.default for each in OPTIONS if each.uses & use}
+    values |= {KAFKA + each.name: each.default for each in KAFKA_OPTIONS if each.uses & use}
+    for name, value in given.items():
+        option, full_name = _find(name, use)
+        if option is None:
+            continue
+        try:
+            values[full_name] = option.parse(value)
+        except ValueError as error:
+            raise ConfigError(f"option {full_name}: expected {error}, got {value!r}") from None
+    return values
+
+
+def _find(name: str, use: Use) -> tuple[Option | None, str]:
+    """The option that a name means, none for one without effect; and its name as it is written."""
+    lower = name.lower()
+    is_kafka = lower.startswith(KAFKA)
+    table, prefix = (KAFKA_OPTIONS, KAFKA) if is_kafka else (OPTIONS, "")
+    without_effect = KAFKA_WITHOUT_EFFECT if is_kafka else WITHOUT_EFFECT
+    if lower.removeprefix(KAFKA if is_kafka else "") in without_effect:
+        return None, name
+    known = {(prefix + each.name).lower(): each for each in table}
+    option = known.get(lower)
+    if option is None:
+        raise ConfigError(f"there is no option {name!r}{_nearest(lower, use)}")
+    if not option.uses & use:
+        where = " and ".join(each.name or "" for each in option.uses).lower().replace("_", " ")
+        raise ConfigError(f"option {prefix}{option.name}: only for {where}")
+    return option, prefix + option.name
+
+
+def _nearest(name: str, use: Use) -> str:
+    known = [each.name for each in OPTIONS if each.uses & use]
+    known += [KAFKA + each.name for each in KAFKA_OPTIONS if each.uses & use]
+    lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name, lower, n=1, cutoff=0.6)
+    if not near:
+        near = [each for each in lower if each == KAFKA + name]
+    return f"; did you mean {lower[near[0]]}?" if near else f"; there are {', '.join(known)}"

@@ -1,0 +1,149 @@
+"""The columns of a record, as Spark's own Kafka source has them, and Arrow batches of them.
+
+    key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
+    timestampType int, and where they are asked for headers array<struct<key string, value binary>>
+
+Every column is nullable there, and headers are null where a record has none. A reader may want
+some of them only, in any order: what it does not want is not decoded.
+
+Source: Spark's Structured Streaming + Kafka integration guide; pyspark.sql.pandas.types.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from broker.codec import Columns
+
+# Name → type as Spark writes it in simpleString.
+COLUMNS: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+HEADERS: Final = {"headers": "array<struct<key:string,value:binary>>"}
+ALL_COLUMNS: Final = COLUMNS | HEADERS
+# Name → what decode_columns calls it; topic and partition are in no record.
+_DECODED: Final = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestampType": "timestamp_type",
+    "headers": "headers",
+}
+
+
+class _Type(Protocol):
+    """What is used of pyspark's DataType."""
+
+    def simpleString(self) -> str:  # noqa: N802 - pyspark's name
+        """Return the type as SQL has it."""
+
+
+class _Field(Protocol):
+    """What is used of pyspark's StructField."""
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+
+    @property
+    def dataType(self) -> _Type:  # noqa: N802 - pyspark's name
+        """Its type."""
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it may be null."""
+
+
+def ddl(names: Iterable[str]) -> str:
+    """Return columns as a schema that Spark reads.
+
+    >>> ddl(["offset", "key"])
+    'offset bigint, key binary'
+    """
+    return ", ".join(f"{name} {ALL_COLUMNS[name]}" for name in names)
+
+
+def default_columns(*, has_headers: bool) -> tuple[str, ...]:
+    """Return the names of the columns of a read that chooses none."""
+    return (*COLUMNS, *(HEADERS if has_headers else ()))
+
+
+def checked_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names; ConfigError for one that is none, is twice there, or for none at all."""
+    for name in names:
+        if name not in ALL_COLUMNS:
+            raise ConfigError(f"there is no column {name!r}: expected some of {_list(ALL_COLUMNS)}")
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"expected different columns, got {_list(names) or 'none'}")
+    return tuple(names)
+
+
+def columns_of(fields: Iterable[_Field]) -> tuple[str, ...]:
+    """Return the names of the columns of a StructType that a reader is to fill.
+
+    Raises:
+        ConfigError: a name or type that no column has, or NOT NULL: Spark's source has none such.
+    """
+    fields = list(fields)
+    names = checked_columns([each.name for each in fields])
+    for each in fields:
+        expected, found = ALL_COLUMNS[each.name], each.dataType.simpleString()
+        if found != expected:
+            raise ConfigError(f"column {each.name}: expected type {expected}, got {found}")
+        if not each.nullable:
+            raise ConfigError(f"column {each.name}: expected a nullable column, got NOT NULL")
+    return names
+
+
+def decoded_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return what decode_columns is to decode for some columns, at least one."""
+    return tuple(_DECODED[each] for each in names if each in _DECODED) or ("offset",)
+
+
+def arrow_batch(
+    columns: "Columns", wanted: Sequence[str], topic: str, partition: int
+) -> "pa.RecordBatch":
+    """Return decoded records as the Arrow batch that Spark expects.
+
+    Args:
+        columns: what decode_columns returned for `decoded_columns(wanted)`.
+        wanted: the names of the columns, in their order.
+        topic: of every record.
+        partition: of every record.
+
+    Raises:
+        LimitExceeded: the values have 2 GiB or more in all.
+        Corrupt: the name of a header is not UTF-8.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - half a second that other commands save
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    batch = columns.to_arrow(
+        topic if "topic" in wanted else None, partition if "partition" in wanted else None
+    )
+    arrays = [batch.column(each) for each in wanted]
+    if "headers" in wanted:
+        at = wanted.index("headers")
+        headers = arrays[at]
+        arrays[at] = pa.ListArray.from_arrays(
+            headers.offsets,
+            headers.values,
+            type=headers.type,
+            mask=pc.equal(pc.list_value_length(headers), 0),
+        )
+    return pa.record_batch(arrays, names=list(wanted))
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)

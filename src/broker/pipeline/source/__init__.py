@@ -1,0 +1,1 @@
+"""Reading topics in Spark: batches and streams."""

@@ -1,0 +1,122 @@
+"""Options: names, values, and what is said of those that are none."""
+
+import re
+
+import pytest
+
+from broker.model.errors import ConfigError
+from broker.pipeline.options import KAFKA_OPTIONS, OPTIONS, Use, parse
+
+READ = Use.READ
+
+
+def test_what_is_not_given_has_its_default() -> None:
+    values = parse({}, Use.STREAM)
+
+    assert values["failOnDataLoss"] is True
+    assert values["includeHeaders"] is False
+    assert values["maxTriggerDelay"] == 900_000
+    assert values["subscribe"] is None
+    assert "endingOffsets" not in values
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("subscribe", "a, b", ("a", "b")),
+        ("assign", '{"a": [2, 0, 2]}', {"a": (0, 2)}),
+        ("startingOffsets", "EARLIEST", "earliest"),
+        ("startingOffsets", '{"a": {"0": 23, "1": -2}}', {("a", 0): 23, ("a", 1): -2}),
+        ("startingTimestamp", "1700000000000", 1_700_000_000_000),
+        ("endingOffsetsByTimestamp", '{"a": {"0": 5}}', {("a", 0): 5}),
+        ("failOnDataLoss", "FALSE", False),
+        ("minPartitions", "12", 12),
+        ("kafka.isolation.level", "read_committed", "read_committed"),
+    ],
+)
+def test_a_value_is_read_as_sparks_source_reads_it(name: str, text: str, value: object) -> None:
+    assert parse({name: text}, READ)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("15m", 900_000), ("30 s", 30_000), ("1500", 1500), ("1h", 3_600_000)]
+)
+def test_a_delay_has_a_unit_or_is_in_milliseconds(text: str, ms: int) -> None:
+    assert parse({"maxTriggerDelay": text}, Use.STREAM)["maxTriggerDelay"] == ms
+
+
+def test_names_are_the_same_in_any_case() -> None:
+    values = parse({"STARTINGOFFSETS": "latest", "Kafka.Client.Id": "me"}, READ)
+
+    assert (values["startingOffsets"], values["kafka.client.id"]) == ("latest", "me")
+
+
+def test_a_pattern_is_compiled() -> None:
+    assert parse({"subscribePattern": "a.*"}, READ)["subscribePattern"] == re.compile("a.*")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("subscibe", "subscribe"),
+        ("startingOffset", "startingOffsets"),
+        ("kafka.bootstrap.server", "kafka.bootstrap.servers"),
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("kafka.isolationlevel", "kafka.isolation.level"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(ConfigError, match=f"no option '{name}'; did you mean {nearest}\\?"):
+        parse({name: "x"}, READ)
+
+
+def test_a_name_unlike_any_is_answered_with_all() -> None:
+    with pytest.raises(ConfigError, match=r"no option 'zzz'; there are subscribe, .*kafka\."):
+        parse({"zzz": "x"}, READ)
+
+
+def test_an_option_of_another_use_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigError, match="option maxOffsetsPerTrigger: only for stream"):
+        parse({"maxOffsetsPerTrigger": "5"}, READ)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("failOnDataLoss", "yes", "expected true or false, got 'yes'"),
+        ("minPartitions", "0", "expected a whole number above 0"),
+        ("minPartitions", "1e3", "expected a whole number above 0"),
+        ("startingTimestamp", "-1", "expected milliseconds"),
+        ("subscribe", "a,,b", "expected names with commas"),
+        ("subscribePattern", "a(", "expected a regular expression"),
+        ("assign", '{"a": "0"}', "expected JSON such as"),
+        ("assign", '{"a": [true]}', "expected JSON such as"),
+        ("assign", "{", "expected JSON such as"),
+        ("startingOffsets", "first", "expected earliest, latest or JSON"),
+        ("startingOffsets", '{"a": {"0": -3}}', "expected earliest, latest or JSON"),
+        ("startingOffsets", '{"a": {"x": 3}}', "expected earliest, latest or JSON"),
+        ("startingOffsets", '{"a": 3}', "expected earliest, latest or JSON"),
+        ("startingOffsets", "[" * 9999, "expected earliest, latest or JSON"),
+        ("kafka.isolation.level", "serializable", "expected read_committed or read_uncommitted"),
+        ("kafka.security.protocol", "SSL", "expected plaintext"),
+    ],
+)
+def test_a_value_that_is_none_is_told_with_what_is_expected(
+    name: str, text: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"option {name}: ") as raised:
+        parse({name: text}, READ)
+    assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["kafka.max.poll.records", "fetchOffset.numRetries", "kafkaConsumer.pollTimeoutMs"]
+)
+def test_what_has_no_meaning_here_is_taken_without_effect(name: str) -> None:
+    assert parse({name: "7"}, READ) == parse({}, READ)
+
+
+def test_every_option_has_a_default_that_its_parser_could_return() -> None:
+    for each in (*OPTIONS, *KAFKA_OPTIONS):
+        if each.default is not None:
+            assert each.parse(str(each.default)) == each.default, each.name
