@@ -465,6 +465,11 @@ LOGS_DELETED_PER_STEP = 256  # before others have a turn of the loop
 DELETED_TOPICS_WAITING_MAX = 1_000
 FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
+# --- pipelines on Spark ---------------------------------------------------------------------------
+
+# How long a `java` may take to say its version.
+JAVA_VERSION_SECONDS = 20
+
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)

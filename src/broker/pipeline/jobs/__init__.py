@@ -1,0 +1,1 @@
+"""The pipelines: each a function with options and a report, each a command."""

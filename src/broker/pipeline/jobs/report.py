@@ -1,0 +1,67 @@
+"""What a pipeline reports: rows of the same fields and totals, for people or for programs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+_GAP = "  "
+
+
+class Report(NamedTuple):
+    """The outcome of a pipeline.
+
+    Attributes:
+        columns: the names of the fields, in the order in which they are shown.
+        rows: a value of each field, for JSON: text, numbers, bool, None.
+        totals: what is said once, about all of it.
+        problems: what is wrong, in words; none when all went well.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    totals: dict[str, Any]
+    problems: Sequence[str] = ()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def as_json(self) -> str:
+        """Return one JSON object: rows, totals, problems."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return json.dumps(
+            {"rows": rows, "totals": self.totals, "problems": list(self.problems)}, indent=1
+        )
+
+    def as_table(self) -> Iterator[str]:
+        """Yield the lines of a table, numbers to the right, then the totals and the problems."""
+        cells = [[_text(value) for value in row] for row in self.rows]
+        if cells:
+            widths = [max(map(len, column)) for column in zip(self.columns, *cells, strict=True)]
+            is_number = [_is_number(column) for column in zip(*self.rows, strict=True)]
+            for line in (list(self.columns), *cells):
+                padded = [
+                    text.rjust(width) if right else text.ljust(width)
+                    for text, width, right in zip(line, widths, is_number, strict=True)
+                ]
+                yield _GAP.join(padded).rstrip()
+        for name, value in self.totals.items():
+            yield f"{name}: {_text(value)}"
+        yield from (f"problem: {each}" for each in self.problems)
+
+    def in_format(self, output: str) -> str:
+        """Return it as "table" or "json"."""
+        return self.as_json() if output == "json" else "\n".join(self.as_table())
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _is_number(column: Sequence[object]) -> bool:
+    return all(value is None or isinstance(value, (int, float)) for value in column)

@@ -1,0 +1,1 @@
+"""Reading the files of a log with Spark, without its broker."""
