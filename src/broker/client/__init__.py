@@ -6,6 +6,10 @@
     metadata     topics, their ids and partitions, and which broker leads what
     offsets      where a partition begins and ends, offsets by time, offsets of groups
     fetch        the bytes of one partition's range of offsets, chunk by chunk
+    produce      encoded batches to the leaders of their partitions
+    transactions ids of producers, and the transactions of one of them
+    admin        topics made and looked at
+    coordinators which broker coordinates a group or a transactional id
 
 Every call blocks, has a time limit, and raises errors that name the address:
 

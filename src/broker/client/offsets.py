@@ -6,6 +6,7 @@ A committed offset is the next one to read.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+from broker.client.coordinators import GROUP, coordinator
 from broker.client.metadata import Cluster, by_leader
 from broker.client.retry import check, patiently
 from broker.codec import Fields
@@ -19,10 +20,8 @@ Partition = tuple[str, int]
 _AnswerT = TypeVar("_AnswerT")
 
 _LIST_OFFSETS_VERSIONS = range(2, 8)
-_FIND_COORDINATOR_VERSIONS = range(1, 4)
 _OFFSET_FETCH_VERSIONS = range(2, 8)
 _OFFSET_COMMIT_VERSIONS = range(2, 9)
-_GROUP = 0  # of FindCoordinator's kinds of keys
 
 
 class Found(NamedTuple):
@@ -107,7 +106,7 @@ def committed_offsets(
     }
 
     def ask() -> Fields:
-        address = _coordinator(cluster, group)
+        address = coordinator(cluster, group, GROUP)
         with cluster.lease(address) as client:
             version = client.version("OffsetFetch", _OFFSET_FETCH_VERSIONS)
             answer = client.request("OffsetFetch", version, body)
@@ -154,7 +153,7 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
     }
 
     def ask() -> None:
-        address = _coordinator(cluster, group)
+        address = coordinator(cluster, group, GROUP)
         with cluster.lease(address) as client:
             version = client.version("OffsetCommit", _OFFSET_COMMIT_VERSIONS)
             answer = client.request("OffsetCommit", version, body)
@@ -164,13 +163,6 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[Partition, int
                 check(each["error_code"], what)
 
     patiently(ask, give_up_seconds=cluster.give_up_seconds)
-
-
-def _coordinator(cluster: Cluster, group: str) -> Address:
-    body: Fields = {"key": group, "key_type": _GROUP}
-    client, answer = cluster.ask_any("FindCoordinator", _FIND_COORDINATOR_VERSIONS, body)
-    check(answer["error_code"], f"{client.address}: the coordinator of group {group!r}")
-    return Address(answer["host"], answer["port"])
 
 
 def _with_new_leaders(

@@ -289,6 +289,8 @@ CLIENT_FETCH_WAIT_MS = 500
 PIPELINE_BATCH_ROWS = 65_536
 # Compressed batches that are decoded at once: unfolded they are many times as large.
 PIPELINE_COMPRESSED_BYTES = 512 * KIB
+# One Produce of ours is no larger: a broker holds it whole, and without an answer it is sent again.
+CLIENT_PRODUCE_BYTES = 8 * MIB
 # Members, topics and partitions that one turn looks at to assign a consumer group, about
 # 2 ms. A larger group is assigned in several turns, so long apart.
 ASSIGNMENT_WORK_PER_SLICE = 2_000
@@ -469,6 +471,20 @@ FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
 # How long a `java` may take to say its version.
 JAVA_VERSION_SECONDS = 20
+# Rows that the sink gathers before it sends them: some batches for each of a few partitions.
+SINK_CHUNK_BYTES = 8 * MIB
+# Kafka's delivery.timeout.ms: a broker that was killed is back by then.
+SINK_GIVE_UP_MS = 120_000
+# How long one task of an exactly-once sink may take, unless told otherwise. As long, readers of
+# committed records wait for one that was killed and does not come back.
+SINK_TRANSACTION_MS = 300_000
+# A topic of markers that the sink makes; a record is 200 bytes, and a new worker reads a partition.
+SINK_MARKER_PARTITIONS = 4
+SINK_MARKER_SEGMENT_BYTES = 16 * MIB
+# Queries whose markers a worker remembers, so that it reads only what is new.
+SINK_QUERIES_REMEMBERED = 16
+# How often a sink that is slowed down sends: chunks hold as many rows as it may write meanwhile.
+SINK_PACE_MS = 250
 
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 

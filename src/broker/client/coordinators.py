@@ -1,0 +1,29 @@
+"""Which broker coordinates a group or a transactional id."""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.client.metadata import Cluster
+from broker.client.retry import check
+from broker.model.address import Address
+
+if TYPE_CHECKING:
+    from broker.codec import Fields
+
+GROUP: Final = 0  # of FindCoordinator's kinds of keys
+TRANSACTION: Final = 1
+
+_VERSIONS = range(1, 4)
+_WORDS: Final = {GROUP: "group", TRANSACTION: "transactional id"}
+
+
+def coordinator(cluster: Cluster, key: str, kind: int) -> Address:
+    """Return the address of the broker that coordinates a key.
+
+    Raises:
+        RequestError: the broker refuses, or there is no coordinator for now.
+        Unreachable: none of the addresses answers.
+    """
+    body: Fields = {"key": key, "key_type": kind}
+    client, answer = cluster.ask_any("FindCoordinator", _VERSIONS, body)
+    check(answer["error_code"], f"{client.address}: the coordinator of {_WORDS[kind]} {key!r}")
+    return Address(answer["host"], answer["port"])
