@@ -18,6 +18,8 @@ what was being done and says what was expected, what came, and where:
       StorageError      the disk failed                                   (exit 74)
       NoRoom            a limit is reached: nothing was written, and what there is can be used
       SegmentGone       a reader comes too late: retention or a delete took the file away
+      SchemaMismatch    rows that a sink cannot write, and what it expected
+      MarkerMismatch    an earlier attempt wrote something else of the same batch
 
 The names are Kafka's (protocol guide, error codes), which every dialect here maps from.
 """
@@ -247,3 +249,11 @@ class Unreachable(PolylogError):
 
 class ImportFailed(PolylogError):
     """Not all of another server's data could be brought here; what to do stands in the message."""
+
+
+class SchemaMismatch(PolylogError):
+    """Columns or rows that a sink cannot write; nothing of the chunk they are in was written."""
+
+
+class MarkerMismatch(PolylogError):
+    """What was written of a batch does not fit what is to be written: nothing more was."""

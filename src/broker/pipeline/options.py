@@ -15,7 +15,16 @@ from collections.abc import Callable, Mapping
 from enum import Flag, auto
 from typing import Any, Final, NamedTuple
 
+from broker.model.compressions import BY_NAME
 from broker.model.errors import ConfigError
+from broker.model.limits import (
+    MESSAGE_BYTES_MAX,
+    SINK_GIVE_UP_MS,
+    SINK_TRANSACTION_MS,
+    TRANSACTIONAL_ID_BYTES_MAX,
+)
+
+_TASK_DIGITS = 11  # of a transactional id: a dash and the number of the task
 
 
 class Use(Flag):
@@ -53,6 +62,20 @@ def _positive(value: str) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]{0,17}", value):
         raise ValueError("a whole number above 0")
     return int(value)
+
+
+def _int32(value: str) -> int:
+    number = _positive(value)
+    if number >> 31:
+        raise ValueError("a number below 2^31")
+    return number
+
+
+def _write_id(value: str) -> str:
+    longest = TRANSACTIONAL_ID_BYTES_MAX - _TASK_DIGITS
+    if not 0 < len(value.encode()) <= longest:
+        raise ValueError(f"a name of 1 to {longest} bytes")
+    return value
 
 
 def _milliseconds(value: str) -> int:
@@ -156,8 +179,9 @@ def _is_number(value: object, least: int = 0) -> bool:
     return type(value) is int and least <= value < 1 << 63
 
 
-_R, _S = Use.READ, Use.STREAM
+_R, _S, _W = Use.READ, Use.STREAM, Use.WRITE
 _READS = _R | _S
+_WRITES = _W | Use.STREAM_WRITE
 
 OPTIONS: Final = (
     # Which records.
@@ -184,6 +208,14 @@ OPTIONS: Final = (
     Option("maxBytesPerTrigger", _positive, _S),
     Option("minOffsetsPerTrigger", _positive, _S),
     Option("maxTriggerDelay", _duration, _S, 15 * 60_000),
+    # How rows are written.
+    Option("topic", _text, _WRITES),
+    Option("delivery", _one_of("at-least-once", "exactly-once"), _WRITES, "at-least-once"),
+    Option("writeId", _write_id, _W),
+    Option("tasks", _positive, _WRITES),
+    Option("markerTopic", _text, _WRITES, "polylog-sink-markers"),
+    Option("maxRowsPerSecondPerTask", _positive, _WRITES),
+    Option("checkpointLocation", _text, Use.STREAM_WRITE),  # Spark's own, handed over with ours
 )
 
 # Of Spark's source, about consumers that there are none of here: taken, so that a query can be
@@ -198,7 +230,7 @@ WITHOUT_EFFECT: Final = frozenset(
 )
 
 KAFKA: Final = "kafka."
-_ANY = _READS | Use.WRITE | Use.STREAM_WRITE
+_ANY = _READS | _WRITES
 
 KAFKA_OPTIONS: Final = (
     Option("bootstrap.servers", _text, _ANY),
@@ -209,16 +241,27 @@ KAFKA_OPTIONS: Final = (
     Option("isolation.level", _one_of("read_committed", "read_uncommitted"), _READS),
     Option("max.partition.fetch.bytes", _positive, _READS),
     Option("fetch.max.bytes", _positive, _READS),
+    Option("compression.type", _one_of(*BY_NAME), _WRITES, "none"),
+    Option("delivery.timeout.ms", _positive, _WRITES, SINK_GIVE_UP_MS),
+    Option("max.request.size", _int32, _WRITES, MESSAGE_BYTES_MAX),
+    Option("transaction.timeout.ms", _int32, _WRITES, SINK_TRANSACTION_MS),
 )
 # How Kafka's own consumer and producer do what is done in another way here.
 KAFKA_WITHOUT_EFFECT: Final = frozenset(
     {
+        "acks",
+        "batch.size",
+        "buffer.memory",
         "check.crcs",
         "client.dns.lookup",
         "connections.max.idle.ms",
+        "enable.idempotence",
         "fetch.max.wait.ms",
         "fetch.min.bytes",
         "heartbeat.interval.ms",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
         "max.poll.interval.ms",
         "max.poll.records",
         "metadata.max.age.ms",
@@ -226,6 +269,7 @@ KAFKA_WITHOUT_EFFECT: Final = frozenset(
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "request.timeout.ms",
+        "retries",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
         "send.buffer.bytes",

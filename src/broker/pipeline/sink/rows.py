@@ -1,0 +1,192 @@
+"""Rows as Spark hands them over → record batches of partitions.
+
+A row goes where its partition column says; where that is null or missing, to the partition of its
+key, as Kafka's clients have it; a row without a key goes with the others of its chunk to one
+partition, the next chunk's to the next.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from broker import codec
+from broker.client.offsets import Partition
+from broker.client.produce import Producer
+from broker.model.errors import SchemaMismatch
+
+_CONTENT: Final = ("key", "value", "headers", "timestamp")
+_SHORT: Final = np.iinfo(np.uint16).max
+_KEY_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Part(NamedTuple):
+    """The rows of a chunk that go to one partition, in their order."""
+
+    partition: Partition
+    rows: pa.RecordBatch
+
+
+class Partitioner:
+    """Says where rows go."""
+
+    def __init__(
+        self, topic: str | None, partitions_of: Callable[[str], int], first_turn: int
+    ) -> None:
+        """Take what is known.
+
+        Args:
+            topic: of all rows; None: their column says.
+            partitions_of: how many partitions a topic has.
+            first_turn: which partition rows without a key begin with, modulo their number.
+        """
+        self._topic = topic
+        self._partitions_of = partitions_of
+        self._turn = first_turn
+
+    def split(self, chunk: pa.RecordBatch) -> Iterator[Part]:
+        """Yield the rows of a chunk by partition.
+
+        Raises:
+            SchemaMismatch: a row has no topic, or a partition that its topic has not.
+            RequestError: there is no such topic.
+        """
+        content = chunk.select([name for name in _CONTENT if name in chunk.schema.names])
+        self._turn += 1
+        if self._topic is not None:
+            yield from self._split(self._topic, chunk, content)
+            return
+        topics = chunk.column("topic")
+        if topics.null_count:
+            raise SchemaMismatch(f"{topics.null_count} rows have no topic, and no option says one")
+        names = topics.unique().to_pylist()
+        if len(names) == 1:
+            yield from self._split(names[0], chunk, content)
+            return
+        for name in names:
+            mask = pc.equal(topics, name)
+            yield from self._split(name, chunk.filter(mask), content.filter(mask))
+
+    def _split(self, topic: str, chunk: pa.RecordBatch, content: pa.RecordBatch) -> Iterator[Part]:
+        count = self._partitions_of(topic)
+        numbers = self._numbers(topic, chunk, count)
+        if count == 1:
+            yield Part((topic, 0), content)
+            return
+        # Sixteen bits are sorted by counting.
+        narrow = numbers.astype(np.uint16) if count <= _SHORT else numbers
+        order = np.argsort(narrow, kind="stable")
+        ends = np.cumsum(np.bincount(numbers, minlength=count))
+        sorted_rows = content.take(pa.array(order))
+        start = 0
+        for number, end in enumerate(ends.tolist()):
+            if end > start:
+                yield Part((topic, number), sorted_rows.slice(start, end - start))
+            start = end
+
+    def _numbers(
+        self, topic: str, chunk: pa.RecordBatch, count: int
+    ) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+        names = chunk.schema.names
+        if "key" in names:
+            hashed = codec.partition_column(chunk.column("key"), count)
+            numbers = np.asarray(hashed).copy()
+            numbers[numbers < 0] = self._turn % count
+        else:
+            numbers = np.full(chunk.num_rows, self._turn % count, np.int32)
+        if "partition" in names:
+            column = chunk.column("partition")
+            wanted = column.fill_null(-1).to_numpy(zero_copy_only=False)
+            is_wrong = (wanted >= count) | ((wanted < 0) & column.is_valid().to_numpy(False))
+            if is_wrong.any():
+                raise SchemaMismatch(
+                    f"a row has partition {wanted[is_wrong][0]}, but topic {topic!r} has"
+                    f" {count}: 0 to {count - 1}"
+                )
+            numbers = np.where(wanted >= 0, wanted, numbers).astype(np.int32)
+        return numbers
+
+
+class Encoder:
+    """Makes batches that carry a producer's id and count on its sequence numbers."""
+
+    def __init__(self, producer: Producer, *, compression: str, batch_bytes_max: int) -> None:
+        """Take the settings of all batches."""
+        self._producer = producer
+        self._compression = compression
+        self._batch_bytes_max = batch_bytes_max
+
+    def encode(self, part: Part) -> list[bytes]:
+        """Return the rows of one partition as batches, to be sent in this order.
+
+        Raises:
+            LimitExceeded: a row does not fit into a batch.
+        """
+        producer_id, epoch = self._producer.producer
+        return codec.encode(
+            part.rows,
+            compression=self._compression,
+            batch_bytes_max=self._batch_bytes_max,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=self._producer.sequences.take(part.partition, part.rows.num_rows),
+            is_transactional=self._producer.transactional_id is not None,
+        )
+
+
+class Digest:
+    """How many rows there were, and a hash of their keys and values in whatever order."""
+
+    def __init__(self) -> None:
+        """Begin with no row."""
+        self.rows = 0
+        self._sum = 0
+
+    def add(self, chunk: pa.RecordBatch) -> None:
+        """Take more rows."""
+        self.rows += chunk.num_rows
+        hashes = np.asarray(codec.xxh3_64_column(chunk.column("value")))
+        if "key" in chunk.schema.names:
+            keys = np.asarray(codec.xxh3_64_column(chunk.column("key")))
+            hashes = hashes ^ (keys * _KEY_FACTOR)  # wraps around, as sums do
+        self._sum = (self._sum + int(hashes.sum(dtype=np.uint64))) % (1 << 64)
+
+    def hexdigest(self) -> str:
+        """Return the hash so far."""
+        return f"{self._sum:016x}"
+
+
+def chunks(
+    batches: Iterator[pa.RecordBatch], *, bytes_max: int, rows_max: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Join what Spark hands over to chunks that are worth a request; none is empty.
+
+    Args:
+        batches: rows.
+        bytes_max: a chunk ends when it has as many.
+        rows_max: and when it has as many rows; None: only the bytes count.
+    """
+    waiting: list[pa.RecordBatch] = []
+    size = rows = 0
+    for whole in batches:
+        for batch in _pieces(whole, rows_max):
+            waiting.append(batch)
+            size += batch.nbytes
+            rows += batch.num_rows
+            if size >= bytes_max or (rows_max is not None and rows >= rows_max):
+                yield _joined(waiting)
+                waiting, size, rows = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _pieces(batch: pa.RecordBatch, rows_max: int | None) -> Iterator[pa.RecordBatch]:
+    step = rows_max or max(batch.num_rows, 1)
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,119 @@
+"""The sink of batch jobs: df.write.format("polylog").mode("append").
+
+What Spark asks of a sink is thin here: the work is one task's, see task.py. Nothing is left to be
+done when all tasks have ended, and nothing is taken back when one has failed: what the others have
+committed is found by their next attempt.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from broker.model.errors import ConfigError, MarkerMismatch, PeerError
+from broker.pipeline.sink.columns import check_columns
+from broker.pipeline.sink.identity import batch_of
+from broker.pipeline.sink.options import SinkOptions
+from broker.pipeline.sink.task import (
+    Outcome,
+    check_brokers,
+    write_at_least_once,
+    write_exactly_once,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+@dataclass
+class TaskWritten(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    task: int
+    outcome: Outcome
+
+
+class Sink:
+    """What batch jobs and streams have in common: options and columns that fit."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        schema: "StructType",
+        *,
+        overwrites: bool,
+        is_stream: bool,
+    ) -> None:
+        """Refuse what can be refused without a broker.
+
+        Raises:
+            ConfigError: an option is wrong, or the job would overwrite.
+            SchemaMismatch: a column is.
+        """
+        if overwrites and not is_stream:  # of a stream it says that the whole result is written
+            raise ConfigError("a topic cannot be overwritten: use mode append")
+        self.options = SinkOptions.of(options, is_stream=is_stream)
+        self.columns = {each.name: each.dataType.simpleString() for each in schema.fields}
+        self.is_stream = is_stream
+        check_columns(self.columns, self.options.topic)
+        if self.options.is_exactly_once and not is_stream:
+            batch_of(self.options, self.columns, lambda _: None, is_stream=False)
+
+    def write(self, batches: "Iterator[pa.RecordBatch]") -> TaskWritten:
+        """Write the rows of the task that this runs in."""
+        context = TaskContext.get()
+        if context is None:
+            raise PeerError("Spark has not said which task this is")
+        task = context.partitionId()
+        if not self.options.is_exactly_once:
+            return TaskWritten(task, write_at_least_once(self.options, task, batches))
+        batch = batch_of(
+            self.options, self.columns, context.getLocalProperty, is_stream=self.is_stream
+        )
+        return TaskWritten(task, write_exactly_once(self.options, batch, task, batches))
+
+    def check_count(self, count: int) -> None:
+        """Refuse to call a batch written that had another number of tasks than was promised.
+
+        Raises:
+            MarkerMismatch: by an option that only this job can break.
+        """
+        if self.options.is_exactly_once and self.options.tasks not in {None, count}:
+            raise MarkerMismatch(
+                f"the batch had {count} tasks, option tasks says {self.options.tasks}: use"
+                f" .repartition({self.options.tasks}), or leave the option out"
+            )
+
+
+class PolylogWriter(DataSourceArrowWriter):
+    """The sink of a batch job."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        schema: "StructType",
+        overwrite: bool,  # noqa: FBT001
+    ) -> None:
+        """Check everything that can be checked before the job, brokers included.
+
+        Raises:
+            ConfigError, SchemaMismatch: as Sink.
+            RequestError: there is no such topic.
+            Unreachable: no broker answers.
+        """
+        self._sink = Sink(options, schema, overwrites=overwrite, is_stream=False)
+        check_brokers(self._sink.options)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Write the rows of a task."""
+        return self._sink.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks have written: there is nothing else to do."""
+        self._sink.check_count(len(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave what is committed: the tasks' next attempts find it."""

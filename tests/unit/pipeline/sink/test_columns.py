@@ -1,0 +1,51 @@
+"""What the sink accepts for rows."""
+
+import pytest
+
+from broker.model.errors import SchemaMismatch
+from broker.pipeline.sink.columns import check_columns
+
+ALL = {
+    "key": "string",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+    "topic": "string",
+    "partition": "int",
+    "timestamp": "timestamp",
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic"),
+    [
+        ({"value": "string"}, "t"),
+        (ALL, None),
+        (ALL | {"offset": "bigint", "timestampType": "int"}, None),  # as the source has them
+    ],
+)
+def test_the_columns_of_a_record_are_accepted(columns: dict[str, str], topic: str | None) -> None:
+    check_columns(columns, topic)
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ({"key": "binary"}, "no column 'value'"),
+        ({}, "no column 'value'"),
+        ({"value": "int"}, "'value' is int, expected binary or string"),
+        ({"value": "binary", "partition": "bigint"}, "'partition' is bigint, expected int"),
+        ({"value": "binary", "Headers": "binary"}, "did you mean 'headers'"),
+        ({"value": "binary", "colour": "string"}, "the columns of a record are key, value"),
+        ({"value": "binary", "headers": "map<string,binary>"}, "'headers' is map"),
+    ],
+)
+def test_a_column_that_no_record_has_is_refused_by_name(
+    columns: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(SchemaMismatch, match=complaint):
+        check_columns(columns, "t")
+
+
+def test_rows_need_a_topic() -> None:
+    with pytest.raises(SchemaMismatch, match="no option topic"):
+        check_columns({"value": "binary"}, None)

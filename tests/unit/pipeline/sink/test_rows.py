@@ -1,0 +1,152 @@
+"""Rows as Spark hands them over → record batches of partitions."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from broker import codec
+from broker.client.metadata import Cluster
+from broker.client.produce import Producer
+from broker.client.transactions import ProducerId
+from broker.model.errors import SchemaMismatch
+from broker.pipeline.sink.rows import Digest, Encoder, Part, Partitioner, chunks
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def rows(**columns: list[Any]) -> pa.RecordBatch:
+    types = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "headers": HEADERS,
+    }
+    return pa.record_batch({name: pa.array(each, types[name]) for name, each in columns.items()})
+
+
+def split(chunk: pa.RecordBatch, topic: str | None = "t", count: int = 4) -> dict[Any, list[bytes]]:
+    partitioner = Partitioner(topic, lambda _: count, 0)
+    return {
+        part.partition: part.rows.column("value").to_pylist() for part in partitioner.split(chunk)
+    }
+
+
+def test_a_row_goes_to_the_partition_of_its_key_as_kafka_s_clients_have_it() -> None:
+    keys = [b"%d" % each for each in range(100)]
+
+    found = split(rows(key=keys, value=keys))
+
+    expected: dict[tuple[str, int], list[bytes]] = {}
+    for key in keys:
+        expected.setdefault(("t", codec.partition(key, 4)), []).append(key)
+    assert found == expected  # and in their order
+
+
+def test_a_partition_column_goes_before_the_key() -> None:
+    found = split(rows(key=[b"a", b"a"], value=[b"1", b"2"], partition=[3, None]))
+
+    assert found == {("t", 3): [b"1"], ("t", codec.partition(b"a", 4)): [b"2"]}
+
+
+def test_rows_without_a_key_stay_together_and_chunks_take_turns() -> None:
+    partitioner = Partitioner("t", lambda _: 3, 0)
+    chunk = rows(key=[None, None], value=[b"1", b"2"])
+
+    parts = [list(partitioner.split(chunk)) for _ in range(4)]
+
+    assert [[part.partition[1] for part in each] for each in parts] == [[1], [2], [0], [1]]
+
+
+def test_rows_go_to_the_topics_that_they_name() -> None:
+    found = split(rows(value=[b"1", b"2", b"3"], topic=["a", "b", "a"]), None, 1)
+
+    assert found == {("a", 0): [b"1", b"3"], ("b", 0): [b"2"]}
+
+
+def test_the_topic_of_all_rows_goes_before_the_column() -> None:
+    assert split(rows(value=[b"1"], topic=["a"]), "t", 1) == {("t", 0): [b"1"]}
+
+
+def test_a_row_without_topic_is_refused() -> None:
+    with pytest.raises(SchemaMismatch, match="1 rows have no topic"):
+        split(rows(value=[b"1", b"2"], topic=["a", None]), None)
+
+
+@pytest.mark.parametrize("partition", [4, -1])
+def test_a_partition_that_the_topic_has_not_is_refused(partition: int) -> None:
+    with pytest.raises(SchemaMismatch, match=f"partition {partition}"):
+        split(rows(value=[b"1", b"2"], partition=[0, partition]))
+
+
+def test_a_record_has_the_key_value_headers_and_time_of_its_row() -> None:
+    when = 1_700_000_000_123
+    chunk = rows(
+        key=[b"k"],
+        value=[None],
+        headers=[[{"key": "h", "value": b"1"}]],
+        timestamp=[when * 1000],
+        offset=[77],
+    )
+    producer = Producer(Cluster([]), ProducerId(9, 2), "q-0")
+    encoder = Encoder(producer, compression="none", batch_bytes_max=1_000)
+
+    [part] = Partitioner("t", lambda _: 1, 0).split(chunk)
+    [first], [second] = encoder.encode(part), encoder.encode(part)
+
+    [record] = codec.records(first)
+    assert (record.key, record.value, record.headers) == (b"k", None, [(b"h", b"1")])
+    assert (record.timestamp, record.offset) == (when, 0)
+    header, after = codec.scan_headers(first)[0], codec.scan_headers(second)[0]
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 0)
+    assert header.attributes == 0x10  # transactional
+    assert after.base_sequence == 1
+
+
+def test_batches_stay_below_their_limit_and_count_on() -> None:
+    producer = Producer(Cluster([]), ProducerId(9, 0))
+    encoder = Encoder(producer, compression="none", batch_bytes_max=500)
+
+    found = encoder.encode(Part(("t", 0), rows(value=[b"x" * 100] * 10)))
+
+    assert len(found) > 1
+    assert all(len(each) <= 500 for each in found)
+    headers = [codec.scan_headers(each)[0] for each in found]
+    starts = [sum(each.record_count for each in headers[:at]) for at in range(len(headers))]
+    assert [each.base_sequence for each in headers] == starts
+
+
+def test_a_digest_knows_rows_in_any_order_and_no_others() -> None:
+    def digest(*chunks: pa.RecordBatch) -> tuple[int, str]:
+        found = Digest()
+        for chunk in chunks:
+            found.add(chunk)
+        return found.rows, found.hexdigest()
+
+    a, b = rows(key=[b"1"], value=[b"a"]), rows(key=[None], value=[b"b"])
+    both = rows(key=[None, b"1"], value=[b"b", b"a"])
+
+    assert digest(a, b) == digest(both)
+    assert digest(a) != digest(rows(key=[b"a"], value=[b"1"]))
+    assert digest(a) != digest(rows(key=[b"2"], value=[b"a"]))
+    assert digest(a, a)[1] != digest()[1]
+
+
+def test_what_spark_hands_over_is_joined_until_it_is_worth_a_request() -> None:
+    batch = rows(value=[b"x" * 96] * 10)
+    size = batch.nbytes
+
+    found = [each.num_rows for each in chunks(iter([batch] * 5), bytes_max=2 * size, rows_max=None)]
+
+    assert found == [20, 20, 10]
+
+
+def test_chunks_have_no_more_rows_than_they_may_and_are_not_empty() -> None:
+    batches = [rows(value=[]), rows(value=[b"1"] * 10), rows(value=[])]
+
+    found = [each.num_rows for each in chunks(iter(batches), bytes_max=1 << 20, rows_max=4)]
+
+    assert found == [4, 4, 2]
