@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t
 cdef enum Protocol:
     PROTOCOL_UNDECIDED       # too few bytes so far
     PROTOCOL_UNKNOWN         # nothing that is served here
-    PROTOCOL_KAFKA
+    PROTOCOL_KAFKA           # from here on in the order of broker.model.dialects
     PROTOCOL_V1
     PROTOCOL_RUSTLOG
     PROTOCOL_CURSUS
@@ -12,3 +12,4 @@ cdef enum Protocol:
 
 
 cdef Protocol protocol_of(const uint8_t* data, size_t size) noexcept nogil
+cdef Protocol protocol_named(str name) except *

@@ -39,6 +39,7 @@ from broker._native.kernel.cursor cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 
+from broker.model import dialects
 from broker.model import limits
 
 cdef enum:
@@ -244,13 +245,12 @@ table[5] = Row(looks_like_rustlog, PROTOCOL_RUSTLOG)
 table[6] = Row(looks_like_kafka, PROTOCOL_KAFKA)
 table[7] = Row(NULL, PROTOCOL_UNKNOWN)
 
-_NAMES = {
-    PROTOCOL_KAFKA: "kafka",
-    PROTOCOL_V1: "v1",
-    PROTOCOL_RUSTLOG: "rustlog",
-    PROTOCOL_CURSUS: "cursus",
-    PROTOCOL_HTTP: "http",
-}
+assert len(dialects.DIALECTS) == PROTOCOLS - PROTOCOL_KAFKA
+
+
+cdef Protocol protocol_named(str name) except *:
+    """The protocol of a name in model/dialects; raises ValueError for another one."""
+    return <Protocol>(PROTOCOL_KAFKA + <int>dialects.DIALECTS.index(name))
 
 
 cdef Protocol protocol_of(const uint8_t* data, size_t size) noexcept nogil:
@@ -277,4 +277,4 @@ def detect(bytes data not None):
     cdef Protocol found = protocol_of(data, len(data))
     if found == PROTOCOL_UNDECIDED:
         return None
-    return _NAMES.get(found, "")
+    return dialects.DIALECTS[<int>found - PROTOCOL_KAFKA] if found >= PROTOCOL_KAFKA else ""

@@ -24,13 +24,7 @@ from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply, Shared
-from broker._native.wire.detection cimport (
-    PROTOCOL_CURSUS,
-    PROTOCOL_HTTP,
-    PROTOCOL_KAFKA,
-    PROTOCOL_RUSTLOG,
-    PROTOCOL_V1,
-)
+from broker._native.wire.detection cimport protocol_named
 from broker._native.wire.epoll cimport (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
@@ -61,14 +55,6 @@ cdef enum:
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
-
-_PLACES = {
-    "kafka": PROTOCOL_KAFKA,
-    "v1": PROTOCOL_V1,
-    "rustlog": PROTOCOL_RUSTLOG,
-    "cursus": PROTOCOL_CURSUS,
-    "http": PROTOCOL_HTTP,
-}
 
 
 @cython.final
@@ -115,7 +101,7 @@ cdef class Poller(Shared):
         """
         cdef Dialect dialect
         for name, dialect in dialects.items():
-            self.dialects[_PLACES[name]] = dialect
+            self.dialects[protocol_named(name)] = dialect
         self.dispatch = dispatch
         self.on_close = on_close
 
@@ -128,7 +114,7 @@ cdef class Poller(Shared):
         cdef epoll_event event
         connection.session = session
         if dialect is not None:
-            connection.dialect = self.dialects[_PLACES[dialect]]
+            connection.dialect = self.dialects[protocol_named(dialect)]
             connection.dialect.connections += 1
         event.events = connection.interest
         event.data.fd = fd

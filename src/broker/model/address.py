@@ -7,11 +7,10 @@ of each connection decide.
 import socket
 from typing import NamedTuple
 
+from broker.model.dialects import PINNABLE
 from broker.model.errors import ConfigError
 
 PORT_MAX = 65_535
-# What a listener can be pinned to: the names of the wire protocols.
-PROTOCOLS = ("kafka", "v1", "rustlog", "cursus")
 DEFAULT_PORT = 9092
 _WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 _BOTH_FAMILIES = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::")}  # noqa: S104
@@ -24,7 +23,7 @@ class Address(NamedTuple):
 
     host: str
     port: int
-    protocol: str = ""  # of PROTOCOLS; empty: whatever a connection speaks
+    protocol: str = ""  # of PINNABLE; empty: whatever a connection speaks
 
     def __str__(self) -> str:
         """HOST:PORT, IPv6 in brackets, behind the protocol where one is pinned."""
@@ -57,8 +56,8 @@ def parse_address(text: str) -> Address:
     """Read HOST:PORT, also in Kafka's form PLAINTEXT://HOST:PORT; a missing host means all."""
     scheme, separator, rest = text.strip().rpartition("://")
     protocol = "" if scheme.upper() == "PLAINTEXT" else scheme.lower()
-    if separator and protocol and protocol not in PROTOCOLS:
-        known = ", ".join(f"{each}://" for each in PROTOCOLS)
+    if separator and protocol and protocol not in PINNABLE:
+        known = ", ".join(f"{each}://" for each in PINNABLE)
         raise ConfigError(f"{text!r}: {scheme}:// is not known; {known} or PLAINTEXT:// are")
     host, colon, port_text = rest.rpartition(":")
     if host.startswith("[") and host.endswith("]"):

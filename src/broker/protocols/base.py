@@ -9,7 +9,9 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from broker._native.wire.connection import Dialect
 from broker.core.session import Session
+from broker.model.config import Config
 
 
 class LastAnswer(NamedTuple):
@@ -58,7 +60,10 @@ class WireProtocol(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in logs and metrics."""
+        """The name in broker.model.dialects."""
+
+    def dialect(self, config: Config) -> Dialect:
+        """Make what serves its connections natively and leaves the rest to this protocol."""
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session

@@ -16,16 +16,10 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import OFFLINE, ROLLED, Turn
-from broker._native.wire.connection import Dialect
-from broker._native.wire.cursus import Cursus
 from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker._native.wire.fetch import FetchSessions
-from broker._native.wire.http import Http
-from broker._native.wire.kafka import Kafka
 from broker._native.wire.poller import Poller
-from broker._native.wire.rustlog import RustLog
-from broker._native.wire.v1 import V1
-from broker.codec import compression, schema
+from broker.codec import compression
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
@@ -47,8 +41,7 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.errors import StorageError
-from broker.protocols import cursus, http, kafka, rustlog, v1
-from broker.protocols.kafka.apis import APIS
+from broker.protocols import PROTOCOLS, v1
 from broker.server.checkpoints import Checkpoints
 from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
@@ -65,7 +58,6 @@ from broker.storage.recovery import Partitions
 
 EXIT_OK = 0
 EXIT_STORAGE = 74
-NEVER_FLEXIBLE = 32_767
 _DISK_IS_GONE = (errno.EIO, errno.EROFS, errno.ENODEV)
 
 _log = logging.getLogger(__name__)
@@ -250,8 +242,9 @@ class _Process:
             self._config.integer("fetch.max.bytes"),
         )
         poller = Poller(self._turn, self._table, sessions)
+        dialects = {each.name: each.dialect(self._config) for each in PROTOCOLS}
         requests = Requests(self._loop)
-        poller.serve_with(_dialects(self._config), requests.dispatch, requests.closed)
+        poller.serve_with(dialects, requests.dispatch, requests.closed)
         self._turn.schedule = partial(self._loop.call_soon, poller.end)
         return poller
 
@@ -402,43 +395,3 @@ def _open_segments_max() -> int:
     """Half of the descriptors that the process may have; the others are connections'."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(limits.OPEN_SEGMENTS_MIN, descriptors // 2)
-
-
-def _dialects(config: Config) -> dict[str, Dialect]:
-    """What is spoken here, by the names that listeners are pinned by."""
-    return {
-        kafka.PROTOCOL.name: Kafka(
-            kafka.PROTOCOL, _served_apis(), frame_bytes_max=config.frame_bytes_max
-        ),
-        v1.PROTOCOL.name: _v1(),
-        rustlog.PROTOCOL.name: RustLog(
-            rustlog.PROTOCOL, rustlog.PROTOCOL.counters, write_failed=rustlog.PROTOCOL.write_failed
-        ),
-        cursus.PROTOCOL.name: Cursus(cursus.PROTOCOL),
-        http.PROTOCOL.name: Http(http.PROTOCOL),
-    }
-
-
-def _v1() -> V1:
-    dialect = V1(v1.PROTOCOL, v1.STORAGE_FAILURE)
-
-    def obey(follower_count: int) -> None:
-        dialect.has_followers = follower_count > 0
-
-    v1.PROTOCOL.replicas.when_roles_change = obey
-    return dialect
-
-
-def _served_apis() -> list[tuple[int, int, int, int]]:
-    rows = []
-    for api in APIS.values():
-        flexible = schema.request(api.key).first_flexible
-        rows.append(
-            (
-                api.key,
-                api.versions.start,
-                api.versions.stop - 1,
-                NEVER_FLEXIBLE if flexible is None else flexible,
-            )
-        )
-    return rows

@@ -4,8 +4,10 @@ import json
 import logging
 from typing import Final
 
+from broker._native.wire import cursus as native
 from broker._native.wire.cursus_batch import CursusBatch
 from broker.core.session import Session
+from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.protocols.base import Answer, LastAnswer, Reply
 from broker.protocols.cursus import bodies
@@ -35,6 +37,10 @@ class Cursus:
     def __init__(self, memory: Memory | None = None) -> None:
         """Start with nothing remembered."""
         self._memory = memory or Memory()
+
+    def dialect(self, config: Config) -> native.Cursus:  # noqa: ARG002 (nothing of it is configured)
+        """Make its native side."""
+        return native.Cursus(self)
 
     def handle(
         self,

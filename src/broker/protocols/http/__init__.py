@@ -6,8 +6,10 @@ ready once all its logs are loaded.
 
 from typing import Final
 
+from broker._native.wire import http as native
 from broker.core.broker import Broker
 from broker.core.session import Session
+from broker.model.config import Config
 from broker.protocols.base import Answer, LastAnswer
 
 _OK: Final = "200 OK"
@@ -23,6 +25,10 @@ class Http:
 
     __slots__ = ()
     name = "http"
+
+    def dialect(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
+        """Make its native side."""
+        return native.Http(self)
 
     def handle(
         self,

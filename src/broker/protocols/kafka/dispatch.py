@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final
 
+from broker._native.wire import kafka as native
 from broker.codec import schema
 from broker.core.session import Session
+from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Reply
 from broker.protocols.kafka import apis
@@ -14,6 +16,7 @@ from broker.protocols.kafka.authorization import authorize
 from broker.protocols.kafka.handlers import api_versions
 
 _log = logging.getLogger(__name__)
+_NEVER: Final = 32_767  # a version that no API reaches
 
 
 class Kafka:
@@ -21,6 +24,10 @@ class Kafka:
 
     __slots__ = ()
     name = "kafka"
+
+    def dialect(self, config: Config) -> native.Kafka:
+        """Make its native side."""
+        return native.Kafka(self, _served_apis(), frame_bytes_max=config.frame_bytes_max)
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
@@ -41,6 +48,16 @@ class Kafka:
         if isinstance(response, Deferred):
             return Deferred(response.future, lambda _: _answer(api, request, response))
         return _answer_later(api, request, response)
+
+
+def _served_apis() -> list[tuple[int, int, int, int]]:
+    """What native code knows of each API: key, first and last version, first flexible one."""
+    rows = []
+    for api in apis.APIS.values():
+        flexible = schema.request(api.key).first_flexible
+        last = api.versions.stop - 1
+        rows.append((api.key, api.versions.start, last, _NEVER if flexible is None else flexible))
+    return rows
 
 
 def _answer(api: Api, request: Request, response: Deferred[Any, Fields]) -> Answer:

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from broker._native.wire import rustlog as native
 from broker._native.wire.rustlog_counters import RustLogCounters
+from broker.model.config import Config
 from broker.model.errors import ErrorCode
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.base import Answer, LastAnswer, Reply
@@ -65,6 +67,10 @@ class RustLog:
         """What a binary produce is answered whose log fails after the append."""
         error = RefusalError(Failure.WRITE, reason=reason(ErrorCode.KAFKA_STORAGE_ERROR))
         return _BINARY.refuse(error)
+
+    def dialect(self, config: Config) -> native.RustLog:  # noqa: ARG002 (nothing of it is configured)
+        """Make its native side."""
+        return native.RustLog(self, self.counters, write_failed=self.write_failed)
 
     def handle(
         self, operation: int, version: int, _client_id: str | None, body: bytes, session: "Session"

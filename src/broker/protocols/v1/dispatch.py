@@ -3,7 +3,9 @@
 import logging
 from typing import Final
 
+from broker._native.wire import v1 as native
 from broker.core.session import Session
+from broker.model.config import Config
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError, StorageError
 from broker.model.limits import V1_BROKERS_MAX, V1_REPLICATED_PARTITIONS_MAX
 from broker.protocols.base import Answer, Reply
@@ -39,6 +41,16 @@ class V1:
         """Start with nothing said."""
         self.replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
         self._brokers = Brokers(V1_BROKERS_MAX)
+
+    def dialect(self, config: Config) -> native.V1:  # noqa: ARG002 (nothing of it is configured)
+        """Make its native side; as long as there are followers, it leaves PRODUCE to this one."""
+        dialect = native.V1(self, STORAGE_FAILURE)
+
+        def obey(follower_count: int) -> None:
+            dialect.has_followers = follower_count > 0
+
+        self.replicas.when_roles_change = obey
+        return dialect
 
     def handle(
         self,

@@ -1,0 +1,27 @@
+"""The list of dialects: whatever has one of them has all of them."""
+
+import pytest
+
+from broker._native.wire.connection import Dialect
+from broker.model.config import Config
+from broker.model.dialects import DIALECTS, PINNABLE
+from broker.protocols import PROTOCOLS
+from broker.protocols.base import WireProtocol
+
+
+def test_there_is_a_protocol_for_each_dialect_in_the_order_of_the_list() -> None:
+    assert tuple(each.name for each in PROTOCOLS) == DIALECTS
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
+def test_a_protocol_makes_the_native_side_that_leaves_requests_to_it(
+    protocol: WireProtocol,
+) -> None:
+    dialect = protocol.dialect(Config())
+
+    assert isinstance(dialect, Dialect)
+    assert dialect.protocol is protocol
+
+
+def test_a_listener_can_be_pinned_to_each_but_health_checks() -> None:
+    assert set(DIALECTS) - set(PINNABLE) == {"http"}
