@@ -14,8 +14,6 @@ they are appended in order, and so are their answers.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcpy, memset
 
@@ -29,23 +27,23 @@ from broker._native.kernel.cursor cimport (
     cursor_uint32,
     load_uint32,
 )
-from broker._native.kernel.file_ops cimport file_pread
-from broker._native.kernel.growing cimport make_capacity
-from broker._native.log.open_files cimport OpenFile
+from broker._native.log.log_page cimport (
+    PAGE_NOTHING,
+    PAGE_READ,
+    LogPage,
+    PageStatus,
+    page_read,
+    page_take,
+)
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.turn cimport LOG_OK
 from broker._native.records.plain_batch cimport PlainBatch, plain_begin, plain_finish, plain_trim
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
-    BATCH_HEADER_SIZE,
     BATCH_OK,
     BatchInfo,
-    batch_check_crc,
-    batch_header,
 )
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
 from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
@@ -97,10 +95,10 @@ cdef uint32_t RUN_RECORDS_PER_BATCH = limits.RUN_RECORDS_PER_BATCH
 # All are used within one call.
 cdef PlainBatch batch
 cdef FetchAnswer answer
-cdef uint8_t* scratch = NULL
-cdef size_t scratch_capacity = 0
+cdef LogPage page
 memset(&batch, 0, sizeof(batch))
 memset(&answer, 0, sizeof(answer))
+memset(&page, 0, sizeof(page))
 
 
 cdef bint begins_json(const uint8_t* data, size_t size) noexcept nogil:
@@ -313,45 +311,27 @@ cdef bint fill(PartitionLog log, int64_t offset, int64_t end, uint32_t bytes_max
     # Add what there is of plain batches. False: there is another, or too much to read.
     cdef int64_t left = NATIVE_FETCH_BYTES_MAX
     cdef int64_t size = min(max(<int64_t>bytes_max, READ_BYTES_MIN), READ_BYTES_MAX)
-    cdef LogSlice found
-    cdef PyObject* owner
-    cdef Cursor batches
-    cdef ssize_t got
+    cdef PageStatus status
     while answer.status == ANSWER_OPEN and offset < end:
-        if log.slice(offset, end, size, True, &found, &owner) != LOG_OK:
-            return False
-        if found.size == 0:
+        status = page_read(&page, log, offset, end, size, left)
+        if status == PAGE_NOTHING:
             return True
-        file = <OpenFile>owner
-        Py_DECREF(file)
-        left -= found.size
-        if left < 0 or not make_capacity(
-                <void**>&scratch, &scratch_capacity, <size_t>found.size):
+        if status != PAGE_READ:
+            return False        # Python finds it, too, and takes a failed log offline
+        left -= <int64_t>page.size
+        if not add_batches():
             return False
-        got = file_pread(file.fd, scratch, <size_t>found.size, found.position)
-        if got != found.size:
-            return False        # Python finds it, too, and takes the log offline
-        batches.next = scratch
-        batches.left = <size_t>found.size
-        if not add_batches(batches):
-            return False
-        offset = found.next_offset
+        offset = page.next_offset
     return True
 
 
-cdef bint add_batches(Cursor batches) noexcept:
-    cdef const uint8_t* start
+cdef bint add_batches() noexcept:
     cdef BatchInfo info
     cdef Cursor records
-    while batches.left > 0 and answer.status == ANSWER_OPEN:
-        start = batches.next
-        if batch_header(&batches, &info) != BATCH_OK:
+    while page.batches.left > 0 and answer.status == ANSWER_OPEN:
+        if page_take(&page, &info, &records) != BATCH_OK:
             return False
         if info.attributes & (ATTRIBUTE_CODEC | ATTRIBUTE_CONTROL | ATTRIBUTE_TRANSACTIONAL):
             return False
-        if batch_check_crc(start, &info) != BATCH_OK:
-            return False
-        records.next = start + BATCH_HEADER_SIZE
-        records.left = info.size - BATCH_HEADER_SIZE
         answer_add(&answer, &info, records)
     return True

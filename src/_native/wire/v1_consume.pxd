@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.log_page cimport LogPage
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.records.record_batch cimport BatchInfo
@@ -14,18 +15,18 @@ cdef enum Walked:
 
 
 cdef class Reading:
-    cdef Text page                # batches of the log
+    cdef LogPage page
     cdef Text reply               # the line, once serve has said yes
     cdef Text escaped             # offsets, a blank between them
     cdef size_t messages_start    # in the line
-    cdef size_t bytes_read        # of the line that is being answered
+    cdef int64_t bytes_read       # of the line that is being answered
     cdef int record_count
     cdef size_t last_start        # of the last record, in the line and in `escaped`
     cdef size_t last_escaped_start
 
     cdef bint serve(self, TopicTable topics, Line* line) noexcept
     cdef bint read(self, PartitionLog log, int64_t offset, int64_t end) noexcept
-    cdef Walked walk(self, size_t size, int64_t offset, int64_t end) noexcept
+    cdef Walked walk(self, int64_t offset, int64_t end) noexcept
     cdef Walked walk_records(
         self, Cursor records, BatchInfo* info, int64_t offset, int64_t end) noexcept
     cdef bint put(self, int64_t offset, const uint8_t* value, int32_t size) noexcept

@@ -8,28 +8,28 @@ Whatever is odd, or would take long, is left to the Python handler, which takes 
 """
 
 cimport cython
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.kernel.file_ops cimport file_pread
-from broker._native.log.open_files cimport OpenFile
+from broker._native.log.log_page cimport (
+    PAGE_NOTHING,
+    PAGE_READ,
+    LogPage,
+    PageStatus,
+    page_read,
+    page_take,
+    page_trim,
+)
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.topic_table cimport TopicEntry, TopicTable
-from broker._native.log.turn cimport LOG_OK
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
-    BATCH_HEADER_SIZE,
     BATCH_OK,
     BatchInfo,
-    batch_check_crc,
-    batch_header,
 )
 from broker._native.records.record_walk cimport RecordFields, record_take
 from broker._native.wire.line_text cimport (
@@ -54,7 +54,7 @@ cdef enum:
 cdef size_t MESSAGES_BYTES_MAX = limits.V1_CONSUME_BYTES_MAX
 cdef int MESSAGES_MAX = limits.V1_CONSUME_RECORDS_MAX
 cdef int64_t READ_BYTES = limits.V1_READ_BYTES_PER_STEP
-cdef size_t READ_BYTES_MAX = limits.V1_READ_BYTES_MAX
+cdef int64_t READ_BYTES_MAX = limits.V1_READ_BYTES_MAX
 
 
 @cython.final
@@ -62,7 +62,7 @@ cdef class Reading:
     """The memory of one answer, for one answer after the other."""
 
     def __cinit__(self):
-        memset(&self.page, 0, sizeof(Text))
+        memset(&self.page, 0, sizeof(LogPage))
         memset(&self.reply, 0, sizeof(Text))
         memset(&self.escaped, 0, sizeof(Text))
 
@@ -97,55 +97,40 @@ cdef class Reading:
             return False
         self.messages_start = self.reply.size
         is_served = self.read(log, max(offset, log.log_start_offset), end) and self.finish(end - 1)
-        text_trim(&self.page, 2 * <size_t>READ_BYTES)
+        page_trim(&self.page, 2 * <size_t>READ_BYTES)
         text_trim(&self.escaped, 2 * <size_t>READ_BYTES)
         return is_served
 
     cdef bint read(self, PartitionLog log, int64_t offset, int64_t end) noexcept:
-        cdef LogSlice found
-        cdef PyObject* owner
+        cdef PageStatus status
         cdef Walked walked
-        cdef ssize_t size
         while offset < end:
-            if log.slice(offset, end, READ_BYTES, True, &found, &owner) != LOG_OK:
-                return False
-            if found.size == 0:
+            status = page_read(
+                &self.page, log, offset, end, READ_BYTES, READ_BYTES_MAX - self.bytes_read)
+            self.bytes_read += <int64_t>self.page.size
+            if status == PAGE_NOTHING:
                 return True
-            self.bytes_read += <size_t>found.size
-            self.page.size = 0
-            size = -1
-            if self.bytes_read <= READ_BYTES_MAX and text_reserve(&self.page, <size_t>found.size):
-                size = file_pread(
-                    (<OpenFile>owner).fd, self.page.data, <size_t>found.size, found.position)
-            Py_DECREF(<object>owner)
-            if size != found.size:
+            if status != PAGE_READ:
                 return False
-            walked = self.walk(<size_t>size, offset, end)
+            walked = self.walk(offset, end)
             if walked != WALKED_ALL:
                 return walked == WALKED_ENOUGH
-            if found.next_offset <= offset:
+            if self.page.next_offset <= offset:
                 return False
-            offset = found.next_offset
+            offset = self.page.next_offset
         return True
 
-    cdef Walked walk(self, size_t size, int64_t offset, int64_t end) noexcept:
-        cdef Cursor batches, records
-        cdef const uint8_t* batch
+    cdef Walked walk(self, int64_t offset, int64_t end) noexcept:
+        cdef Cursor records
         cdef BatchInfo info
         cdef Walked walked
-        batches.next = self.page.data
-        batches.left = size
-        while batches.left > 0:
-            batch = batches.next
-            if batch_header(&batches, &info) != BATCH_OK or batch_check_crc(
-                    batch, &info) != BATCH_OK:
+        while self.page.batches.left > 0:
+            if page_take(&self.page, &info, &records) != BATCH_OK:
                 return WALKED_ODD
             if info.attributes & ATTRIBUTE_CONTROL:
                 continue
             if info.attributes & (ATTRIBUTE_CODEC | ATTRIBUTE_TRANSACTIONAL):
                 return WALKED_ODD
-            records.next = batch + BATCH_HEADER_SIZE
-            records.left = info.size - BATCH_HEADER_SIZE
             walked = self.walk_records(records, &info, offset, end)
             if walked != WALKED_ALL:
                 return walked
