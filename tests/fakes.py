@@ -44,7 +44,7 @@ from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.identifiers import ID_BYTES
 from broker.model.topic_config import TopicConfig
-from broker.protocols.base import Deferred, DroppableAnswer, LastAnswer
+from broker.protocols.base import Deferred, DroppableAnswer, FlowAnswer, LastAnswer
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
 from tests.memory_log import MemoryLog
@@ -624,7 +624,7 @@ class World:
             reply = reply.answer()
         elif isinstance(reply, Awaitable):
             reply = await reply
-        assert not isinstance(reply, (LastAnswer, DroppableAnswer))
+        assert not isinstance(reply, (LastAnswer, DroppableAnswer, FlowAnswer))
         return reply
 
 

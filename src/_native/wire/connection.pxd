@@ -15,7 +15,7 @@ cdef class Shared:
     cdef readonly Turn turn
     cdef readonly TopicTable topics
     cdef readonly FetchSessions fetch_sessions
-    cdef TimerWheel wheel                 # deadlines of parked fetches
+    cdef TimerWheel wheel                 # deadlines of parked fetches, keepalives of flows
     cdef int64_t monotonic_ms             # of this turn
     cdef int64_t late_us                  # monotonic: when requests have had their share of it
     cdef bint is_late                     # they have, when it was looked at last
@@ -57,6 +57,19 @@ cdef class Dialect:
     cdef void serve_last(self, Connection connection, Cursor rest)
 
 
+cdef class Flow:
+    """Frames that follow a request by themselves, until their end; see wire/cursus_stream."""
+
+    cdef Connection connection            # None before it begins, and once it is over
+
+    cdef bint go_on(self)
+    cdef bint has_more(self) noexcept
+    cdef void woken(self)
+    cdef void due(self)
+    cdef void ended(self)
+    cdef void must_stop(self)
+
+
 cdef class PendingReply:
     cdef ReplySlot* slot
     cdef ReplyHead head
@@ -67,7 +80,7 @@ cdef class PendingReply:
     cdef readonly object client_id
     cdef readonly bytes body
 
-    cdef void finish(self) except *
+    cdef void finish(self, bint is_busy) except *
 
 
 cdef class Connection:
@@ -87,6 +100,7 @@ cdef class Connection:
     cdef int64_t slots_bytes              # what they take, with the replies in them
     cdef OutputQueue output
     cdef FetchSession parked              # the long poll it waits on, or None
+    cdef Flow flow                        # what it sends by itself, or None
     cdef Timer timer
     cdef bint is_busy                     # a request is being served that later ones wait behind
     cdef bint is_held                     # busy until its earlier requests are answered
@@ -111,6 +125,9 @@ cdef class Connection:
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void park(self, FetchSession session)
     cdef void answer_fetch(self)
+    cdef void woken(self)
+    cdef void due(self)
+    cdef void end_flow(self, bytes last, bint is_last)
     cdef PendingReply hand_over(self, Cursor body)
     cdef void reply(self, const uint8_t* data, size_t size)
     cdef void end(self)

@@ -7,6 +7,9 @@ as Apache Kafka does; produce requests that wait for their sync do not, they are
     recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> Dialect.serve
                                                                                        |
     send <- OutputQueue <- drain: complete replies, in order <- ReplySlot, one a request
+                             ^
+                           Flow.go_on: frames that follow a request until it ends, once the earlier
+                           replies have left; what the peer says meanwhile is not read
 
 The first bytes decide which Dialect cuts and serves what follows (wire/detection), unless the
 listener has decided before.
@@ -145,6 +148,33 @@ cdef class Dialect:
         """Make what can be made of an unfinished frame, behind which nothing comes any more."""
 
 
+cdef class Flow:
+    """What a connection sends by itself behind a request.
+
+    It begins with `PendingReply.begin` and is over with `Connection.end_flow`, or its connection.
+    """
+
+    cdef bint go_on(self):
+        """Add to the output; whether there may be more to add at once."""
+        return False
+
+    cdef bint has_more(self) noexcept:
+        """Whether it would add more if it were asked now."""
+        return False
+
+    cdef void woken(self):
+        """What it waits for may have come."""
+
+    cdef void due(self):
+        """The connection's timer, which it has set, has gone off."""
+
+    cdef void ended(self):
+        """It is over: let go of everything."""
+
+    cdef void must_stop(self):
+        """The broker stops: end by itself."""
+
+
 @cython.final
 cdef class PendingReply:
     """One request that Python answers; its place among its connection's replies is kept."""
@@ -185,24 +215,39 @@ cdef class PendingReply:
             self.slot.size = head + size
         self.slot.is_closing = is_last
         self.slot.is_droppable = is_droppable
-        self.finish()
+        # Behind the last answer nothing is served any more, until the connection is closed.
+        self.finish(is_last)
 
     def close(self):
         """Close the connection instead of answering, once what came before has been sent."""
         if self.slot == NULL:
             raise RuntimeError(f"{self!r} is answered already")
         self.slot.is_closing = True
-        self.finish()
+        self.finish(True)
 
-    cdef void finish(self) except *:
+    def begin(self, Flow flow not None):
+        """Answer by a flow of frames; later requests wait for its end."""
+        cdef Connection connection = self.connection
+        if self.slot == NULL:
+            raise RuntimeError(f"{self!r} is answered already")
+        self.finish(True)
+        if connection.is_closed:
+            flow.ended()
+            return
+        connection.flow = flow
+        flow.connection = connection
+        if connection.has_ended or not connection.interest & EPOLLRDHUP:
+            # Who would have read it has gone; a flow need not send anything to find that out.
+            connection.close("closed by the peer")
+
+    cdef void finish(self, bint is_busy) except *:
         cdef ReplySlot* slot = self.slot
         self.slot = NULL
         slot.waiting -= 1
         if slot.connection == NULL:
             slot_free(slot)     # the connection has gone meanwhile
             return
-        # Behind the last answer nothing is served any more, until the connection is closed.
-        self.connection.is_busy = slot.is_closing
+        self.connection.is_busy = is_busy
         self.connection.touch()
         self.connection.shared.turn.request_end()
 
@@ -252,7 +297,8 @@ cdef class Connection:
         if events & EPOLLOUT:
             self.touch()
         if events & EPOLLRDHUP and (self.is_busy or not events & EPOLLIN):
-            if self.dialect is None or not self.dialect.answers_after_end:
+            if self.flow is not None or self.dialect is None or (
+                    not self.dialect.answers_after_end):
                 self.close("closed by the peer")
             else:
                 # What it said before, and that it ends, is read when its turn comes.
@@ -456,6 +502,36 @@ cdef class Connection:
         session.reply(&self.output)
         self.touch()
 
+    cdef void woken(self):
+        """What it waits for has changed."""
+        if self.flow is not None:
+            self.flow.woken()
+        elif self.parked.has_enough():
+            self.answer_fetch()
+
+    cdef void due(self):
+        """Its timer has gone off, and is not set any more."""
+        if self.flow is not None:
+            self.flow.due()
+        else:
+            self.answer_fetch()
+
+    cdef void end_flow(self, bytes last, bint is_last):
+        """Send what comes last behind all frames, if anything, and close or serve what waits."""
+        cdef Flow flow = self.flow
+        cdef ReplySlot* slot = slot_new(<uint32_t>len(last), 0)
+        self.flow = None
+        wheel_clear(&self.shared.wheel, &self.timer)
+        flow.ended()
+        if slot == NULL:
+            self.close("no memory for its reply")
+            return
+        memcpy(slot.data, <const char*>last, len(last))
+        slot.size = <uint32_t>len(last)
+        slot.is_closing = self.is_busy = is_last
+        self.enqueue(slot)
+        self.shared.turn.request_end()
+
     cdef PendingReply hand_over(self, Cursor body):
         """Leave a request to Python, with a place for its reply; None when it closed instead."""
         cdef PendingReply pending = PendingReply.__new__(PendingReply)
@@ -527,7 +603,13 @@ cdef class Connection:
         if self.is_held and self.slots_head == NULL:
             self.is_held = self.is_busy = False
         self.is_closing = self.is_closing or self.owes_nothing()
+        if self.flow is not None and self.slots_head == NULL and self.flow.go_on():
+            self.touch()
+        if self.is_closed:
+            return
         self.send()
+        if self.flow is not None and self.flow.has_more():
+            self.touch()
         if not self.is_closed:
             self.resume()
 
@@ -570,6 +652,7 @@ cdef class Connection:
 
     cdef void close(self, str reason):
         """Close the socket and let go of everything owed on it."""
+        cdef Flow flow
         if self.is_closed:
             return
         self.is_closed = True
@@ -579,6 +662,10 @@ cdef class Connection:
         if self.parked is not None:
             self.parked.unpark()
             self.parked = None
+        if self.flow is not None:
+            flow = self.flow
+            self.flow = None
+            flow.ended()
         self.drop_replies()
         self.drop_partial()
         if self.shared.on_close is not None:

@@ -51,7 +51,7 @@ cdef class CursusFrame:
     cdef FrameStatus walk(self, PartitionLog log) noexcept
     cdef FrameStatus walk_records(self) noexcept
     cdef FrameStatus put(self, const RecordFields* fields, int64_t offset) noexcept
-    cdef FrameStatus unfold(self, bytes batch, bytes unfolded, int64_t offset) noexcept
+    cdef bint hold(self, bytes batch, bytes unfolded, int64_t offset) noexcept
     cdef FrameStatus step_over(self, int64_t next_offset) noexcept
     cdef bint is_aborted(self, PartitionLog log) noexcept
     cdef void finish(self) noexcept

@@ -7,7 +7,7 @@ over; a compressed batch is left to the caller, who brings what it unfolds to:
 
     read_slice -> page -> walk: batch by batch -> walk_records -> out
                             |         ^
-                          FOLDED     add
+                          FOLDED     add, or hold and walk again
 
 What cannot be read is never skipped here: the status says so, `next_offset` where it is and
 `skip_offset` where the rest goes on.
@@ -312,23 +312,27 @@ cdef class CursusFrame:
         self.next_offset = sum_wrapped(offset, 1)
         return FRAME_OPEN
 
-    cdef FrameStatus unfold(
-            self, bytes batch, bytes unfolded, int64_t offset) noexcept:
-        """Add the records of a compressed batch from an offset on; `unfolded` is what it holds."""
+    cdef bint hold(self, bytes batch, bytes unfolded, int64_t offset) noexcept:
+        """Have `walk` take the records of a compressed batch from an offset on, as they unfold.
+
+        The memory stays until the next read, or until `unfolded` is dropped. False for no batch.
+        """
         cdef Cursor cursor
         self.batches.left = 0
         self.left = 0
         self.unfolded = unfolded
         self.next_offset = offset
+        self.slice_end = sum_wrapped(offset, 1)
         cursor.next = <const uint8_t*>PyBytes_AS_STRING(batch)
         cursor.left = <size_t>PyBytes_GET_SIZE(batch)
-        self.slice_end = sum_wrapped(offset, 1)
         if batch_header(&cursor, &self.info) != BATCH_OK:
-            return self.step_over(self.slice_end)
+            return False
         self.records.next = <const uint8_t*>PyBytes_AS_STRING(unfolded)
         self.records.left = <size_t>PyBytes_GET_SIZE(unfolded)
         self.left = self.info.record_count
-        return self.walk_records()
+        if self.left == 0:
+            self.next_offset = max(offset, sum_wrapped(batch_last_offset(&self.info), 1))
+        return True
 
     cdef void finish(self) noexcept:
         """Write what depends on the records: the frame is whole."""
@@ -358,7 +362,11 @@ cdef class CursusFrame:
 
     def add(self, bytes batch not None, bytes unfolded not None, int64_t offset):
         """Add the records of a compressed batch from an offset on, as they unfold; the status."""
-        cdef FrameStatus status = self.unfold(batch, unfolded, offset)
+        cdef FrameStatus status
+        if self.hold(batch, unfolded, offset):
+            status = self.walk(None)
+        else:
+            status = self.step_over(self.slice_end)
         self.unfolded = None
         self.left = 0
         if status == FRAME_NO_MEMORY:

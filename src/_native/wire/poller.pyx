@@ -299,22 +299,19 @@ cdef class Poller(Shared):
             store_uint64(slot.data + place + 18, -1)
 
     cdef void wake_fetches(self):
-        # Parked fetches whose logs have changed.
+        # Parked fetches and flows whose logs have changed.
         cdef WatchOwner* owner = self.turn.woken
-        cdef Connection connection
         while owner != NULL:
             self.turn.forget(owner)
             if owner.is_parked:
-                connection = <Connection>owner.object
-                if connection.parked.has_enough():
-                    connection.answer_fetch()
+                (<Connection>owner.object).woken()
             owner = self.turn.woken
 
     cdef void expire(self):
-        # Parked fetches that have waited long enough get what there is.
+        # Parked fetches that have waited long enough get what there is; flows have their own ends.
         cdef Timer* timer = wheel_due(&self.wheel, self.monotonic_ms)
         while timer != NULL:
-            (<Connection>timer.owner).answer_fetch()
+            (<Connection>timer.owner).due()
             timer = wheel_due(&self.wheel, self.monotonic_ms)
 
     cdef void arm(self):
@@ -359,6 +356,13 @@ cdef class Poller(Shared):
                     connection.dialect is None
                     and now_ms - connection.frame_started_ms > first_ms_max):
                 connection.close("stalled inside a frame")
+
+    def stop_flows(self):
+        """Have every flow of frames end by itself: the broker stops."""
+        cdef Connection connection
+        for connection in list(self.connections.values()):
+            if connection.flow is not None:
+                connection.flow.must_stop()
 
     @property
     def owes_replies(self):

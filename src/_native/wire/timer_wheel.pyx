@@ -1,4 +1,4 @@
-"""Deadlines of parked fetches: set and clear in constant time, however many there are.
+"""Deadlines of parked fetches, and keepalives: set and clear in constant time, however many.
 
 A wheel of one-millisecond slots; a timer stands in the slot of its deadline modulo the wheel's size
 and is due when the hand passes it at or after its deadline (Varghese and Lauck 1987, scheme 6).

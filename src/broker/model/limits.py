@@ -201,6 +201,11 @@ CURSUS_CONSUME_BYTES_MAX = 15 * MIB
 CURSUS_CONSUME_RECORDS_MAX = 8_192
 # Read of a log at once, or one batch, where frames are made of what is stored: 0.1 ms.
 CURSUS_READ_BYTES_PER_STEP = 128 * KIB
+# A stream's frame may be full earlier; none is made while more than so much waits for the socket.
+CURSUS_STREAM_FRAME_BYTES_MAX = 1 * MIB
+CURSUS_STREAM_UNSENT_BYTES_MAX = 256 * KIB
+# A sign of life on a stream with nothing to send: some clients read with a timeout of 5 s.
+CURSUS_KEEPALIVE_MS = 1_900
 CURSUS_BATCH_RECORDS_MAX = 100_000
 # What stands before the message of a text command: commits of 10,000 partitions have 200 KB.
 CURSUS_COMMAND_BYTES_MAX = 256 * KIB

@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import Dialect, Flow
 from broker.core.session import Session
 from broker.model.config import Config
 
@@ -24,6 +24,12 @@ class DroppableAnswer(NamedTuple):
     """An answer that not every peer reads: nothing of it is sent to one that reads none."""
 
     body: bytes
+
+
+class FlowAnswer(NamedTuple):
+    """Frames that follow each other until their flow ends, a native one; later requests wait."""
+
+    flow: Flow
 
 
 _ResultT = TypeVar("_ResultT")
@@ -51,7 +57,7 @@ class Deferred(Generic[_ResultT, _AnswerT_co]):
 
 
 # The answer's bytes without framing; None: nothing is ever sent; the others: later.
-Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | None
+Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | FlowAnswer | None
 Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 

@@ -359,6 +359,7 @@ class _Process:
     async def _shut_down(self) -> None:
         """Give what was acknowledged its sync and its reply, then close everything, last first."""
         deadline_ms = self._clock.monotonic_ms() + limits.STOP_SECONDS * 1000
+        self._poller.stop_flows()
         while (  # noqa: ASYNC110 (nothing to await: the replies are the native side's)
             self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms
         ):

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker._native.wire.connection import Connection, PendingReply
 from broker.model.errors import CodecError, PeerError
-from broker.protocols.base import Answer, Deferred, DroppableAnswer, LastAnswer, WireProtocol
+from broker.protocols.base import (
+    Answer,
+    Deferred,
+    DroppableAnswer,
+    FlowAnswer,
+    LastAnswer,
+    WireProtocol,
+)
 
 if TYPE_CHECKING:
     from broker.core.session import Session
@@ -42,7 +49,7 @@ class Requests:
             except Exception as error:  # noqa: BLE001 - told by _give_up
                 _give_up(request, error)
                 continue
-            if reply is None or isinstance(reply, (bytes, LastAnswer, DroppableAnswer)):
+            if reply is None or isinstance(reply, (bytes, LastAnswer, DroppableAnswer, FlowAnswer)):
                 _send(request, reply)
             elif isinstance(reply, Deferred):
                 self._running[request.connection] = reply.future
@@ -96,6 +103,8 @@ def _send(request: PendingReply, answer: Answer) -> None:
         request.send(answer.body, is_last=True)
     elif isinstance(answer, DroppableAnswer):
         request.send(answer.body, is_droppable=True)
+    elif isinstance(answer, FlowAnswer):
+        request.begin(answer.flow)
     else:
         request.send(answer)
 

@@ -91,6 +91,7 @@ class GroupCoordinator:
         self._settings = settings or GroupSettings()
         self._clock = world.clock
         self._fresh_id = fresh_id
+        self._rebalance_watchers: list[Callable[[str], None]] = []
         self.assigned_changes = 0  # grows with each change of an assigned group and its offsets
         self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
             CoordinatorPartitions(
@@ -380,6 +381,13 @@ class GroupCoordinator:
         now_ms = self._clock.wall_ms()
         self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic, now_ms))
 
+    def watch_rebalances(self, tell: Callable[[str], None]) -> None:
+        """Tell the name of each assigned group whose members or partitions may be others now.
+
+        It is told as the change is replayed: whoever asks about the group does so later.
+        """
+        self._rebalance_watchers.append(tell)
+
     # ---- inside ----------------------------------------------------------------------------------
 
     def _serve(
@@ -387,8 +395,11 @@ class GroupCoordinator:
     ) -> Future[ResponseT]:
         return self._partitions.serve(group_id, command, refusal)
 
-    def _count_assigned_change(self) -> None:
+    def _count_assigned_change(self, group_id: str | None) -> None:
         self.assigned_changes += 1
+        if group_id is not None:
+            for tell in self._rebalance_watchers:
+                tell(group_id)
 
     def _has_room(self) -> bool:
         known = sum(len(shard.groups) for shard in self._partitions.shards())

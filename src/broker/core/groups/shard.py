@@ -60,7 +60,7 @@ class GroupShard:
         settings: GroupSettings,
         has_room: Callable[[], bool],
         topics: SeenTopics | None = None,
-        assigned_changed: Callable[[], None] = lambda: None,
+        assigned_changed: Callable[[str | None], None] = lambda _group_id: None,
     ) -> None:
         """Begin with nothing.
 
@@ -68,7 +68,8 @@ class GroupShard:
             settings: what an operator may move.
             has_room: whether the broker may know one more group.
             topics: what consumer groups can be subscribed to.
-            assigned_changed: is told of each change of an assigned group and its offsets.
+            assigned_changed: is told of each change of an assigned group: its name, or None
+                when only its offsets are others.
         """
         self._assigned_changed = assigned_changed
         self._settings = settings
@@ -95,7 +96,7 @@ class GroupShard:
             if record.committed is not None:
                 self._group(record.group_id)
             if isinstance(self.groups.get(record.group_id), AssignedGroup):
-                self._assigned_changed()
+                self._assigned_changed(None)
             if record.committed is None:
                 self._forget_unknown(record.group_id)
         elif isinstance(record, GroupRecord):
@@ -117,7 +118,7 @@ class GroupShard:
             group = self.groups[group_id] = self._conversions.classic_group(group_id)
             self._watch(group)
             self._forget_unknown(group_id)
-            self._assigned_changed()
+            self._assigned_changed(group_id)
 
     def _replay_assigned(self, group_id: str, image: GroupImage) -> None:
         group = self.groups.get(group_id)
@@ -125,7 +126,7 @@ class GroupShard:
             group = self.groups[group_id] = self._conversions.assigned_group(group_id, image)
         group.replay(image)
         self._watch(group)
-        self._assigned_changed()
+        self._assigned_changed(group_id)
 
     def _replay_consumer(self, record: ConsumerRecord) -> None:
         """A deletion is no reason to know a group; anything else makes it a consumer group."""
@@ -160,7 +161,7 @@ class GroupShard:
         pending = self.offsets.pending
         for group_id in pending.end_transaction(producer_id, is_committed=is_committed):
             if isinstance(self.groups.get(group_id), AssignedGroup):
-                self._assigned_changed()
+                self._assigned_changed(None)
             self._forget_unknown(group_id)
 
     def resume(self, now: Moment) -> Iterator[GroupDecision]:

@@ -5,8 +5,9 @@ command, `handlers` serve them, `errors` says what is wrong in Cursus's words. T
 read and written by src/_native/wire/cursus_batch.pyx. What was decided where the originals (a
 document, its clients, and their broker, which differ) could not all be followed:
 
-- Both layouts of the batch are read, and both forms of the commands. A positional CONSUME, which
-  only the document knows, is answered in the document's layout, everything else in today's.
+- Both layouts of the batch are read, and both forms of the commands. A positional CONSUME or
+  STREAM, which only the document knows, is answered in the document's layout, without keepalives
+  and STREAM_CONTROL; everything else in today's.
 - Batches that are refused are answered in JSON, as their clients understand nothing else; only
   NOT_LEADER is a text. An answer has all eight keys, `leader` always empty: it is this broker.
 - acks=0 is answered by `{"status":"OK"}`: two clients wait for it, the third never reads. So it is
@@ -15,7 +16,15 @@ document, its clients, and their broker, which differ) could not all be followed
   replica, and no more are asked for than there are. An error would make clients send it for ever.
 - A producer's batches may overtake each other by as many as its clients have in flight.
 - `offset=` counts unless the group has committed a higher one; nothing is cached per connection.
-- A frame holds at most 8,192 records and 15 MiB, or one record.
+- A frame holds at most 8,192 records and 15 MiB, or one record; one of a STREAM ends near 1 MiB.
+- What is said behind an open STREAM waits, unread, for its end; a peer that only ends its own side
+  of the connection ends it. A stream that cannot begin where it was asked to closes with the offset
+  of the first record there is. A batch that is damaged or unfolds to more than 64 MiB is stepped
+  over with a log line; its readers see the gap in the offsets, as CLOSE would have some of them ask
+  for it again without end.
+- GEN_MISMATCH is pushed on the streams of a member whose group rebalances, member_not_found where
+  its session is over: it ends them, not their connections. A STREAM's `generation=` counts if the
+  group has that member, and keeps it no more alive than the original's.
 - A key that is empty is no key. Of a record that others wrote, what a field cannot carry reads as
   empty: a key of more than 65,535 bytes, a null value.
 - Who joins a group by its own name because it was told to join again goes on as the member that was

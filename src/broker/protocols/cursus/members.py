@@ -121,12 +121,19 @@ async def commit(broker: Broker, call: AssignedCall, offsets: tuple[tuple[int, i
     checked(response, call)
 
 
-async def check(broker: Broker, name: str, group: str, member: str, generation: int) -> None:
-    """Refuse a reader of an old generation; one that is no member of the group may read."""
+async def check(broker: Broker, name: str, group: str, member: str, generation: int) -> bool:
+    """Refuse a reader of an old generation; one that is no member of the group may read: False."""
     topic = broker.topics.get(name)
     if topic is None:
-        return  # a pattern, of which no group is
+        return False  # a pattern, of which no group is
     call = call_of(topic, group, member, generation)
     response = await (await groups_of(broker)).assigned_check(call)
-    if response.error not in _UNFENCED:
-        checked(response, call)
+    if response.error in _UNFENCED:
+        return False
+    checked(response, call)
+    return True
+
+
+async def check_member(call: AssignedCall, groups: GroupCoordinator) -> None:
+    """Refuse one that was a member of this generation and may not be any more."""
+    checked(await groups.assigned_check(call), call)

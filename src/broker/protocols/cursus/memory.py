@@ -4,20 +4,22 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.model.identifiers import random_below
+from broker.protocols.cursus.streams import Streams
 
 _SUFFIX_MIN: Final = 1_000  # all have four digits
 _SUFFIXES: Final = 9_000
 
 
 class Memory:
-    """Whose turn it is, and what names new members."""
+    """Whose turn it is, what names new members, and which streams are open."""
 
-    __slots__ = ("_below", "_published")
+    __slots__ = ("_below", "_published", "streams")
 
     def __init__(self, below: Callable[[int], int] = random_below) -> None:
         """Start anew; `below` draws a number from 0 up to, without, another."""
         self._below = below
         self._published = 0
+        self.streams = Streams()
 
     def next_partition(self, partition_count: int) -> int:
         """Where the next message goes that has no key."""

@@ -1,6 +1,6 @@
 """Every command that is served: its word, and what serves it.
 
-STREAM and transactions are understood by the grammar and not served yet.
+Transactions are understood by the grammar and not served yet.
 """
 
 from typing import Final
@@ -12,6 +12,7 @@ from broker.protocols.cursus.handlers import (
     offsets,
     produce,
     protocol,
+    stream,
     topics,
 )
 from broker.protocols.cursus.requests import Handler
@@ -26,6 +27,7 @@ COMMANDS: Final[dict[str, Handler]] = {
     "HELP": protocol.list_commands,
     "PUBLISH": produce.publish,
     "CONSUME": consume.handle,
+    "STREAM": stream.handle,
     "REGISTER_GROUP": groups.register,
     "SUBSCRIBE": groups.subscribe,
     "JOIN_GROUP": groups.join,

@@ -1,0 +1,31 @@
+from collections.abc import Callable
+from typing import Self, final
+
+from broker._native.log.partition_log import PartitionLog
+from broker._native.wire.connection import Flow
+
+@final
+class CursusStream(Flow):
+    def __new__(
+        cls,
+        log: PartitionLog,
+        offset: int,
+        topic: bytes,
+        *,
+        is_original: bool,
+        is_committed: bool,
+        records_max: int,
+        keepalive_ms: int,
+        tell: Callable[[Self, str], None],
+    ) -> Self: ...
+    @property
+    def log(self) -> PartitionLog: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def skip_offset(self) -> int: ...
+    @property
+    def is_open(self) -> bool: ...
+    def go_on_at(self, offset: int) -> None: ...
+    def unfold(self, batch: bytes, unfolded: bytes) -> None: ...
+    def end(self, last: bytes | None, *, is_last: bool) -> None: ...

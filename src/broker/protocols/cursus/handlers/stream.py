@@ -1,0 +1,162 @@
+"""STREAM: the records of one partition as they come, behind each other in frames.
+
+It begins where CONSUME would: at what is asked for, or at what the group has committed if that is
+higher; at the log's start, or its end where that is said, when neither is known. Of a topic,
+partition and group there is one stream: the next one takes its place. The positional form has no
+group and a stream of its own.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from broker._native.wire.cursus_stream import CursusStream
+from broker.core.groups.assigned.commands import AssignedCall
+from broker.core.log import Log
+from broker.core.lookup import log_of
+from broker.core.topic import Topic
+from broker.model.limits import CURSUS_CONSUME_RECORDS_MAX, CURSUS_KEEPALIVE_MS
+from broker.protocols.base import FlowAnswer, LastAnswer
+from broker.protocols.cursus import members
+from broker.protocols.cursus.errors import reason, refused
+from broker.protocols.cursus.grammar import Command, encoded, integer
+from broker.protocols.cursus.handlers.offsets import committed_offset
+from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.streams import Reader, close_text
+
+if TYPE_CHECKING:
+    from broker._native.log.partition_log import PartitionLog
+
+_LATEST: Final = -1
+_OFFSET_MAX: Final = (1 << 63) - 1
+_ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
+_RESETS: Final = frozenset(("", "earliest", "latest", "error"))
+
+
+class _Wanted(NamedTuple):
+    """What a STREAM asks for."""
+
+    name: str
+    partition: int
+    offset: int | None
+    group: str  # empty in the positional form
+    reset: str
+    is_committed: bool
+    is_positional: bool
+    records_max: int
+    member: str  # empty, or of this generation if it is a member of the group
+    generation: int
+
+
+async def handle(request: Request) -> FlowAnswer | LastAnswer:
+    """Open the stream; one that cannot begin where it is asked to is closed at once."""
+    wanted = _wanted(request.command)
+    topic = _topic(request, wanted)
+    call = await _call(request, wanted, topic)
+    committed = None
+    if wanted.group:
+        committed = await committed_offset(
+            request.broker, wanted.group, topic.name, wanted.partition
+        )
+    log = log_of(topic, wanted.partition)
+    offset = _start(wanted, committed, log)
+    if offset < log.log_start_offset:
+        return _out_of_range(wanted, offset, log)
+    stream = CursusStream(
+        cast("PartitionLog", log),
+        offset,
+        encoded(wanted.name),
+        is_original=wanted.is_positional,
+        is_committed=wanted.is_committed,
+        records_max=wanted.records_max,
+        keepalive_ms=0 if wanted.is_positional else CURSUS_KEEPALIVE_MS,
+        tell=request.memory.streams.told,
+    )
+    key = (topic.name, wanted.partition, wanted.group) if wanted.group else None
+    request.memory.streams.add(
+        stream, Reader(request.broker, request.connection, wanted.is_positional, key, call)
+    )
+    return FlowAnswer(stream)
+
+
+def _wanted(command: Command) -> _Wanted:
+    is_positional = command.is_positional
+    name, group = command.get("topic"), "" if is_positional else command.get("group")
+    partition = integer(command.get("partition"))
+    if not name or partition is None or not (group or is_positional):
+        raise refused("invalid_stream_syntax")
+    isolation = command.get("isolation") or command.get("isolation_level")
+    if isolation not in _ISOLATION:
+        raise refused("invalid_isolation", isolation=isolation)
+    reset = command.get("autoOffsetReset")
+    if reset not in _RESETS:
+        raise refused("invalid_auto_offset_reset", value=reset)
+    return _Wanted(
+        name,
+        partition,
+        _offset(command),
+        group,
+        reset,
+        _ISOLATION[isolation],
+        is_positional,
+        min(
+            max(integer(command.get("batch")) or CURSUS_CONSUME_RECORDS_MAX, 1),
+            CURSUS_CONSUME_RECORDS_MAX,
+        ),
+        command.get("member") if group and command.get("generation") else "",
+        members.generation_of(command) if command.get("generation") else 0,
+    )
+
+
+def _offset(command: Command) -> int | None:
+    text = command.get("offset")
+    if not text:
+        return None
+    offset = integer(text)
+    lowest = _LATEST if command.is_positional else 0
+    if offset is None or not lowest <= offset <= _OFFSET_MAX:
+        raise reason("command_failed", f"invalid offset value: {text}")
+    return offset
+
+
+def _topic(request: Request, wanted: _Wanted) -> Topic:
+    topic = request.broker.topics.get(wanted.name)
+    if topic is None:
+        raise reason("command_failed", f"topic '{wanted.name}' does not exist")
+    if not 0 <= wanted.partition < topic.partition_count:
+        raise reason(
+            "command_failed",
+            f"partition {wanted.partition} out of range for topic '{wanted.name}'"
+            f" (0-{topic.partition_count - 1})",
+        )
+    return topic
+
+
+async def _call(request: Request, wanted: _Wanted, topic: Topic) -> AssignedCall | None:
+    """What the group will be asked about the reader, if it is a member."""
+    if not wanted.member:
+        return None
+    is_member = await members.check(
+        request.broker, topic.name, wanted.group, wanted.member, wanted.generation
+    )
+    if not is_member:
+        return None
+    return members.call_of(topic, wanted.group, wanted.member, wanted.generation)
+
+
+def _start(wanted: _Wanted, committed: int | None, log: Log) -> int:
+    end = log.last_stable_offset if wanted.is_committed else log.high_watermark
+    if wanted.offset == _LATEST:
+        return end
+    if wanted.offset is None and committed is None:
+        if wanted.reset == "latest":
+            return end
+        return 0 if wanted.reset == "error" else log.log_start_offset
+    return max(wanted.offset or 0, committed or 0)
+
+
+def _out_of_range(wanted: _Wanted, offset: int, log: Log) -> LastAnswer:
+    """Say where there are records; a client that does not choose goes on with the first of them."""
+    start, end = log.log_start_offset, log.high_watermark
+    if wanted.is_positional:
+        raise refused("OFFSET_OUT_OF_RANGE", requested=offset, earliest=start, latest=end)
+    text = close_text("offset_out_of_range", start, requested=offset, earliest=start, latest=end)
+    return LastAnswer(encoded(text))

@@ -1,0 +1,515 @@
+"""Cursus's STREAM: frames as they come, signs of life, and every way in which a stream ends."""
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker.codec import encode
+from tests import wire_requests
+from tests.broker_process import Broker, BrokerProcess, wait_until
+from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.wire_client import WireClient
+
+StartBroker = Callable[..., BrokerProcess]
+KEEPALIVE_S_MAX = 2.0
+CLOSE = "STREAM_CONTROL type=CLOSE reason={} offset={}"
+FRAME_MAX = 16 << 20  # what the clients read
+MANY = 1000
+
+
+@pytest.fixture
+def topic(broker: Broker) -> Iterator[str]:
+    """A topic of four partitions."""
+    name = f"streams-{uuid.uuid4().hex[:8]}"
+    with CursusClient(broker.address) as client:
+        assert client.ask(f"CREATE topic={name} partitions=4").startswith("OK ")
+        yield name
+        client.ask(f"DELETE topic={name}")
+
+
+@pytest.fixture
+def other(broker: Broker) -> Iterator[CursusClient]:
+    """A second connection."""
+    with CursusClient(broker.address) as client:
+        yield client
+
+
+def publish(client: CursusClient, topic: str, *payloads: bytes, partition: int = 0) -> None:
+    """Write records, acknowledged."""
+    body = batch(topic, partition, [Message(each) for each in payloads])
+    assert b'"status":"OK"' in client.answer(body)
+
+
+def next_batch(client: CursusClient, *, is_original: bool = False) -> list[Message]:
+    """The records of the next frame that is no sign of life."""
+    frame = b""
+    while frame == b"":
+        received = client.frame()
+        assert received is not None, "the broker has closed the connection"
+        frame = received
+    return read_batch(frame, is_original=is_original).messages
+
+
+def next_text(client: CursusClient) -> str:
+    """The next frame that is no sign of life, as text."""
+    frame: bytes | None = b""
+    while frame == b"":
+        frame = client.frame()
+    assert frame is not None, "the broker has closed the connection"
+    return frame.decode()
+
+
+def payloads(messages: list[Message]) -> list[bytes]:
+    return [each.payload for each in messages]
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapped", [str, envelope])
+def test_a_stream_sends_what_there_is_and_then_what_comes(
+    cursus: CursusClient, other: CursusClient, topic: str, wrapped: Callable[[str], str | bytes]
+) -> None:
+    message = Message(b"hi", 1, b"p", b"k", 5, b"made", 3, 4, b"{}")
+    other.answer(batch(topic, 0, [message, message._replace(seq=2)]))
+
+    cursus.send(wrapped(f"STREAM topic={topic} partition=0 group=g"))
+    first = cursus.frame()
+    publish(other, topic, b"later")
+
+    assert first is not None
+    found = read_batch(first)
+    assert (found.topic, found.partition, found.acks) == (topic.encode(), 0, b"1")
+    assert (found.seq_start, found.seq_end) == (1, 2)
+    assert found.messages == [message, message._replace(seq=2, offset=1)]
+    assert next_batch(cursus) == [Message(b"later", offset=2)]
+
+
+def test_the_positional_form_is_answered_in_the_documents_layout(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    publish(other, topic, b"a", b"b", partition=2)
+
+    cursus.send(f"STREAM {topic} 2 1")
+
+    assert payloads(next_batch(cursus, is_original=True)) == [b"b"]
+
+
+def test_positional_minus_one_is_from_the_end(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    publish(other, topic, b"a")
+    cursus.send(f"STREAM {topic} 0 -1")
+    wait_until_streaming(cursus)
+
+    publish(other, topic, b"b")
+
+    assert payloads(next_batch(cursus, is_original=True)) == [b"b"]
+
+
+def wait_until_streaming(client: CursusClient) -> None:
+    """A stream that has nothing to send says nothing at first; the request has arrived by then."""
+    host, port = client.socket.getpeername()
+    with CursusClient(f"{host}:{port}") as later:
+        for _ in range(2):  # the first connection's requests are served before
+            later.ask("LIST")
+
+
+@pytest.mark.parametrize(
+    ("asked", "offsets"),
+    [
+        ("", [1, 2]),
+        ("offset=0", [1, 2]),
+        ("offset=2", [2]),
+        ("autoOffsetReset=latest", [1, 2]),
+    ],
+)
+def test_the_higher_one_of_what_is_asked_for_and_committed_is_where_it_begins(
+    cursus: CursusClient, other: CursusClient, topic: str, asked: str, offsets: list[int]
+) -> None:
+    publish(other, topic, b"a", b"b", b"c")
+    group = uuid.uuid4().hex
+    other.ask(f"JOIN_GROUP topic={topic} group={group} member=m")
+    assert other.ask(f"COMMIT {topic} {group} 0 1") == "OK"
+
+    cursus.send(f"STREAM topic={topic} partition=0 group={group} {asked}")
+
+    assert [each.offset for each in next_batch(cursus)] == offsets
+
+
+def test_a_reader_without_an_offset_begins_at_the_end_if_it_says_so(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    publish(other, topic, b"a")
+    cursus.send(f"STREAM topic={topic} partition=0 group=new autoOffsetReset=latest")
+    wait_until_streaming(cursus)
+
+    publish(other, topic, b"b")
+
+    assert payloads(next_batch(cursus)) == [b"b"]
+
+
+def test_a_frame_has_as_many_records_as_were_asked_for(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    publish(other, topic, *(b"%d" % number for number in range(5)))
+
+    cursus.send(f"STREAM topic={topic} partition=0 group=g batch=2")
+
+    assert [len(next_batch(cursus)) for _ in range(3)] == [2, 2, 1]
+
+
+def test_a_backlog_of_more_than_any_frame_is_read_whole(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    count = 20
+    for number in range(count):
+        publish(other, topic, b"%d" % number + bytes(1_000_000))
+
+    cursus.send(f"STREAM topic={topic} partition=0 group=g")
+    offsets: list[int] = []
+    while len(offsets) < count:
+        frame = cursus.frame()
+        assert frame is not None
+        assert len(frame) < FRAME_MAX
+        offsets += [each.offset for each in read_batch(frame).messages] if frame else []
+
+    assert offsets == list(range(count))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("batch_max", [1, MANY])
+def test_compressed_batches_of_others_are_among_the_plain_ones(
+    cursus: CursusClient,
+    other: CursusClient,
+    wire: WireClient,
+    topic: str,
+    compression: str,
+    batch_max: int,
+) -> None:
+    publish(other, topic, b"before")
+    rows = [(b"k", b"%d" % number) for number in range(3)]
+    [body] = encode(rows, compression=compression, timestamp_ms=0)
+    wire_requests.produce(wire, topic, body)
+    publish(other, topic, b"behind")
+
+    cursus.send(f"STREAM topic={topic} partition=0 group=g batch={batch_max}")
+    found: list[Message] = []
+    while len(found) < 5:
+        found += next_batch(cursus)
+
+    assert [each.offset for each in found] == [0, 1, 2, 3, 4]
+    assert payloads(found) == [b"before", b"0", b"1", b"2", b"behind"]
+
+
+def test_more_unfolded_records_than_may_be_unsent_come_all(
+    cursus: CursusClient, wire: WireClient, topic: str
+) -> None:
+    rows = [(None, b"%d" % number + bytes(10_000)) for number in range(600)]
+    [body] = encode(rows, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
+    wire_requests.produce(wire, topic, body)
+
+    cursus.send(f"STREAM topic={topic} partition=0 group=g")
+    offsets: list[int] = []
+    while len(offsets) < len(rows):
+        offsets += [each.offset for each in next_batch(cursus)]
+
+    assert offsets == list(range(len(rows)))
+
+
+def test_what_cannot_be_unfolded_is_stepped_over_and_logged(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    broker.expected_complaints.append("stream steps over what it cannot send")
+    with CursusClient(broker.address) as client, WireClient(broker.address) as wire:
+        client.ask("CREATE topic=t partitions=1")
+        publish(client, "t", b"a")
+        bomb = [(None, bytes(70 << 20))]
+        [body] = encode(bomb, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
+        wire_requests.produce(wire, "t", body)
+        publish(client, "t", b"b")
+
+        client.send("STREAM topic=t partition=0 group=g")
+        found: list[Message] = []
+        while len(found) < 2:
+            found += next_batch(client)
+
+    assert [each.offset for each in found] == [0, 2]
+    assert "stream steps over what it cannot send" in broker.stderr()
+
+
+# ---- signs of life -------------------------------------------------------------------------------
+
+
+def test_an_idle_stream_gives_signs_of_life(cursus: CursusClient, topic: str) -> None:
+    cursus.send(f"STREAM topic={topic} partition=0 group=g")
+    times = [time.monotonic()]
+
+    for _ in range(3):
+        assert cursus.frame() == b""
+        times.append(time.monotonic())
+
+    # The first may be late by the request; what is measured is no more than a generous bound.
+    assert times[-1] - times[0] < 3 * KEEPALIVE_S_MAX + 1.5
+
+
+def test_a_positional_stream_gives_none(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    cursus.send(f"STREAM {topic} 0 0")
+    other.send(f"STREAM topic={topic} partition=0 group=g")
+    assert other.frame() == b""
+    assert other.frame() == b""  # more than one interval has gone by
+
+    cursus.socket.settimeout(0.01)
+    with pytest.raises(TimeoutError):
+        cursus.socket.recv(1)
+
+
+# ---- ends ----------------------------------------------------------------------------------------
+
+
+def test_the_next_stream_of_a_group_takes_the_place_of_the_one_before(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    publish(other, topic, b"a", b"b")
+    command = f"STREAM topic={topic} partition=0 group=g"
+    cursus.send(command)
+    assert len(next_batch(cursus)) == 2
+
+    other.send(command)
+
+    assert next_text(cursus) == CLOSE.format("replaced", 2)
+    assert cursus.frame() is None
+    assert len(next_batch(other)) == 2
+
+
+def test_streams_of_other_groups_and_positional_ones_go_on(
+    broker: Broker, cursus: CursusClient, topic: str
+) -> None:
+    commands = [
+        f"STREAM topic={topic} partition=0 group=g",
+        f"STREAM topic={topic} partition=0 group=h",
+        f"STREAM topic={topic} partition=1 group=g",
+        f"STREAM {topic} 0 0",
+        f"STREAM {topic} 0 0",
+    ]
+    clients = [CursusClient(broker.address) for _ in commands]
+    try:
+        for client, command in zip(clients, commands, strict=True):
+            client.send(command)
+        wait_until_streaming(clients[-1])
+        publish(cursus, topic, b"a")
+        publish(cursus, topic, b"a", partition=1)
+        for client, command in zip(clients, commands, strict=True):
+            found = next_batch(client, is_original="=" not in command)
+            assert payloads(found) == [b"a"]
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_the_streams_of_a_deleted_topic_are_removed(
+    broker: Broker, cursus: CursusClient, other: CursusClient
+) -> None:
+    name = f"gone-{uuid.uuid4().hex[:8]}"
+    other.ask(f"CREATE topic={name} partitions=1")
+    publish(other, name, b"a")
+    cursus.send(f"STREAM topic={name} partition=0 group=g")
+    next_batch(cursus)
+    with CursusClient(broker.address) as positional:
+        positional.send(f"STREAM {name} 0 0")
+        next_batch(positional, is_original=True)
+
+        assert other.ask(f"DELETE topic={name}") == f"OK topic={name} deleted=true"
+
+        assert next_text(cursus) == CLOSE.format("removed", 1)
+        assert cursus.frame() is None
+        assert positional.frame() is None
+
+
+def delete_records(address: str, topic: str, offset: int) -> None:
+    """Have a log begin later."""
+    with WireClient(address) as wire:
+        partition = {"partition_index": 0, "offset": offset}
+        wire.request(
+            "DeleteRecords",
+            1,
+            {"topics": [{"name": topic, "partitions": [partition]}], "timeout_ms": 10_000},
+        )
+
+
+def test_a_stream_from_below_the_log_is_told_where_there_are_records(
+    broker: Broker, cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    publish(other, topic, b"a", b"b", b"c")
+    delete_records(broker.address, topic, 2)
+
+    cursus.send(f"STREAM topic={topic} partition=0 group=g offset=1")
+
+    assert next_text(cursus) == (
+        f"{CLOSE.format('offset_out_of_range', 2)} requested=1 earliest=2 latest=3"
+    )
+    assert cursus.frame() is None
+    other.send(f"STREAM {topic} 0 1")
+    assert next_text(other) == "ERROR: OFFSET_OUT_OF_RANGE requested=1 earliest=2 latest=3"
+    other.send(f"STREAM topic={topic} partition=0 group=g")
+    assert payloads(next_batch(other)) == [b"c"]
+
+
+def test_a_stopping_broker_ends_its_streams(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with CursusClient(broker.address) as client, CursusClient(broker.address) as positional:
+        client.ask("CREATE topic=t partitions=1")
+        publish(client, "t", b"a")
+        client.send("STREAM topic=t partition=0 group=g")
+        positional.send("STREAM t 0 0")
+        next_batch(client)
+        next_batch(positional, is_original=True)
+
+        assert broker.stop() == 0
+
+        assert next_text(client) == CLOSE.format("stopped", 1)
+        assert client.frame() is None
+        assert positional.frame() is None
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("STREAM topic={t} partition=0", "invalid_stream_syntax"),
+        ("STREAM partition=0 group=g", "invalid_stream_syntax"),
+        ("STREAM topic={t} partition=x group=g", "invalid_stream_syntax"),
+        ("STREAM topic={t} partition=0 group=g isolation=x", "invalid_isolation isolation=x"),
+        (
+            "STREAM topic={t} partition=0 group=g autoOffsetReset=x",
+            "invalid_auto_offset_reset value=x",
+        ),
+        (
+            "STREAM topic={t} partition=0 group=g offset=-1",
+            'command_failed reason="invalid offset value: -1"',
+        ),
+        (
+            "STREAM topic={t} partition=9 group=g",
+            "command_failed reason=\"partition 9 out of range for topic '{t}' (0-3)\"",
+        ),
+        (
+            "STREAM topic=nope partition=0 group=g",
+            "command_failed reason=\"topic 'nope' does not exist\"",
+        ),
+        ("STREAM {t} 0", 'unknown_command command="STREAM {t} 0"'),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_and_the_connection_goes_on(
+    cursus: CursusClient, topic: str, command: str, error: str
+) -> None:
+    assert cursus.ask(command.format(t=topic)) == f"ERROR: {error.format(t=topic)}"
+    assert cursus.ask(f"LIST topic={topic}").startswith("OK ")
+
+
+def test_what_is_sent_behind_an_open_stream_waits_for_its_end(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    command = f"STREAM topic={topic} partition=0 group=g"
+    here = member_of(other, topic, "m", "g")
+    cursus.send(f"{command} {here}")
+    cursus.send(f"LIST topic={topic}")
+    assert cursus.frame() == b""  # the stream's
+
+    other.ask(f"JOIN_GROUP topic={topic} group=g member=second")
+
+    assert "GEN_MISMATCH" in next_text(cursus)
+    assert next_text(cursus).startswith(f"OK topic={topic}")
+
+
+def test_a_peer_that_goes_is_forgotten(broker: Broker, cursus: CursusClient, topic: str) -> None:
+    before = open_sockets(broker)
+    clients = [CursusClient(broker.address) for _ in range(3)]
+    clients[0].send(f"STREAM topic={topic} partition=0 group=g")
+    clients[1].send(f"STREAM {topic} 0 0")
+    clients[2].send(f"STREAM {topic} 0 0")
+    wait_until_streaming(cursus)
+    for client in clients:
+        client.close()
+
+    wait_until(lambda: open_sockets(broker) <= before, "the connections are gone")
+
+
+def open_sockets(broker: Broker) -> int:
+    if not isinstance(broker, BrokerProcess):
+        pytest.skip("another broker's descriptors are not ours to see")
+    return broker.open_files()
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+def member_of(client: CursusClient, topic: str, name: str, group: str) -> str:
+    """Join; what a command says of the member."""
+    answer = client.ask(f"JOIN_GROUP topic={topic} group={group} member={name}")
+    found = re.match(r"OK generation=(\d+) member=(\S+) ", answer)
+    assert found, answer
+    return f"generation={found[1]} member={found[2]}"
+
+
+def test_a_rebalance_is_told_on_the_streams_of_the_members(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    group = uuid.uuid4().hex
+    here = member_of(other, topic, "m", group)
+    cursus.send(f"STREAM topic={topic} partition=0 group={group} {here}")
+    wait_until_streaming(cursus)
+
+    member_of(other, topic, "second", group)
+
+    member = here.split("member=")[1]
+    assert next_text(cursus) == (
+        f"ERROR: GEN_MISMATCH current=2 requested=1 group={group} member={member}"
+        " reason=REBALANCE_REQUIRED"
+    )
+    # The connection serves the stream that comes next on it.
+    here = member_of(other, topic, "m", group)
+    publish(other, topic, b"a")
+    cursus.send(f"STREAM topic={topic} partition=0 group={group} {here}")
+    assert payloads(next_batch(cursus)) == [b"a"]
+
+
+def test_a_stream_of_an_old_generation_is_refused(cursus: CursusClient, topic: str) -> None:
+    group = uuid.uuid4().hex
+    old = member_of(cursus, topic, "m", group)
+    member_of(cursus, topic, "second", group)
+
+    answer = cursus.ask(f"STREAM topic={topic} partition=0 group={group} {old}")
+
+    assert answer.startswith("ERROR: GEN_MISMATCH current=2 requested=1 ")
+
+
+def test_who_is_no_member_streams_whatever_the_group_does(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    group = uuid.uuid4().hex
+    member_of(other, topic, "m", group)
+    cursus.send(f"STREAM topic={topic} partition=0 group={group} generation=7 member=nobody")
+    wait_until_streaming(cursus)
+
+    member_of(other, topic, "second", group)
+    publish(other, topic, b"a")
+
+    assert payloads(next_batch(cursus)) == [b"a"]
+
+
+def test_the_stream_of_a_member_that_leaves_ends(
+    cursus: CursusClient, other: CursusClient, topic: str
+) -> None:
+    group = uuid.uuid4().hex
+    here = member_of(other, topic, "m", group)
+    cursus.send(f"STREAM topic={topic} partition=0 group={group} {here}")
+    wait_until_streaming(cursus)
+
+    assert other.ask(f"LEAVE_GROUP topic={topic} group={group} {here}").startswith("OK ")
+
+    assert next_text(cursus).startswith("ERROR: member_not_found member=m-")
