@@ -240,6 +240,24 @@ def _rustlog_rows() -> list[Row]:
     return [*produce, *fetch]
 
 
+def _cursus_rows() -> list[Row]:
+    """Messages of 1 KB by STREAM, counted as their readers do."""
+    return [
+        Row(
+            f"cursus-stream-{kilobytes}k",
+            "cursus-stream",
+            {"connections": 4, "bytes": GB},
+            _per_gb(Goal(0.6)),
+            partitions=4,
+            floor=Floor.NONE,
+            prepare={**PIPELINED, "batch-bytes": kilobytes << 10, "bytes": 0.5 * GB}
+            | {"value-bytes": 1_000},
+            keeps_topic=True,
+        )
+        for kilobytes in (16, 256)
+    ]
+
+
 ROWS = (
     *_produce_rows(),
     *_fetch_rows(),
@@ -247,6 +265,7 @@ ROWS = (
     *_durable_rows(),
     *_v1_rows(),
     *_rustlog_rows(),
+    *_cursus_rows(),
 )
 
 
