@@ -220,6 +220,16 @@ CURSUS_RUNS_PER_BATCH_MAX = 1_000
 CURSUS_PRODUCER_ID_BYTES_MAX = 255
 # A stand-in for the largest batch of a producer of which only a short last one was seen.
 CURSUS_BATCH_RECORDS_ASSUMED = 100
+# A transaction that its producer leaves open is aborted: the timeout that Kafka's producers ask
+# for, less where transaction.max.timeout.ms is less. Its clients have no word for it.
+CURSUS_TRANSACTION_TIMEOUT_MS = 60_000
+# An END_TXN is answered once its markers are written, and INIT_PRODUCER_ID once the transaction of
+# the instance before has ended; not for longer, lest a client of 5 s gives up.
+CURSUS_TRANSACTION_END_WAIT_MS = 3_000
+# Of how many transactions it is remembered what they have staged, those that have ended last too;
+# and of how many of their last messages, so that one that is sent again is not stored again.
+CURSUS_TRANSACTIONS_REMEMBERED = 2_000
+CURSUS_TRANSACTION_MESSAGES_REMEMBERED = 64
 # Answers to acks=0 that nobody reads: no more are sent while so much waits in front of them. The
 # kernel takes that and what one more turn brings, so that none is sent in part.
 UNREAD_ANSWER_BYTES_MAX = 16 * KIB
@@ -547,4 +557,5 @@ assert SUBSCRIBED_NAMES_BYTES_MAX < GROUP_METADATA_BYTES_MAX
 assert RUSTLOG_FRAME_BYTES_MAX < RUSTLOG_MESSAGE_BYTES_MAX < FRAME_BYTES_MAX
 assert RUSTLOG_JSON_RECORDS_MAX * 21 < RUSTLOG_FRAME_BYTES_MAX
 assert 2 * UNREAD_ANSWER_BYTES_MAX < SEND_BUFFER_BYTES
+assert OPEN_TRANSACTIONS_MAX < CURSUS_TRANSACTIONS_REMEMBERED
 assert MESSAGE_BYTES_MAX < CURSUS_CONSUME_BYTES_MAX < CURSUS_FRAME_BYTES_MAX

@@ -32,6 +32,25 @@ document, its clients, and their broker, which differ) could not all be followed
   So groups settle, whatever a client sends.
 - A group reads one topic, no pattern, while it has live members; then whatever the next one joins.
   REGISTER_GROUP checks that and keeps nothing. COMMIT without a member is allowed at any time.
+- A transaction's records are written at once, by a producer of Kafka's kind, and its offsets wait
+  with their group; the answer says "staged", not that the disk has them. END_TXN has them there
+  before it is decided, and is answered when they can be seen. So every dialect sees a transaction
+  as a whole or not at all, and a staged message costs no sync.
+- What is open when the broker stops, or for longer than a minute, is aborted: its producer hears
+  transaction_aborted, and producer_reinitialization_required when it begins the next. Otherwise one
+  epoch has as many transactions as its producer likes: two clients never take their id again.
+- A transactional id is not the one of that name in Kafka. Tools of Kafka's see it as
+  `polylog-cursus:` and the name, and no client of Kafka's may take it (core/transactions/names.py).
+- Who is fenced hears the code producer_fenced, whatever the command: clients look for that word,
+  and the original's own text has a blank in it.
+- A message that is sent again (same seqNum, key and payload, among the last 64) is staged once.
+  Other than that seqNum is only kept: clients count by topic, or everything.
+- Offsets in a transaction are a member's, who is asked for when they are sent and again before the
+  commit: one that has lost its partitions hears GEN_MISMATCH, and can only abort.
+- How much a transaction had is not known after a restart: END_TXN sent again leaves the numbers
+  out, TXN_STATUS says 0, as one client needs them.
+- ` principal=… auth_token=…` behind the message of a TXN_PUBLISH is never stored: two clients write
+  their credentials there, and all who read the record would read them.
 - Credentials are taken and ignored, as there is no authentication. Access policies and event
   sourcing are refused by CREATE with their reason; a topic name may have no `=`.
 - CREATE without partitions leaves those of a topic that exists as they are.

@@ -194,7 +194,7 @@ def reason(code: str, text: str) -> RefusedError:
     return refused(code, reason=quoted(text))
 
 
-_UNAVAILABLE: Final = frozenset(
+UNAVAILABLE: Final = frozenset(
     (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -210,7 +210,7 @@ def of_request(error: RequestError, leader: str, code: str = "broker_error") -> 
     """
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE):
         return Refusal("NOT_LEADER", f"LEADER_IS {leader}")
-    if error.code in _UNAVAILABLE:
+    if error.code in UNAVAILABLE:
         return Refusal("coordinator_not_available")
     said = error.message or error.code.name.lower().replace("_", " ")
     return reason(code, said).refusal

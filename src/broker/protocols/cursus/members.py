@@ -12,6 +12,7 @@ from broker.core.groups.assigned.commands import (
 )
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.topic import Topic
+from broker.core.transactions.commands import Producer
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.cursus.errors import RefusedError, quoted, reason, refused
 from broker.protocols.cursus.grammar import Command, integer
@@ -111,10 +112,24 @@ def regression(group: str, topic: str, partition: int, current: int, got: int) -
     return refused("offset_regression", reason=quoted(text))
 
 
-async def commit(broker: Broker, call: AssignedCall, offsets: tuple[tuple[int, int], ...]) -> None:
-    """Commit some partitions together; RefusedError and RequestError say why none is."""
-    commits = AssignedCommits(call, offsets)
-    response = await (await groups_of(broker)).assigned_commit_all(commits)
+async def commit(
+    broker: Broker,
+    call: AssignedCall,
+    offsets: tuple[tuple[int, int], ...],
+    producer: Producer | None = None,
+) -> None:
+    """Commit some partitions together; RefusedError and RequestError say why none is.
+
+    In a producer's transaction they count with it; CONCURRENT_TRANSACTIONS: it has ended.
+    """
+    groups = await groups_of(broker)
+    transaction = None
+    if producer is not None:
+        # Nothing is awaited between this and the append.
+        if not broker.transactions.has(producer, broker.transactions.offsets_place(call.group_id)):
+            raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        transaction = (producer.producer_id, producer.producer_epoch)
+    response = await groups.assigned_commit_all(AssignedCommits(call, offsets, transaction))
     if response.error is AssignedError.OFFSET_REGRESSION:
         got = dict(offsets)[response.partition]
         raise regression(call.group_id, call.topic, response.partition, response.committed, got)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.model.identifiers import random_below
+from broker.protocols.cursus.staged import Transactions
 from broker.protocols.cursus.streams import Streams
 
 _SUFFIX_MIN: Final = 1_000  # all have four digits
@@ -11,15 +12,16 @@ _SUFFIXES: Final = 9_000
 
 
 class Memory:
-    """Whose turn it is, what names new members, and which streams are open."""
+    """Whose turn it is, what names new members, open streams, what transactions have staged."""
 
-    __slots__ = ("_below", "_published", "streams")
+    __slots__ = ("_below", "_published", "streams", "transactions")
 
     def __init__(self, below: Callable[[int], int] = random_below) -> None:
         """Start anew; `below` draws a number from 0 up to, without, another."""
         self._below = below
         self._published = 0
         self.streams = Streams()
+        self.transactions = Transactions()
 
     def next_partition(self, partition_count: int) -> int:
         """Where the next message goes that has no key."""

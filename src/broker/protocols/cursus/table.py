@@ -1,7 +1,4 @@
-"""Every command that is served: its word, and what serves it.
-
-Transactions are understood by the grammar and not served yet.
-"""
+"""Every command that is served: its word, and what serves it."""
 
 from typing import Final
 
@@ -12,8 +9,10 @@ from broker.protocols.cursus.handlers import (
     offsets,
     produce,
     protocol,
+    staging,
     stream,
     topics,
+    transactions,
 )
 from broker.protocols.cursus.requests import Handler
 
@@ -41,6 +40,12 @@ COMMANDS: Final[dict[str, Handler]] = {
     "COMMIT": offsets.commit,
     "COMMIT_OFFSET": commits.commit,
     "BATCH_COMMIT": commits.commit_batch,
+    "INIT_PRODUCER_ID": transactions.initialise,
+    "BEGIN_TXN": transactions.begin,
+    "TXN_PUBLISH": staging.publish,
+    "SEND_OFFSETS_TO_TXN": staging.send_offsets,
+    "END_TXN": transactions.end,
+    "TXN_STATUS": transactions.status,
     "PROTOCOL_INFO": protocol.info,
     "NEGOTIATE": protocol.negotiate,
     "AUTH": protocol.authenticate,

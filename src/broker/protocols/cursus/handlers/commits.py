@@ -35,7 +35,7 @@ async def commit_batch(request: Request) -> str:
     topic = request.topic()
     group = command.need("group")
     command.need("member")
-    offsets = await _entries(command, topic, group)
+    offsets = await entries(command, topic, group)
     await _commit(request, topic, group, tuple(offsets.items()))
     return f"OK batched={len(offsets)}"
 
@@ -49,7 +49,7 @@ async def _commit(
     await members.commit(request.broker, call, offsets)
 
 
-async def _entries(command: Command, topic: Topic, group: str) -> dict[int, int]:
+async def entries(command: Command, topic: Topic, group: str) -> dict[int, int]:
     """The payload's offsets by partition; it is given up at the first that is wrong."""
     if not command.payload:
         raise refused("invalid_batch_commit_format")

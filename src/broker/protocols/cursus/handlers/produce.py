@@ -80,7 +80,7 @@ async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
     try:
         if acks is None:
             raise refused("invalid_acks", value=decoded(found.acks))
-        topic = _writable(broker, decoded(found.topic))
+        topic = writable(broker, decoded(found.topic))
         if found.count == 0:
             raise reason("broker_error", "empty batch messages")
         _check_partition(topic, found.partition)
@@ -134,7 +134,8 @@ def _check_producer_id(producer_id: bytes) -> None:
         raise reason("invalid_producer_id", text)
 
 
-def _writable(broker: Broker, name: str) -> Topic:
+def writable(broker: Broker, name: str) -> Topic:
+    """The topic of that name, if clients may write to it."""
     topic = find_topic(broker, name)
     if topic.is_internal:
         raise refused("internal_topic_write_forbidden", topic=name)
@@ -203,7 +204,7 @@ async def publish(request: Request) -> Answer:
         raise refused("invalid_acks", value=command.get("acks"))
     sequence = _number(command, "seqNum", "invalid_seq_num", range(_UINT64 + 1))
     epoch = _number(command, "epoch", "invalid_epoch", _INT64)
-    topic = _writable(broker, name)
+    topic = writable(broker, name)
     records = _message(command, request, topic, Run(producer_id, epoch, sequence, sequence, 1))
     sent = Sent(decoded(producer_id), epoch, sequence, sequence)
     answer = await _append(records, broker, sent, acks)
@@ -211,21 +212,32 @@ async def publish(request: Request) -> Answer:
 
 
 def _message(command: Command, request: Request, topic: Topic, run: Run) -> _Records:
-    key = encoded(command.get("key"))
-    if len(key) > _KEY_BYTES_MAX:
-        raise reason("invalid_key", f"at most {_KEY_BYTES_MAX} bytes")
-    partition = _partition(command, request, topic, key)
-    headers = [(PRODUCER_ID, run.producer_id)] if run.producer_id else []
-    if run.first:
-        headers.append((SEQUENCE, b"%d" % run.first))
-    if run.epoch:
-        headers.append((EPOCH, b"%d" % run.epoch))
-    row = (key or None, command.message or b"", headers or None)
+    key = key_of(command)
+    partition = partition_for(request, topic, key)
+    row = (key or None, command.message or b"", headers_of(run) or None)
     runs: tuple[Run, ...] = ()
     if topic.config.flag(IDEMPOTENT) and run.first and run.producer_id:
         _check_producer_id(run.producer_id)
         runs = (run,)
     return _Records(topic, partition, [row], runs, 1)
+
+
+def key_of(command: Command) -> bytes:
+    """The key of a message, empty for none."""
+    key = encoded(command.get("key"))
+    if len(key) > _KEY_BYTES_MAX:
+        raise reason("invalid_key", f"at most {_KEY_BYTES_MAX} bytes")
+    return key
+
+
+def headers_of(run: Run) -> list[tuple[bytes, bytes]]:
+    """What of a message's producer travels in headers: all that is neither empty nor zero."""
+    headers = [(PRODUCER_ID, run.producer_id)] if run.producer_id else []
+    if run.first:
+        headers.append((SEQUENCE, b"%d" % run.first))
+    if run.epoch:
+        headers.append((EPOCH, b"%d" % run.epoch))
+    return headers
 
 
 def _number(command: Command, name: str, code: str, allowed: range) -> int:
@@ -238,8 +250,9 @@ def _number(command: Command, name: str, code: str, allowed: range) -> int:
     return number
 
 
-def _partition(command: Command, request: Request, topic: Topic, key: bytes) -> int:
-    text = command.get("partition")
+def partition_for(request: Request, topic: Topic, key: bytes) -> int:
+    """The partition that a message names, or has by its key, or is in turn."""
+    text = request.command.get("partition")
     if text and text != "-1":
         number = integer(text)
         if number is None or number < 0:

@@ -25,8 +25,10 @@ async def handle(request: Request, session: Session) -> Fields:
     if transactional_id is None:
         producer_id = await transactions.fresh_producer_id(session)
         return {"error_code": 0, "producer_id": producer_id, "producer_epoch": 0}
-    if not transactional_id or is_reserved(transactional_id):
+    if not transactional_id:
         raise RequestError(ErrorCode.INVALID_REQUEST)
+    if is_reserved(transactional_id):  # An error at which every client gives up.
+        raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     coordinator = session.broker.transactions
     needs_id = coordinator.needs_fresh_id(transactional_id)
     fresh_id = await transactions.fresh_producer_id(session) if needs_id else NO_ID

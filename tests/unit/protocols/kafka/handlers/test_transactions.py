@@ -96,12 +96,12 @@ def test_a_transactional_id_gives_its_producer_the_next_epoch(world: World, vers
     ]
 
 
-@pytest.mark.parametrize("transactional_id", ["", "polylog-cursus:x"])
+@pytest.mark.parametrize(("transactional_id", "error"), [("", 42), ("polylog-cursus:x", 53)])
 @pytest.mark.parametrize("version", [0, 5])
-def test_no_transactional_id_or_another_dialects_is_an_invalid_request(
-    world: World, transactional_id: str, version: int
+def test_no_transactional_id_or_another_dialects_is_refused(
+    world: World, transactional_id: str, error: int, version: int
 ) -> None:
-    assert init(world, version, transactional_id=transactional_id)["error_code"] == 42
+    assert init(world, version, transactional_id=transactional_id)["error_code"] == error
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])

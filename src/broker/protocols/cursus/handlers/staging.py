@@ -1,0 +1,204 @@
+"""TXN_PUBLISH and SEND_OFFSETS_TO_TXN: what a transaction will have done once it is committed.
+
+Records are written at once, as batches of the internal producer, and seen when the commit's marker
+stands behind them; offsets wait with their group in the same way. The answer says that they are
+staged, not that they are on the disk: the commit has them there before it is decided, and what was
+staged before a restart is aborted.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+from broker.codec.encoding import Row, encode
+from broker.core.lookup import log_of
+from broker.core.named_producers.sequences import Run
+from broker.core.topic import Topic
+from broker.core.transactions.commands import AddRequest, Producer
+from broker.core.transactions.records import Place
+from broker.core.writing import batch_bytes_max, write_batches
+from broker.model.errors import ErrorCode, LimitExceeded, RequestError
+from broker.protocols.cursus import members
+from broker.protocols.cursus.connections import address_of
+from broker.protocols.cursus.errors import (
+    RefusedError,
+    of_request,
+    quoted,
+    reason,
+    refused,
+)
+from broker.protocols.cursus.grammar import WHITE_SPACE, Command, encoded, integer
+from broker.protocols.cursus.handlers.commits import entries
+from broker.protocols.cursus.handlers.produce import headers_of, key_of, partition_for, writable
+from broker.protocols.cursus.holders import Holder, aborted, holder_of, name_of, refusal_of
+from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.staged import Scope, Staged
+
+# Two clients write their credentials behind the message, where they would be stored for everybody
+# to read. Nobody's message ends like this by itself.
+_PRINCIPAL: Final = b" principal="
+_CREDENTIALS: Final = re.compile(rb" principal=\S+ auth_token=\S+")
+_PUBLISH_FAILED: Final = "transaction_publish_failed"
+_OFFSETS_FAILED: Final = "transaction_offsets_failed"
+_ROUTED: Final = ("", "-1")
+_OFFSETS: Final = "offsets="  # some clients name the payload
+_UINT64: Final = 0xFFFFFFFFFFFFFFFF
+_SEQUENCES: Final = 1 << 31  # of Kafka: after the last comes 0
+_LAST_SEQUENCE: Final = 2  # in what a log knows of a producer: id, epoch, last sequence
+_EPOCH: Final = 1
+_NO_SEQUENCE: Final = -1
+
+
+async def publish(request: Request) -> str:
+    """Write one message in a transaction; one that is sent again is not written again."""
+    command = request.command
+    name = name_of(command)
+    topic_name = command.need("topic")
+    message = _without_credentials(command.message or b"")
+    if not message:
+        raise refused("missing_message", command=command.keyword)
+    sequence = _sequence(command)
+    async with request.memory.transactions.lock(name):
+        holder = await holder_of(request, name, _PUBLISH_FAILED)
+        topic = writable(request.broker, topic_name)
+        key = key_of(command)
+        is_routed = command.get("partition") in _ROUTED
+        wanted = None if is_routed else partition_for(request, topic, key)
+        staged = _open(holder, _PUBLISH_FAILED)
+        partition = staged.partition_of(topic.name, sequence, (key, message), wanted)
+        if partition is None:
+            partition = partition_for(request, topic, key) if wanted is None else wanted
+            run = Run(encoded(holder.producer_id), holder.producer.producer_epoch, sequence, 0, 1)
+            row = (key or None, message, headers_of(run))
+            try:
+                await _write(request, holder, topic, partition, row)
+            except RequestError as error:
+                raise _refused(request, error, _PUBLISH_FAILED) from error
+            staged.add(topic.name, sequence, (key, message), partition)
+    return f"OK transactional_id={name} staged_messages=1 topic={topic.name} partition={partition}"
+
+
+def _without_credentials(message: bytes) -> bytes:
+    text = b" " + message  # there may be nothing else
+    start = text.rfind(_PRINCIPAL)
+    if start < 0 or not _CREDENTIALS.fullmatch(text, start):
+        return message
+    return text[:start].strip(WHITE_SPACE)
+
+
+def _refused(request: Request, error: RequestError, code: str) -> RefusedError:
+    return RefusedError(of_request(error, address_of(request.session), code))
+
+
+def _sequence(command: Command) -> int:
+    text = command.get("seqNum")
+    number = integer(text)
+    if number is None or not 0 < number <= _UINT64:
+        text = quoted(f"seqNum {text} is not a number above 0")
+        raise refused("invalid_seq_num", command=command.keyword, reason=text)
+    return number
+
+
+def _open(holder: Holder, code: str) -> Staged:
+    """What an open transaction has staged so far."""
+    if holder.is_left_open:
+        raise aborted(holder.name)
+    if not holder.is_open or holder.staged is None:
+        raise reason(code, f"transaction {holder.name} is not open")
+    return holder.staged
+
+
+async def _write(request: Request, holder: Holder, topic: Topic, partition: int, row: Row) -> None:
+    producer = holder.producer
+    log = log_of(topic, partition)
+    if not log.admits_transaction(producer.producer_id, producer.producer_epoch):
+        await _add(request, holder, (topic.name, partition), _PUBLISH_FAILED)
+    # Whoever holds the id's lock is the only one who writes as this producer.
+    known = log.active_producer(producer.producer_id)
+    last = _NO_SEQUENCE
+    if known is not None and known[_EPOCH] == producer.producer_epoch:
+        last = known[_LAST_SEQUENCE]
+    batches = _batch(request, producer, topic, row, (last + 1) % _SEQUENCES)
+    await write_batches(request.broker, topic, partition, batches)
+
+
+async def _batch(
+    request: Request, producer: Producer, topic: Topic, row: Row, sequence: int
+) -> AsyncIterator[bytes]:
+    """The one batch that a message is."""
+    try:
+        [batch] = encode(
+            [row],
+            batch_bytes_max=batch_bytes_max(topic),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+            timestamp_ms=request.broker.clock.wall_ms(),
+        )
+    except LimitExceeded as error:
+        raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    yield batch
+
+
+async def _add(request: Request, holder: Holder, place: Place, code: str) -> None:
+    """The transaction is about to touch a partition."""
+    error = await request.broker.transactions.add(AddRequest(holder.producer, (place,)))
+    if error is ErrorCode.PRODUCER_FENCED:  # It held the id a moment ago: its time is up.
+        raise aborted(holder.name)
+    if error is not ErrorCode.NONE:
+        raise refusal_of(error, holder.name, code)
+
+
+async def send_offsets(request: Request) -> str:
+    """Commit offsets of a group's member in a transaction."""
+    command = request.command
+    name = name_of(command)
+    topic = request.topic()
+    group = command.need("group")
+    async with request.memory.transactions.lock(name):
+        holder = await holder_of(request, name, _OFFSETS_FAILED)
+        member = command.need("member")
+        scope = Scope(topic.name, group, member, members.generation_of(command))
+        offsets = await _offsets(command, topic, group)
+        staged = _open(holder, _OFFSETS_FAILED)
+        _check_scope(staged, scope, offsets)
+        call = members.call_of(topic, group, member, scope.generation)
+        groups = await members.groups_of(request.broker)
+        members.checked(await groups.assigned_check(call), call)
+        place = request.broker.transactions.offsets_place(group)
+        if not request.broker.transactions.has(holder.producer, place):
+            await _add(request, holder, place, _OFFSETS_FAILED)
+        try:
+            await members.commit(request.broker, call, tuple(offsets.items()), holder.producer)
+        except RequestError as error:
+            if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                raise aborted(name) from error  # by its timeout, just now
+            raise _refused(request, error, _OFFSETS_FAILED) from error
+        staged.scope = scope
+        staged.offsets |= offsets
+    return f"OK transactional_id={name} staged_offsets={len(offsets)}"
+
+
+async def _offsets(command: Command, topic: Topic, group: str) -> dict[int, int]:
+    payload = (command.payload or "").removeprefix(_OFFSETS)
+    try:
+        return await entries(command._replace(payload=payload), topic, group)
+    except RefusedError as error:
+        text = f"{error.refusal.code} {error.refusal.rest}".strip()
+        raise reason("invalid_txn_offsets", text) from None
+
+
+def _check_scope(staged: Staged, scope: Scope, offsets: dict[int, int]) -> None:
+    """One member's offsets in one generation, which only rise."""
+    before = staged.scope
+    if before is not None and before != scope:
+        text = (
+            f"the transaction has offsets of topic={before.topic} group={before.group}"
+            f" member={before.member} generation={before.generation}"
+        )
+        raise reason(_OFFSETS_FAILED, text)
+    for partition, offset in offsets.items():
+        current = staged.offsets.get(partition, 0)
+        if offset < current:
+            raise members.regression(scope.group, scope.topic, partition, current, offset)

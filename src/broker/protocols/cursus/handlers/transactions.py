@@ -1,0 +1,218 @@
+"""INIT_PRODUCER_ID, BEGIN_TXN, END_TXN and TXN_STATUS: how a transaction begins and ends.
+
+    (none) ── INIT_PRODUCER_ID ──> aborted ── BEGIN_TXN ──> open ── END_TXN ──> committing
+                                      ^           ^           |                    | markers
+                                      └── INIT    └───────────┼── committed <──────┘
+                                                  └── aborted <┘ also by time, INIT or a restart
+
+One epoch may have one transaction after the other. END_TXN is answered when the decision is durable
+and, as long as that takes no more than a few seconds, every record and offset of it can be seen; to
+send it again gives the same answer.
+"""
+
+from typing import Final
+
+from broker.core.transactions.commands import (
+    BeginRequest,
+    EndRequest,
+    InitRequest,
+    InitResponse,
+    Producer,
+)
+from broker.core.transactions.records import NO_ID, TransactionState
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS, CURSUS_TRANSACTION_TIMEOUT_MS
+from broker.protocols.cursus import members
+from broker.protocols.cursus.errors import reason, refused
+from broker.protocols.cursus.grammar import Command
+from broker.protocols.cursus.holders import (
+    Holder,
+    aborted,
+    describe,
+    holder_of,
+    inner_name,
+    name_of,
+    refusal_of,
+    shown_id,
+)
+from broker.protocols.cursus.requests import Request, find_topic
+from broker.protocols.cursus.staged import Staged
+
+_RESULTS: Final = ("result", "action", "state")
+_COMMIT: Final = "commit"
+_ABORT: Final = "abort"
+# Others may end a transaction while it is asked about: its timeout, or the same command before.
+_TRIES: Final = 3
+_COMMITS: Final = {
+    TransactionState.PREPARE_COMMIT: "committing",
+    TransactionState.COMPLETE_COMMIT: "committed",
+}
+
+
+async def initialise(request: Request) -> str:
+    """Give a producer the next epoch; what its instance before has open is aborted."""
+    name = name_of(request.command)
+    try:
+        await request.broker.topics.transactions_topic()
+    except RequestError as error:
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+    async with request.memory.transactions.lock(name):
+        response = await _initialised(request, inner_name(name))
+        is_ending = response.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        if is_ending and await _ended(request, name):
+            response = await _initialised(request, inner_name(name))
+    if response.error is ErrorCode.POLICY_VIOLATION:
+        raise reason("init_producer_failed", "there are as many transactional ids as there may be")
+    if response.error is not ErrorCode.NONE:
+        raise refusal_of(response.error, name, "init_producer_failed")
+    return (
+        f"OK transactional_id={name} producerId={shown_id(response.producer_id)}"
+        f" epoch={response.producer_epoch}"
+    )
+
+
+async def _initialised(request: Request, inner: str) -> InitResponse:
+    broker = request.broker
+    fresh_id = NO_ID
+    if broker.transactions.needs_fresh_id(inner):
+        fresh_id = await broker.io_thread.run(broker.producer_ids.next_id)
+    timeout_ms_max = broker.config.integer("transaction.max.timeout.ms")
+    timeout_ms = min(CURSUS_TRANSACTION_TIMEOUT_MS, timeout_ms_max)
+    return await broker.transactions.init(InitRequest(inner, timeout_ms, fresh_id))
+
+
+async def begin(request: Request) -> str:
+    """Open a transaction; one in which nothing is yet may be opened again."""
+    name = name_of(request.command)
+    async with request.memory.transactions.lock(name):
+        holder = await holder_of(request, name, "transaction_begin_failed")
+        epoch = holder.producer.producer_epoch
+        if holder.is_left_open:
+            raise refused("producer_reinitialization_required", transactional_id=name, epoch=epoch)
+        if not holder.is_open:
+            await _begin(request, holder)
+        elif holder.staged is not None and not holder.staged.is_empty:
+            raise reason("transaction_begin_failed", f"transaction {name} is already active")
+    return f"OK transactional_id={name} state=open producerId={holder.producer_id} epoch={epoch}"
+
+
+async def _begin(request: Request, holder: Holder) -> None:
+    transactions = request.broker.transactions
+    # Before it has begun: a client that is gone meanwhile asks again, and finds it empty.
+    request.memory.transactions.begin(holder.name, holder.producer)
+    error = await transactions.begin(BeginRequest(holder.producer))
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and await _ended(request, holder.name):
+        error = await transactions.begin(BeginRequest(holder.producer))
+    if error is not ErrorCode.NONE:
+        raise refusal_of(error, holder.name, "transaction_begin_failed")
+
+
+async def end(request: Request) -> str:
+    """Commit or abort."""
+    name = name_of(request.command)
+    async with request.memory.transactions.lock(name):
+        for _ in range(_TRIES):
+            # Before what is to become of it, as in the original.
+            holder = await holder_of(request, name, "transaction_not_found")
+            answer = await _end(request, holder, _result(request.command))
+            if answer:
+                return answer
+            if not await _ended(request, name):
+                break
+    raise refusal_of(ErrorCode.CONCURRENT_TRANSACTIONS, name, "transaction_commit_failed")
+
+
+def _result(command: Command) -> str:
+    """Commit, or abort; commit where nothing is said."""
+    text = next(filter(None, map(command.get, _RESULTS)), _COMMIT)
+    if text.lower() not in (_COMMIT, _ABORT):
+        raise refused("invalid_transaction_result", value=text)
+    return text.lower()
+
+
+async def _end(request: Request, holder: Holder, result: str) -> str:
+    """The answer; empty while something else ends the transaction."""
+    is_commit = result == _COMMIT
+    if holder.is_over or holder.state is not TransactionState.ONGOING:
+        return _ended_before(holder, is_commit=is_commit)
+    if is_commit:
+        if holder.staged is None:
+            raise aborted(holder.name)
+        await _check_scope(request, holder.staged)
+    response = await request.broker.transactions.end(EndRequest(holder.producer, is_commit))
+    if response.error in (
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_TXN_STATE,
+    ):
+        return ""
+    if response.error is not ErrorCode.NONE:
+        code = "transaction_commit_failed" if is_commit else "transaction_abort_failed"
+        raise refusal_of(response.error, holder.name, code)
+    if holder.staged is not None:
+        holder.staged.end()
+    await _ended(request, holder.name)
+    return _committed(holder) if is_commit else _aborted(holder)
+
+
+def _ended_before(holder: Holder, *, is_commit: bool) -> str:
+    """What is said of a transaction that has ended, or of none."""
+    name = holder.name
+    commit = "" if holder.is_over else _COMMITS.get(holder.state, "")
+    if not commit:
+        if is_commit:
+            raise aborted(name)
+        return _aborted(holder)
+    if is_commit:
+        return _committed(holder)
+    if holder.state is TransactionState.PREPARE_COMMIT:
+        raise refused("transaction_not_abortable", transactional_id=name, state=commit)
+    raise refused("transaction_already_committed", transactional_id=name)
+
+
+def _committed(holder: Holder) -> str:
+    return f"OK transactional_id={holder.name} state=committed{_numbers(holder.staged)}"
+
+
+def _aborted(holder: Holder) -> str:
+    return f"OK transactional_id={holder.name} state=aborted"
+
+
+def _numbers(staged: Staged | None) -> str:
+    """How much there is; nothing is said of what this broker does not know any more."""
+    if staged is None:
+        return ""
+    return f" messages={staged.messages} offsets={len(staged.offsets)}"
+
+
+async def _check_scope(request: Request, staged: Staged) -> None:
+    """A member that has lost its partitions since does not commit what others read by now."""
+    scope = staged.scope
+    if scope is None:
+        return
+    topic = find_topic(request.broker, scope.topic)
+    call = members.call_of(topic, scope.group, scope.member, scope.generation)
+    groups = await members.groups_of(request.broker)
+    members.checked(await groups.assigned_check(call), call)
+
+
+async def status(request: Request) -> str:
+    """How far a transaction is, whoever asks."""
+    name = name_of(request.command)
+    found = await describe(request.broker, name)
+    if found is None:
+        raise reason("transaction_not_found", f"transaction {name} not found")
+    producer = Producer(inner_name(name), found.producer_id, found.producer_epoch)
+    staged = request.memory.transactions.of(name, producer)
+    state = _COMMITS.get(found.state, "aborted")
+    if found.state is TransactionState.ONGOING and staged is not None:
+        state = "open"
+    # One client needs the numbers, also when this broker does not know them any more.
+    numbers = _numbers(staged) if state != "aborted" else ""
+    return f"OK transactional_id={name} state={state}{numbers or ' messages=0 offsets=0'}"
+
+
+async def _ended(request: Request, name: str) -> bool:
+    """Wait until a transaction has ended everywhere, not for long."""
+    transactions = request.broker.transactions
+    return await transactions.wait_ended(inner_name(name), CURSUS_TRANSACTION_END_WAIT_MS)

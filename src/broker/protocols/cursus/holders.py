@@ -1,0 +1,159 @@
+"""Who holds a transactional id: what a command says of its producer, against what is so.
+
+A producer is known as `txn-` and the sixteen hex digits of an internal producer id, and an epoch;
+INIT_PRODUCER_ID gives out the next epoch, and whoever comes with an older one is fenced. One that
+has left its transaction open for too long, or over a restart, is not: its transaction was aborted
+with an epoch that nobody was given, and it is told so until it is initialised again.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from broker.core.broker import Broker
+from broker.core.transactions.commands import Producer, TransactionDescription
+from broker.core.transactions.names import CURSUS
+from broker.core.transactions.records import TransactionState
+from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import ERROR_TEXT_CHARS_MAX, TRANSACTIONAL_ID_BYTES_MAX
+from broker.protocols.cursus.errors import UNAVAILABLE, RefusedError, quoted, reason, refused
+from broker.protocols.cursus.grammar import Command, integer
+from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.staged import Staged
+
+NAMES: Final = ("transactional_id", "txn", "transaction")
+_PRODUCER_NAMES: Final = ("producerId", "producer_id")
+_NAME_BYTES_MAX: Final = TRANSACTIONAL_ID_BYTES_MAX - len(CURSUS)
+_PRODUCER_ID: Final = re.compile(r"txn-([0-9a-f]{16})")
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_ABORTED: Final = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+
+
+class Holder(NamedTuple):
+    """A producer that holds its transactional id, or did until its transaction was aborted."""
+
+    name: str  # as its client knows it
+    producer: Producer
+    producer_id: str  # as its client knows it
+    state: TransactionState
+    staged: Staged | None  # what this transaction, or the last one, has staged
+    is_over: bool  # its transaction was aborted, and it has to be initialised again
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its transaction goes on."""
+        return self._is_ongoing and self.staged is not None
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether its transaction is aborted, or will be at once: who began it is forgotten."""
+        return self.is_over or (self._is_ongoing and self.staged is None)
+
+    @property
+    def _is_ongoing(self) -> bool:
+        return self.state is TransactionState.ONGOING and not self.is_over
+
+
+def name_of(command: Command) -> str:
+    """The transactional id that a command names, under one of three names."""
+    name = next(filter(None, map(command.get, NAMES)), "")
+    if not name:
+        raise refused("missing_transactional_id", command=command.keyword)
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise reason("invalid_transactional_id", "it is no text") from None
+    if size > _NAME_BYTES_MAX:
+        raise reason("invalid_transactional_id", f"at most {_NAME_BYTES_MAX} bytes")
+    return name
+
+
+def inner_name(name: str) -> str:
+    """The transactional id as the coordinator keeps it, apart from those of Kafka's clients."""
+    return CURSUS + name
+
+
+def shown_id(producer_id: int) -> str:
+    """A producer id as clients know it."""
+    return f"txn-{producer_id:016x}"
+
+
+async def describe(broker: Broker, name: str) -> TransactionDescription | None:
+    """What is known of a transactional id, None for one that nobody has taken."""
+    found = await broker.transactions.describe(inner_name(name))
+    if found.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return None
+    if found.error is not ErrorCode.NONE:
+        raise RequestError(found.error)
+    return found
+
+
+async def holder_of(request: Request, name: str, unknown: str) -> Holder:
+    """The producer that a command names, if it holds its transactional id.
+
+    `unknown`: the error's code when nobody does. RefusedError also says who is fenced.
+    """
+    command = request.command
+    producer_id = next(filter(None, map(command.get, _PRODUCER_NAMES)), "")
+    if not producer_id:
+        raise refused("missing_producer_id", command=command.keyword)
+    epoch = _epoch(command)
+    found = await describe(request.broker, name)
+    if found is None:
+        raise reason(unknown, f"transactional id {name} is not initialised: INIT_PRODUCER_ID first")
+    number = _PRODUCER_ID.fullmatch(producer_id)
+    if number is None or int(number[1], 16) != found.producer_id:
+        text = quoted("another producer holds it")
+        raise refused(
+            "producer_fenced",
+            transactional_id=name,
+            producerId=producer_id[:ERROR_TEXT_CHARS_MAX],
+            reason=text,
+        )
+    producer = Producer(inner_name(name), found.producer_id, epoch)
+    staged = request.memory.transactions.of(name, producer)
+    # A later holder whose transaction was aborted has begun it here, unless that is long ago.
+    later = producer._replace(producer_epoch=found.producer_epoch)
+    has_later = request.memory.transactions.of(name, later) is not None
+    is_over = found.state in _ABORTED and epoch == found.producer_epoch - 1 and not has_later
+    if epoch != found.producer_epoch and not is_over:
+        raise _fenced(name, found.producer_epoch, epoch)
+    return Holder(name, producer, producer_id, found.state, staged, is_over)
+
+
+def _fenced(name: str, current: int, requested: int) -> RefusedError:
+    if requested > current:
+        text = f"epoch {requested} was not given out, the last one is {current}"
+        return reason("invalid_epoch", text)
+    return refused(
+        "producer_fenced",
+        transactional_id=name,
+        current_epoch=current,
+        requested_epoch=requested,
+        reason="stale_producer_epoch",
+    )
+
+
+def _epoch(command: Command) -> int:
+    text = command.get("epoch")
+    number = integer(text) if text else 0
+    if number is None or number not in _INT64:
+        text = f"{text[:ERROR_TEXT_CHARS_MAX]} is no epoch"
+        raise reason("invalid_epoch", text)
+    return number
+
+
+def aborted(name: str) -> RefusedError:
+    """A transaction is over, and not as its producer wants it."""
+    return refused("transaction_aborted", transactional_id=name)
+
+
+def refusal_of(error: ErrorCode, name: str, code: str) -> Exception:
+    """Why the coordinator does not do what a holder asks."""
+    if error in UNAVAILABLE:
+        return RequestError(error)
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS:
+        text = f"transaction {name} still ends, or too many are open"
+        return reason("transaction_sync_failed", text)
+    if error in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING):
+        return refused("producer_fenced", transactional_id=name)
+    return reason(code, error.name.lower().replace("_", " "))

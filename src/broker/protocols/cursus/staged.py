@@ -1,0 +1,107 @@
+"""What open transactions have staged, as long as this broker runs.
+
+The records are in their logs and the offsets with their groups already; here is what was said of
+them, and what nobody else knows: how many there are, for which member of a group, and which
+messages came last. A transaction of which nothing is known here is not committed: it was begun
+before a restart, and is aborted.
+"""
+
+from asyncio import Lock
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from broker.core.transactions.commands import Producer
+from broker.model.limits import (
+    CURSUS_TRANSACTION_MESSAGES_REMEMBERED,
+    CURSUS_TRANSACTIONS_REMEMBERED,
+)
+
+
+class Scope(NamedTuple):
+    """Whose offsets a transaction commits: those of one member in one generation."""
+
+    topic: str
+    group: str
+    member: str
+    generation: int
+
+
+class _Message(NamedTuple):
+    """A message that was staged."""
+
+    topic: str
+    sequence: int
+    content: int  # a hash of its key and payload
+    partition: int
+
+
+class Staged:
+    """One transaction's."""
+
+    __slots__ = ("_last", "messages", "offsets", "producer", "scope")
+
+    def __init__(self, producer: Producer) -> None:
+        """Begin with nothing."""
+        self.producer = producer
+        self.messages = 0
+        self.offsets: dict[int, int] = {}  # the next to be read, by partition
+        self.scope: Scope | None = None
+        self._last: dict[_Message, None] = {}  # oldest first
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was staged."""
+        return not self.messages and not self.offsets
+
+    def add(self, topic: str, sequence: int, content: tuple[bytes, bytes], partition: int) -> None:
+        """A message has been staged."""
+        self.messages += 1
+        self._last[_Message(topic, sequence, hash(content), partition)] = None
+        if len(self._last) > CURSUS_TRANSACTION_MESSAGES_REMEMBERED:
+            del self._last[next(iter(self._last))]
+
+    def partition_of(
+        self, topic: str, sequence: int, content: tuple[bytes, bytes], wanted: int | None
+    ) -> int | None:
+        """Where one of the last messages is that is now sent again, None for a new one.
+
+        It is the same if its sequence, key and payload are; and the partition, where one is wanted.
+        """
+        key = (topic, sequence, hash(content))
+        for each in self._last:
+            if each[:3] == key and wanted in (None, each.partition):
+                return each.partition
+        return None
+
+    def end(self) -> None:
+        """Only the numbers are of interest now."""
+        self._last.clear()
+        self.scope = None
+
+
+class Transactions:
+    """Of all transactional ids, those that began last."""
+
+    __slots__ = ("_locks", "_staged")
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._staged: dict[str, Staged] = {}
+        self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
+
+    def lock(self, name: str) -> Lock:
+        """Held while a command of a transactional id is served: a client may have repeated it."""
+        return self._locks.setdefault(name, Lock())
+
+    def begin(self, name: str, producer: Producer) -> Staged:
+        """A transaction begins."""
+        self._staged.pop(name, None)
+        staged = self._staged[name] = Staged(producer)
+        if len(self._staged) > CURSUS_TRANSACTIONS_REMEMBERED:
+            del self._staged[next(iter(self._staged))]
+        return staged
+
+    def of(self, name: str, producer: Producer) -> Staged | None:
+        """What a producer's transaction has staged; None: this broker does not know."""
+        staged = self._staged.get(name)
+        return staged if staged is not None and staged.producer == producer else None

@@ -1,0 +1,162 @@
+"""What Cursus's transactional clients send and how they read answers.
+
+Written from the description of the Java, Python and Go clients (cursus.md, 1.6 and 1.7): each
+command on a connection of its own, in an envelope without a topic; who counts what, what is looked
+for in an answer, and what is taken for being fenced.
+"""
+
+from collections.abc import Mapping
+
+from tests.compatibility.cursus_sdks import go_ok
+from tests.cursus_client import CursusClient, envelope
+
+
+class RefusedError(Exception):
+    """The broker says no."""
+
+
+class FencedError(RefusedError):
+    """Another instance holds the transactional id."""
+
+
+class TransactionalProducer:
+    """A producer object; what its clients have in common."""
+
+    def __init__(self, address: str, name: str, credentials: str = "") -> None:
+        """Nothing is asked yet."""
+        self._address, self.name, self._credentials = address, name, credentials
+        self.producer_id, self.epoch = "", 0
+        with CursusClient(address) as client:
+            answer = client.ask(envelope(f"FIND_COORDINATOR transactional_id={name}"))
+        fields = go_ok(answer, "host", "port", "coordinator_id")
+        assert fields["coordinator_type"] == "transaction"
+        self._coordinator = f"{fields['host']}:{fields['port']}"
+
+    def command(self, text: str) -> dict[str, str]:
+        """Send a command; the fields of its answer."""
+        with CursusClient(self._coordinator) as client:
+            return self.read(client.ask(envelope(text)))
+
+    def read(self, answer: str) -> dict[str, str]:
+        """The fields of an answer, or the exception that it is."""
+        if answer.startswith("ERROR:"):
+            is_fenced = "producer_fenced" in answer or "stale_producer_epoch" in answer
+            raise (FencedError if is_fenced else RefusedError)(answer)
+        assert answer == "OK" or answer.startswith("OK ")
+        pairs = [token.partition("=") for token in answer.split()[1:]]
+        return {name: value for name, _, value in pairs}
+
+    def initialise(self) -> None:
+        """Take the transactional id."""
+        fields = self.command(f"INIT_PRODUCER_ID transactional_id={self.name}")
+        assert fields["transactional_id"] == self.name
+        self.producer_id, self.epoch = fields["producerId"], int(fields["epoch"])
+        self.forget_sequences()
+
+    def forget_sequences(self) -> None:
+        """Begin to count anew."""
+
+    def next_sequence(self, topic: str) -> int:
+        """The number of the next message."""
+        raise NotImplementedError
+
+    @property
+    def who(self) -> str:
+        """How every command but the first begins."""
+        return f"transactional_id={self.name} producerId={self.producer_id} epoch={self.epoch}"
+
+    def begin(self) -> None:
+        """Begin a transaction; the first one takes the id."""
+        if not self.producer_id:
+            self.initialise()
+        fields = self.command(f"BEGIN_TXN {self.who}")
+        assert fields["state"] == "open"
+
+    def publish(self, topic: str, message: str, partition: int = -1, key: str = "") -> str:
+        """Publish a message; the command that was sent."""
+        named_key = f" key={key}" if key else ""
+        text = (
+            f"TXN_PUBLISH transactional_id={self.name} topic={topic} partition={partition}"
+            f" producerId={self.producer_id} seqNum={self.next_sequence(topic)}"
+            f" epoch={self.epoch}{named_key} message={message}{self._credentials}"
+        )
+        self.command(text)
+        return text
+
+    def send_offsets(
+        self, topic: str, group: str, member: str, generation: int, offsets: Mapping[int, int]
+    ) -> None:
+        """Commit offsets with the transaction."""
+        payload = ",".join(f"P{partition}:{offsets[partition]}" for partition in sorted(offsets))
+        self.command(
+            f"SEND_OFFSETS_TO_TXN {self.who} topic={topic} group={group} member={member}"
+            f" generation={generation} {payload}"
+        )
+
+    def commit(self) -> None:
+        """Commit; may be called again."""
+        self.command(f"END_TXN {self.who} result=commit")
+
+    def abort(self) -> None:
+        """Abort; may be called again."""
+        self.command(f"END_TXN {self.who} result=abort")
+
+    def status(self) -> tuple[str, int, int]:
+        """State, messages, offsets."""
+        fields = self.command(f"TXN_STATUS transactional_id={self.name}")
+        assert fields["transactional_id"] == self.name
+        return fields["state"], int(fields["messages"]), int(fields["offsets"])
+
+
+class JavaTransactions(TransactionalProducer):
+    """Counts by topic, and never takes its id again."""
+
+    def forget_sequences(self) -> None:
+        """Begin to count anew."""
+        self._sequences: dict[str, int] = {}
+
+    def next_sequence(self, topic: str) -> int:
+        """The number of the next message."""
+        self._sequences[topic] = self._sequences.get(topic, 0) + 1
+        return self._sequences[topic]
+
+
+class PythonTransactions(TransactionalProducer):
+    """Counts all of its messages, and never takes its id again."""
+
+    def forget_sequences(self) -> None:
+        """Begin to count anew."""
+        self._sequence = 0
+
+    def next_sequence(self, topic: str) -> int:  # noqa: ARG002 (it does not matter here)
+        """The number of the next message."""
+        self._sequence += 1
+        return self._sequence
+
+
+class GoTransactions(PythonTransactions):
+    """Takes its id again for each transaction, and reads answers strictly."""
+
+    _has_ended = False
+
+    def read(self, answer: str) -> dict[str, str]:
+        """Every token is a field, none comes twice."""
+        super().read(answer)
+        return go_ok(answer)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        if self._has_ended:
+            self.initialise()
+        self._has_ended = False
+        super().begin()
+
+    def commit(self) -> None:
+        """Commit."""
+        super().commit()
+        self._has_ended = True
+
+    def abort(self) -> None:
+        """Abort."""
+        super().abort()
+        self._has_ended = True

@@ -1,0 +1,187 @@
+"""Transactions when the broker cannot: coordinators that load, disks that fail, ends that wait."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from broker.core.transactions import markers
+from broker.core.transactions.commands import Producer
+from broker.model import limits
+from broker.model.errors import ErrorCode
+from broker.protocols.cursus import dispatch
+from broker.protocols.cursus.handlers import transactions
+from broker.protocols.cursus.holders import refusal_of
+from broker.protocols.cursus.staged import Transactions
+from tests.fakes import World
+
+WHO = "transactional_id=x producerId=txn-00000000000003e8 epoch=0"  # the first id of the fakes
+PRODUCER = Producer("polylog-cursus:x", 1, 0)
+
+
+class Conversation:
+    """One broker, and all that is said to it."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.create("t", 2)
+        self.protocol = dispatch.Cursus()
+
+    def ask(self, *commands: str) -> list[str]:
+        """Send some at once, as of different connections; their answers."""
+
+        async def answered() -> list[Any]:
+            answers = [
+                self.protocol.handle(0, 0, None, each.encode(), self.world.session)
+                for each in commands
+            ]
+            assert all(isinstance(each, Awaitable) for each in answers)
+            return await asyncio.gather(*answers)  # type: ignore[arg-type]
+
+        return [each.decode() for each in asyncio.run(answered())]
+
+    def say(self, command: str) -> str:
+        """Send one; its answer."""
+        [answer] = self.ask(command)
+        return answer
+
+
+@pytest.fixture
+def talk() -> Conversation:
+    """An id that was taken, whose transaction has begun."""
+    talk = Conversation()
+    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == f"OK {WHO}"
+    assert talk.say(f"BEGIN_TXN {WHO}").startswith("OK ")
+    return talk
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "INIT_PRODUCER_ID transactional_id=x",
+        f"BEGIN_TXN {WHO}",
+        f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m",
+        f"SEND_OFFSETS_TO_TXN {WHO} topic=t group=g member=m generation=1 P0:1",
+        f"END_TXN {WHO}",
+        "TXN_STATUS transactional_id=x",
+    ],
+)
+def test_a_coordinator_that_loads_or_has_failed_is_not_available(
+    talk: Conversation, command: str
+) -> None:
+    talk.world.transactions.expect([0])
+    loading = talk.say(command)
+    talk.world.transactions.close()
+    closed = talk.say(command)
+
+    assert loading == closed == "ERROR: coordinator_not_available"
+
+
+def test_the_topic_of_transactions_that_cannot_be_made_is_no_coordinator() -> None:
+    talk = Conversation()
+    talk.world.broken_partition = 0
+
+    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
+
+
+def test_ids_that_cannot_be_reserved_are_a_failed_disk() -> None:
+    talk = Conversation()
+    talk.world.producer_ids.is_broken = True
+
+    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == (
+        'ERROR: command_failed reason="kafka storage error"'
+    )
+
+
+def test_a_partition_that_loads_has_its_leader_here(talk: Conversation) -> None:
+    talk.world.log("t").is_loading = True
+
+    assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
+        "ERROR: NOT_LEADER LEADER_IS broker.example:9092"
+    )
+
+
+def test_a_partition_whose_disk_failed_takes_nothing(talk: Conversation) -> None:
+    talk.world.log("t").is_offline = True
+
+    assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
+        'ERROR: transaction_publish_failed reason="kafka storage error"'
+    )
+
+
+def test_a_commit_is_refused_when_its_data_cannot_be_on_the_disk(talk: Conversation) -> None:
+    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    talk.world.log("t").is_loading = True
+
+    assert talk.say(f"END_TXN {WHO}") == "ERROR: coordinator_not_available"
+    assert talk.say("TXN_STATUS transactional_id=x").endswith(" state=open messages=1 offsets=0")
+
+
+def test_what_is_repeated_on_another_connection_waits_for_the_first(talk: Conversation) -> None:
+    publish = f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m"
+
+    published = set(talk.ask(publish, publish, publish))
+    ended = talk.ask(f"END_TXN {WHO}", f"END_TXN {WHO}")
+
+    assert len(published) == 1
+    assert ended == ["OK transactional_id=x state=committed messages=1 offsets=0"] * 2
+    assert sum(len(talk.world.log("t", partition).batches) for partition in (0, 1)) == 1
+
+
+def test_an_end_whose_markers_cannot_be_written_is_answered_and_goes_on(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
+    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    monkeypatch.setattr(markers.Markers, "write", lambda *_: None)
+
+    committed = "OK transactional_id=x state=committed messages=1 offsets=0"
+    assert talk.say(f"END_TXN {WHO}") == committed
+    assert talk.say("TXN_STATUS transactional_id=x") == committed.replace("committed", "committing")
+    assert talk.say(f"END_TXN {WHO}") == committed, "again"
+    assert talk.say(f"END_TXN {WHO} result=abort") == (
+        "ERROR: transaction_not_abortable transactional_id=x state=committing"
+    )
+    waits = 'ERROR: transaction_sync_failed reason="transaction x still ends, or too many are open"'
+    assert talk.say(f"BEGIN_TXN {WHO}") == waits
+    assert talk.say("INIT_PRODUCER_ID transactional_id=x") == waits
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ErrorCode.PRODUCER_FENCED, "producer_fenced transactional_id=x"),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, "producer_fenced transactional_id=x"),
+        (ErrorCode.POLICY_VIOLATION, 'c reason="policy violation"'),
+    ],
+)
+def test_what_the_coordinator_refuses_has_a_word_here(error: ErrorCode, text: str) -> None:
+    assert str(refusal_of(error, "x", "c")) == f"ERROR: {text}"
+
+
+def test_only_the_last_messages_are_looked_through() -> None:
+    staged = Transactions().begin("x", PRODUCER)
+    count = limits.CURSUS_TRANSACTION_MESSAGES_REMEMBERED + 1
+    for sequence in range(1, count + 1):
+        staged.add("t", sequence, (b"", b"m"), 1)
+
+    assert staged.partition_of("t", 1, (b"", b"m"), None) is None
+    assert staged.partition_of("t", 2, (b"", b"m"), None) == 1
+    assert staged.partition_of("t", count, (b"", b"m"), 1) == 1
+    assert staged.partition_of("t", count, (b"", b"m"), 0) is None, "it goes elsewhere"
+    assert staged.partition_of("t", count, (b"", b"n"), None) is None
+    assert staged.partition_of("u", count, (b"", b"m"), None) is None
+    assert staged.messages == count
+
+
+def test_only_the_last_transactions_are_remembered() -> None:
+    known = Transactions()
+    for number in range(limits.CURSUS_TRANSACTIONS_REMEMBERED + 1):
+        known.begin(str(number), PRODUCER)
+        known.begin("1", PRODUCER)
+
+    assert known.of("0", PRODUCER) is None
+    assert known.of("1", PRODUCER) is not None, "it began again"
+    assert known.of("2", PRODUCER) is not None
+    assert known.of("2", PRODUCER._replace(producer_epoch=1)) is None
