@@ -6,12 +6,15 @@ messages came last. A transaction of which nothing is known here is not committe
 before a restart, and is aborted.
 """
 
-from asyncio import Lock
+from asyncio import Future, Lock, get_running_loop, wait
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from broker.core.transactions.commands import Producer
 from broker.model.limits import (
+    CURSUS_TRANSACTION_END_WAIT_MS,
     CURSUS_TRANSACTION_MESSAGES_REMEMBERED,
     CURSUS_TRANSACTIONS_REMEMBERED,
 )
@@ -82,10 +85,11 @@ class Staged:
 class Transactions:
     """Of all transactional ids, those that began last."""
 
-    __slots__ = ("_locks", "_staged")
+    __slots__ = ("_commits", "_locks", "_staged")
 
     def __init__(self) -> None:
         """Know none."""
+        self._commits: dict[Future[None], str] = {}
         self._staged: dict[str, Staged] = {}
         self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
 
@@ -105,3 +109,20 @@ class Transactions:
         """What a producer's transaction has staged; None: this broker does not know."""
         staged = self._staged.get(name)
         return staged if staged is not None and staged.producer == producer else None
+
+    @contextmanager
+    def commit_of(self, group: str) -> Iterator[None]:
+        """Held from the check of a group's member until its offsets count with a transaction."""
+        done: Future[None] = get_running_loop().create_future()
+        self._commits[done] = group
+        try:
+            yield
+        finally:
+            del self._commits[done]
+            done.set_result(None)
+
+    async def commits_are_done(self, group: str) -> None:
+        """Wait for those commits: who has a member's partitions next begins behind them."""
+        commits = [done for done, each in self._commits.items() if each == group]
+        if commits:
+            await wait(commits, timeout=CURSUS_TRANSACTION_END_WAIT_MS / 1000)

@@ -160,6 +160,28 @@ def test_what_the_coordinator_refuses_has_a_word_here(error: ErrorCode, text: st
     assert str(refusal_of(error, "x", "c")) == f"ERROR: {text}"
 
 
+def test_who_has_the_partitions_next_begins_behind_a_commit_that_was_allowed() -> None:
+    known = Transactions()
+
+    async def order() -> list[str]:
+        events = []
+
+        async def fetch(group: str) -> None:
+            await known.commits_are_done(group)
+            events.append(f"fetch {group}")
+
+        with known.commit_of("g"):
+            waiting = asyncio.create_task(fetch("g"))
+            await fetch("other")
+            await asyncio.sleep(0)
+            events.append("committed")
+        await waiting
+        await fetch("g")
+        return events
+
+    assert asyncio.run(order()) == ["fetch other", "committed", "fetch g", "fetch g"]
+
+
 def test_only_the_last_messages_are_looked_through() -> None:
     staged = Transactions().begin("x", PRODUCER)
     count = limits.CURSUS_TRANSACTION_MESSAGES_REMEMBERED + 1

@@ -33,6 +33,7 @@ async def fetch(request: Request) -> str:
     partition = partition_of(command)
     group = command.need("group")
     check_partition(topic, partition)
+    await request.memory.transactions.commits_are_done(group)
     offset = await committed_offset(request.broker, group, topic.name, partition)
     return f"OK offset={0 if offset is None else offset}"
 

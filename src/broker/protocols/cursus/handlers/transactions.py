@@ -36,7 +36,7 @@ from broker.protocols.cursus.holders import (
     shown_id,
 )
 from broker.protocols.cursus.requests import Request, find_topic
-from broker.protocols.cursus.staged import Staged
+from broker.protocols.cursus.staged import Scope, Staged
 
 _RESULTS: Final = ("result", "action", "state")
 _COMMIT: Final = "commit"
@@ -135,10 +135,19 @@ async def _end(request: Request, holder: Holder, result: str) -> str:
     is_commit = result == _COMMIT
     if holder.is_over or holder.state is not TransactionState.ONGOING:
         return _ended_before(holder, is_commit=is_commit)
-    if is_commit:
-        if holder.staged is None:
-            raise aborted(holder.name)
-        await _check_scope(request, holder.staged)
+    if not is_commit:
+        return await _decide(request, holder, is_commit=False)
+    if holder.staged is None:
+        raise aborted(holder.name)
+    scope = holder.staged.scope
+    if scope is None:
+        return await _decide(request, holder, is_commit=True)
+    with request.memory.transactions.commit_of(scope.group):
+        await _check_scope(request, scope)
+        return await _decide(request, holder, is_commit=True)
+
+
+async def _decide(request: Request, holder: Holder, *, is_commit: bool) -> str:
     response = await request.broker.transactions.end(EndRequest(holder.producer, is_commit))
     if response.error in (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -185,11 +194,8 @@ def _numbers(staged: Staged | None) -> str:
     return f" messages={staged.messages} offsets={len(staged.offsets)}"
 
 
-async def _check_scope(request: Request, staged: Staged) -> None:
+async def _check_scope(request: Request, scope: Scope) -> None:
     """A member that has lost its partitions since does not commit what others read by now."""
-    scope = staged.scope
-    if scope is None:
-        return
     topic = find_topic(request.broker, scope.topic)
     call = members.call_of(topic, scope.group, scope.member, scope.generation)
     groups = await members.groups_of(request.broker)
