@@ -3,6 +3,9 @@
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from threading import Thread
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -19,6 +22,8 @@ from tests.compatibility.cursus_transactional import (
 from tests.cursus_client import CursusClient, Message, envelope
 
 TIMEOUT_S = 30.0
+KILLS = 3
+LIFE_TIMEOUT_S = 120.0
 StartBroker = Callable[..., BrokerProcess]
 INITIALISED = re.compile(r"OK transactional_id=(\S+) producerId=(txn-[0-9a-f]{16}) epoch=(\d+)")
 CLIENTS = pytest.mark.parametrize("client", [JavaTransactions, PythonTransactions, GoTransactions])
@@ -704,3 +709,75 @@ def test_kill_9_leaves_committed_transactions_whole_and_open_ones_aborted(
     assert sorted(committed_values(broker.address, "t", at_least=len(expected), partitions=2)) == (
         expected
     )
+
+
+class Load(Thread):
+    """Reads a number, writes it and the next offset in one transaction, until its broker dies."""
+
+    def __init__(self, client: type[TransactionalProducer], address: str, name: str) -> None:
+        super().__init__(daemon=True)
+        self.producer = client(address, name)
+        self.name = name
+        self.told: dict[int, str] = {}
+        self.group = f"group-{name}"
+        with CursusClient(address) as cursus:
+            self.member = joined(cursus, "t", self.group)
+        self.here = f"group={self.group} member={self.member} generation=1"
+
+    def run(self) -> None:
+        """One transaction after the other; every third is aborted."""
+        number = 0
+        with suppress(OSError, AssertionError, IndexError):  # It was killed.
+            while True:
+                self.told[number] = "unknown"
+                self.producer.command(f"HEARTBEAT topic=t {self.here}")
+                self.producer.begin()
+                for partition in (0, 1):
+                    self.producer.publish("t", f"{self.name}:{number}", partition)
+                self.producer.send_offsets("t", self.group, self.member, 1, {0: number + 1})
+                if number % 3 == 2:
+                    self.producer.abort()
+                    self.told[number] = "aborted"
+                else:
+                    self.producer.commit()
+                    self.told[number] = "committed"
+                number += 1
+
+
+def have_done(workers: list[Load], count: int) -> bool:
+    """Whether each has that many transactions behind it."""
+    return all(len(each.told) > count for each in workers)
+
+
+@pytest.mark.parametrize("durability", ["os", "group-commit"])
+def test_what_clients_were_told_before_kill_9_holds(
+    start_broker: StartBroker, durability: str
+) -> None:
+    broker = start_broker(f"polylog.durability={durability}")
+    with CursusClient(broker.address) as cursus:
+        cursus.ask("CREATE topic=t partitions=2")
+    kinds = [JavaTransactions, PythonTransactions, GoTransactions]
+    workers: list[Load] = []
+    for life in range(KILLS):
+        living = [Load(kind, broker.address, f"{kind.__name__}-{life}") for kind in kinds]
+        for each in living:
+            each.start()
+        wait_until(partial(have_done, living, 5 + 7 * life), "work is done", LIFE_TIMEOUT_S)
+        broker.kill()
+        for each in living:
+            each.join(TIMEOUT_S)
+            assert not each.is_alive()
+        workers += living
+        broker.start()
+
+    told = {f"{each.name}:{number}": how for each in workers for number, how in each.told.items()}
+    surely = sorted(value for value, how in told.items() if how == "committed")
+    values = committed_values(broker.address, "t", at_least=2 * len(surely), partitions=2)
+    assert all(values.count(value) == 2 for value in set(values)), "each is whole"
+    assert not [value for value in values if told[value] == "aborted"]
+    assert set(surely) <= set(values)
+    with CursusClient(broker.address) as cursus:
+        for each in workers:
+            last = max((n for n in each.told if f"{each.name}:{n}" in values), default=-1)
+            fetch = f"FETCH_OFFSET topic=t group={each.group} partition=0"
+            assert cursus.ask(fetch) == f"OK offset={last + 1}"
