@@ -20,9 +20,11 @@ from tests.compatibility.cursus_transactional import (
     TransactionalProducer,
 )
 from tests.cursus_client import CursusClient, Message, envelope
+from tests.wire_client import WireClient
 
 TIMEOUT_S = 30.0
 KILLS = 3
+TRANSACTIONAL_ID_NOT_FOUND = 105
 LIFE_TIMEOUT_S = 120.0
 StartBroker = Callable[..., BrokerProcess]
 INITIALISED = re.compile(r"OK transactional_id=(\S+) producerId=(txn-[0-9a-f]{16}) epoch=(\d+)")
@@ -579,6 +581,26 @@ def test_the_same_id_in_kafka_is_another_one(
     with pytest.raises(KafkaException) as refused:
         Producer(reserved).init_transactions(TIMEOUT_S)
     assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_tools_of_kafkas_see_a_transaction_under_a_name_that_nobody_else_has(
+    broker: Broker, cursus: CursusClient, topic: str, name: str
+) -> None:
+    who = begun(cursus, name)
+    cursus.ask(f"TXN_PUBLISH {who} topic={topic} partition=1 seqNum=1 message=x")
+    number = int(who.split("txn-")[1].split()[0], 16)
+    inner = f"polylog-cursus:{name}"
+
+    with WireClient(broker.address) as wire:
+        listed = wire.request("ListTransactions", 0, {"producer_id_filters": [number]})
+        described = wire.request("DescribeTransactions", 0, {"transactional_ids": [name, inner]})
+
+    [found] = listed["transaction_states"]
+    assert (found["transactional_id"], found["transaction_state"]) == (inner, "Ongoing")
+    stranger, ours = described["transaction_states"]
+    assert stranger["error_code"] == TRANSACTIONAL_ID_NOT_FOUND
+    assert (ours["transaction_timeout_ms"], ours["producer_id"]) == (60_000, number)
+    assert ours["topics"] == [{"topic": topic, "partitions": [1]}]
 
 
 @CLIENTS

@@ -8,11 +8,13 @@ import pytest
 
 from broker.core.transactions import markers
 from broker.core.transactions.commands import Producer
+from broker.core.writing import Written, write_batches
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from broker.protocols.cursus import dispatch
-from broker.protocols.cursus.handlers import transactions
+from broker.protocols.cursus.handlers import staging, transactions
 from broker.protocols.cursus.holders import refusal_of
+from broker.protocols.cursus.memory import Memory
 from broker.protocols.cursus.staged import Transactions
 from tests.fakes import World
 
@@ -26,20 +28,34 @@ class Conversation:
     def __init__(self) -> None:
         self.world = World()
         self.world.create("t", 2)
-        self.protocol = dispatch.Cursus()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what the dialect remembers."""
+        self.memory = Memory()
+        self.protocol = dispatch.Cursus(self.memory)
+
+    async def answer(self, command: str) -> str:
+        """Send a command; the text of its answer."""
+        answer = self.protocol.handle(0, 0, None, command.encode(), self.world.session)
+        assert isinstance(answer, Awaitable)
+        body = await answer
+        assert isinstance(body, bytes)
+        return body.decode()
 
     def ask(self, *commands: str) -> list[str]:
-        """Send some at once, as of different connections; their answers."""
+        """Send some at once, as of different connections, to a slow disk; their answers."""
+        log = self.world.state_log
 
-        async def answered() -> list[Any]:
-            answers = [
-                self.protocol.handle(0, 0, None, each.encode(), self.world.session)
-                for each in commands
-            ]
-            assert all(isinstance(each, Awaitable) for each in answers)
-            return await asyncio.gather(*answers)  # type: ignore[arg-type]
+        async def answered() -> list[str]:
+            log.syncs = False
+            asked = [asyncio.create_task(self.answer(each)) for each in commands]
+            while not all(each.done() for each in asked):
+                await asyncio.sleep(0)
+                log.sync()
+            return [each.result() for each in asked]
 
-        return [each.decode() for each in asyncio.run(answered())]
+        return asyncio.run(answered())
 
     def say(self, command: str) -> str:
         """Send one; its answer."""
@@ -127,6 +143,94 @@ def test_what_is_repeated_on_another_connection_waits_for_the_first(talk: Conver
     assert len(published) == 1
     assert ended == ["OK transactional_id=x state=committed messages=1 offsets=0"] * 2
     assert sum(len(talk.world.log("t", partition).batches) for partition in (0, 1)) == 1
+
+
+@pytest.fixture
+def slow_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record takes a few turns on its way into its log, as when it is compressed anew."""
+
+    async def slowly(*arguments: Any) -> Written:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return await write_batches(*arguments)
+
+    monkeypatch.setattr(staging, "write_batches", slowly)
+
+
+@pytest.mark.usefixtures("slow_writes")
+def test_a_message_on_its_way_is_not_sent_twice_and_is_in_its_transaction(
+    talk: Conversation,
+) -> None:
+    publish = f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m"
+
+    *published, ended = talk.ask(publish, publish, f"END_TXN {WHO}")
+
+    assert published == ["OK transactional_id=x staged_messages=1 topic=t partition=0"] * 2
+    assert ended == "OK transactional_id=x state=committed messages=1 offsets=0"
+    assert len(talk.world.log("t").batches) == 1
+
+
+def test_an_end_that_is_sent_again_while_the_first_goes_on_waits_for_it(
+    talk: Conversation,
+) -> None:
+    log = talk.world.log("t")
+    log.is_held = True
+    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+
+    async def ended() -> str:
+        first, second = (asyncio.create_task(talk.answer(f"END_TXN {WHO}")) for _ in range(2))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        first.cancel()  # its client has gone
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not second.done()
+        log.sync()
+        talk.world.state_log.syncs = True
+        talk.world.state_log.sync()
+        return await second
+
+    assert asyncio.run(ended()) == "OK transactional_id=x state=committed messages=1 offsets=0"
+
+
+def test_two_that_are_initialised_at_once_have_an_epoch_each(talk: Conversation) -> None:
+    command = "INIT_PRODUCER_ID transactional_id=x"
+
+    answers = talk.ask(command, command)
+
+    assert [each.rpartition("=")[2] for each in answers] == ["2", "3"], (
+        "one of them fenced what was"
+    )
+
+
+def test_a_transaction_that_was_begun_before_a_restart_is_over(talk: Conversation) -> None:
+    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+    talk.restart()  # and its coordinator has not aborted it yet
+
+    aborted = "ERROR: transaction_aborted transactional_id=x"
+    assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=2 message=m") == aborted
+    assert talk.say(f"END_TXN {WHO} result=commit") == aborted
+    assert talk.say("TXN_STATUS transactional_id=x") == (
+        "OK transactional_id=x state=aborted messages=0 offsets=0"
+    )
+    assert talk.say(f"BEGIN_TXN {WHO}") == (
+        "ERROR: producer_reinitialization_required transactional_id=x epoch=0"
+    )
+    assert talk.say(f"END_TXN {WHO} result=abort") == "OK transactional_id=x state=aborted"
+
+
+def test_an_offset_is_fetched_behind_a_commit_that_was_allowed(talk: Conversation) -> None:
+    async def is_fetched() -> list[bool]:
+        fetch = talk.answer("FETCH_OFFSET topic=t partition=0 group=g")
+        with talk.memory.transactions.commit_of("g"):
+            asked = asyncio.create_task(fetch)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            before = asked.done()
+        assert await asked == "OK offset=0"
+        return [before, asked.done()]
+
+    assert asyncio.run(is_fetched()) == [False, True]
 
 
 def test_an_end_whose_markers_cannot_be_written_is_answered_and_goes_on(

@@ -113,13 +113,12 @@ class AssignedCommits(NamedTuple):
     """A member says how far it has read some partitions: all of it counts, or nothing.
 
     Without a member and generation it is a commit of whoever it may be, of any topic: for a group
-    of the family at any time, for one of another kind while it has no live members. In a producer's
-    transaction (its id and epoch) it counts when that is committed.
+    of the family at any time, for one of another kind while it has no live members.
     """
 
     call: AssignedCall
     offsets: tuple[tuple[int, int], ...]  # partition, and the next offset to read; each once
-    transaction: tuple[int, int] | None = None
+    transaction: tuple[int, int] | None = None  # id and epoch of the producer whose commit counts
 
     @property
     def is_fenced(self) -> bool:
