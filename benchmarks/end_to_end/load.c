@@ -35,6 +35,7 @@ static const struct {
     {"fetch", load_fetch, "partitions from start to end, over and over"},
     {"rustlog", load_rustlog, "produce in RustLog's binary dialect, pipelined or not"},
     {"rustlog-fetch", load_rustlog_fetch, "partitions over and over in RustLog's binary dialect"},
+    {"cursus", load_cursus, "one frame of Cursus over and over, pipelined or not"},
     {"cursus-stream", load_cursus_stream, "partitions over and over by Cursus's STREAM"},
     {"latency", load_latency, "record by record at a rate, end to end through a consumer"},
     {"lines", load_lines, "one line of V1 over and over, pipelined or not"},

@@ -241,8 +241,28 @@ def _rustlog_rows() -> list[Row]:
 
 
 def _cursus_rows() -> list[Row]:
-    """Messages of 1 KB by STREAM, counted as their readers do."""
-    return [
+    """A text of one message, a batch, a CONSUME of 1,000 records; messages of 1 KB by STREAM."""
+    publish = "PUBLISH topic=@ producerId=load key=key message=" + "x" * 100
+    loads: tuple[tuple[str, Options, float], ...] = (
+        ("publish", {"connections": 10, "requests": 60_000, "line": publish}, 12),
+        ("publish-pipelined", {**PIPELINED, "requests": 60_000, "line": publish}, 12),
+        ("batch-100", {**PIPELINED, "requests": 30_000, "records": 100}, 40),
+    )
+    writes = [
+        Row(f"cursus-{name}", "cursus", options, _per_request(limit), floor=Floor.NONE)
+        for name, options, limit in loads
+    ]
+    consume = Row(
+        "cursus-consume",
+        "cursus",
+        {"connections": 1, "requests": 2_000, "line": "CONSUME topic=@ partition=0 offset=0"},
+        (*_per_gb(Goal(0.6)), *_per_request(600)),
+        partitions=1,
+        floor=Floor.NONE,
+        prepare={"records": 100, "requests": 10, "value-bytes": 1_000},
+        keeps_topic=True,
+    )
+    streams = [
         Row(
             f"cursus-stream-{kilobytes}k",
             "cursus-stream",
@@ -256,6 +276,7 @@ def _cursus_rows() -> list[Row]:
         )
         for kilobytes in (16, 256)
     ]
+    return [*writes, consume, *streams]
 
 
 ROWS = (

@@ -1,4 +1,8 @@
-"""A batch in an envelope goes the slow way, a bare one the fast way: both do the same."""
+"""What Cursus's fast ways do is what the slow ones do.
+
+A batch in an envelope goes the slow way, a bare one the fast way; a PUBLISH goes the slow way in
+small letters.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -95,3 +99,117 @@ def test_a_batch_larger_than_a_record_batch_may_be_is_cut(
     answer = cursus.answer(envelope(body) if is_enveloped else body)
 
     assert b'"last_offset":104' in answer
+
+
+# ---- PUBLISH -----------------------------------------------------------------------------------
+
+BLANKS = st.sampled_from([b" ", b"  ", b"\t", b" \r\n", b"\v\f"])
+VALUES = {
+    b"producerId": [b"p", b"p" * 255, b"p" * 256, b"", b"\xff", b'"', b"a=b"],
+    b"producer_id": [b"q"],
+    b"partition": [b"0", b"1", b"2", b"01", b"+1", b"", b"x", b"99999999999999999999"],
+    b"key": [b"", b"k", b"other", b"\xff\0", b"k" * 2_100, b"message", b"="],
+    b"acks": [b"", b"0", b"1", b"-1", b"all", b"All", b"2"],
+    b"seqNum": [b"", b"0", b"1", b"7", b"-1", b"%d" % (1 << 63), b"%d" % (1 << 64), b"x"],
+    b"epoch": [b"", b"0", b"5", b"-5", b"-", b"%d" % -(1 << 63), b"%d" % (1 << 63), b"5x"],
+    b"isIdempotent": [b"", b"true", b"false", b"True", b"maybe"],
+    b"txn": [b"", b"t"],
+    b"unknown": [b"x"],
+}
+ARGUMENTS = st.sampled_from(sorted(VALUES)).flatmap(
+    lambda name: st.sampled_from(VALUES[name]).map(lambda value: name + b"=" + value)
+)
+PLACED = st.sampled_from([b"partition=0", b"partition=1", b"key=k", b"key=other"])
+TAILS = st.sampled_from(
+    [b"message=m", b"message= m \t", b"message=", b"message=a message=b", b"message=\0\xff\0", b"m"]
+)
+BODIES = st.builds(
+    lambda named, others, blank, tail: blank.join(
+        [b"", b"topic={}", *([b"producerId=p"] if named else []), *others, tail]
+    ),
+    st.sampled_from([True, True, True, False]),
+    st.tuples(PLACED, st.lists(st.one_of(ARGUMENTS, st.just(b"odd")), max_size=3)).map(
+        lambda found: [*found[1], found[0]]
+    ),
+    BLANKS,
+    TAILS,
+)
+
+
+@pytest.fixture
+def topics(cursus: CursusClient) -> Iterator[tuple[str, str]]:
+    """Two topics of two partitions whose names are equally long."""
+    name = f"ways-{uuid.uuid4().hex[:8]}"
+    for end in "ab":
+        cursus.ask(f"CREATE {name}-{end} 2")
+    yield f"{name}-a", f"{name}-b"
+    for end in "ab":
+        cursus.ask(f"DELETE {name}-{end}")
+
+
+def stored_in(
+    cursus: CursusClient, wire: WireClient, topic: str, starts: list[int]
+) -> list[list[object]]:
+    """What each partition has from an offset on."""
+    found: list[list[object]] = []
+    for partition, start in enumerate(starts):
+        cursus.answer(batch(topic, partition, [Message(b"end")]))  # durable: so is all before it
+        found.append(
+            [
+                (each.offset, each.key, each.value, each.headers)
+                for each in records(wire_requests.fetch(wire, topic, partition, start))
+                if each.offset >= start
+            ]
+        )
+    return found
+
+
+@settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(body=BODIES, is_enveloped=st.booleans())
+def test_both_ways_publish_the_same(
+    cursus: CursusClient,
+    wire: WireClient,
+    topics: tuple[str, str],
+    body: bytes,
+    is_enveloped: bool,
+) -> None:
+    def sent(word: bytes, topic: str) -> tuple[bytes, list[list[object]]]:
+        starts = [wire_requests.end_offset(wire, topic, each) for each in range(2)]
+        command = word + body.replace(b"{}", topic.encode())
+        answer = cursus.answer(envelope(command, topic) if is_enveloped else command)
+        stored = stored_in(cursus, wire, topic, starts)
+        return answer.replace(topic.encode(), b"{}").replace(word, b"PUBLISH"), stored
+
+    fast, slow = (sent(*each) for each in zip((b"PUBLISH", b"publish"), topics, strict=True))
+
+    assert fast == slow
+
+
+def test_both_ways_take_turns_with_messages_without_a_place(
+    cursus: CursusClient, topics: tuple[str, str]
+) -> None:
+    for word in ("PUBLISH", "publish", "publish", "PUBLISH", "PUBLISH", "PUBLISH"):
+        cursus.ask(f"{word} topic={topics[0]} producerId=p message=m")
+    cursus.ask(f"CREATE topic={topics[1]} partitioner=round_robin")
+    for word in ("PUBLISH", "publish", "PUBLISH", "PUBLISH"):
+        cursus.ask(f"{word} topic={topics[1]} producerId=p key=k message=m")
+
+    assert cursus.ask(f"LIST_OFFSETS topic={topics[0]}").count(":latest=3:") == 2
+    assert cursus.ask(f"LIST_OFFSETS topic={topics[1]}").count(":latest=2:") == 2
+
+
+def test_a_publish_to_a_compacted_topic_needs_a_key_either_way(
+    cursus: CursusClient, topics: tuple[str, str]
+) -> None:
+    cursus.ask(f"CREATE {topics[0]} cleanup_policy=compact")
+
+    def answers(arguments: str) -> list[str]:
+        return [
+            cursus.ask(f"{word} topic={topics[0]} producerId=p {arguments} message=m")
+            for word in ("PUBLISH", "publish")
+        ]
+
+    assert all(each.startswith("ERROR: ") for each in answers("partition=0"))
+    assert all(each.startswith('{"status":"OK"') for each in answers("key=k"))

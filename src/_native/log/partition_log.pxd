@@ -20,6 +20,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef bint is_plain                    # no setting asks for more than the fast path does
     cdef bint needs_keys                  # of each record of a client: the log is compacted
     cdef bint knows_names                 # of producers that name themselves, which Python checks
+    cdef bint spreads_keys                # Cursus's keys say nothing of the partition
     cdef int32_t batch_bytes_max
     cdef int32_t index_interval_bytes
     cdef int64_t index_entries_max        # segment.index.bytes, in entries of the larger kind

@@ -1,4 +1,5 @@
-"""Cursus's dialect: frames behind their length in both directions; plain batches are served here.
+"""Cursus's dialect: frames behind their length in both directions; plain batches and PUBLISH are
+served here.
 
 Requests are answered in order, one by one; a frame may have no byte at all. A connection that says
 nothing stays: its clients would not open another one.
@@ -10,6 +11,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
 from broker._native.wire.cursus_produce cimport cursus_produce
+from broker._native.wire.cursus_publish cimport RoundRobin, cursus_publish
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.reply_slot cimport ReplySlot
 
@@ -22,9 +24,10 @@ cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
 cdef class Cursus(Dialect):
     """The Cursus protocol."""
 
-    def __cinit__(self, protocol):
-        """Leave what is not served here to `protocol`."""
+    def __cinit__(self, protocol, RoundRobin turns=None):
+        """Leave what is not served here to `protocol`, which shares the turns of partitions."""
         self.protocol = protocol
+        self.turns = RoundRobin() if turns is None else turns
         self.answers_after_end = True
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
@@ -39,6 +42,10 @@ cdef class Cursus(Dialect):
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef ReplySlot* slot = cursus_produce(
             connection.shared.topics, connection.shared.turn, frame)
+        if slot == NULL:
+            slot = cursus_publish(
+                connection.shared.topics, connection.shared.turn, self.turns, connection.session,
+                frame)
         if slot != NULL:
             connection.enqueue(slot)
             return True

@@ -50,6 +50,7 @@ cdef enum CursusStatus:
 
 cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head) noexcept nogil
 cdef bint cursus_record(Cursor* cursor, CursusRecord* record) noexcept nogil
+cdef uint64_t cursus_hash(Text key) noexcept nogil
 cdef CursusStatus cursus_check(
     Cursor body, CursusHead* head, Cursor* records, CursusRecord* last) noexcept nogil
 cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil

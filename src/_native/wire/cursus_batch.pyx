@@ -200,14 +200,18 @@ cdef CursusStatus cursus_check(
     return status
 
 
+cdef uint64_t cursus_hash(Text key) noexcept nogil:
+    """The hash by which the original broker finds the partition of a key: FNV-1a of 64 bits."""
+    cdef uint64_t number = FNV_OFFSET
+    cdef size_t i
+    for i in range(key.size):
+        number = (number ^ key.data[i]) * FNV_PRIME
+    return number
+
+
 def fnv_1a_64(bytes key not None):
     """The hash by which the original broker finds the partition of a key."""
-    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(key)
-    cdef uint64_t number = FNV_OFFSET
-    cdef Py_ssize_t i
-    for i in range(PyBytes_GET_SIZE(key)):
-        number = (number ^ data[i]) * FNV_PRIME
-    return number
+    return cursus_hash(text_of(key, <size_t>-1))
 
 
 cdef bytes object_of(Text text):

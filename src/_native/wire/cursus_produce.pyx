@@ -36,16 +36,7 @@ from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
 from broker.model import limits
 
 cdef enum:
-    TEXT_MAX = 255                # of a producer id, an event type or metadata, here
-    HEADERS_MAX = 1 + 3 * (10 + 24 + TEXT_MAX) + 4 * (10 + 24 + 20)
     DIGITS_MAX = 20               # of 64 bits
-    ANSWER_MAX = 512 + TEXT_MAX   # 120 of words, 80 of numbers, 60 of an error
-
-# What is acknowledged, and with which words.
-cdef enum Acks:
-    ACKS_UNKNOWN
-    ACKS_NONE
-    ACKS_DURABLE
 
 cdef size_t BATCH_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
 cdef PlainBatch batch             # all within one call
@@ -168,6 +159,14 @@ cdef uint32_t put_answer(
     return FRAME_HEAD_SIZE + <uint32_t>size
 
 
+cdef void put_unacknowledged(ReplySlot* slot) noexcept nogil:
+    """Answer acks of 0: not every client reads that, so it may be dropped."""
+    slot.size = FRAME_HEAD_SIZE + 15
+    store_uint32(slot.data, 15)
+    memcpy(slot.data + FRAME_HEAD_SIZE, b'{"status":"OK"}', 15)
+    slot.is_droppable = True
+
+
 cdef ReplySlot* cursus_produce(TopicTable topics, Turn turn, Cursor body) noexcept:
     """Append a batch; its answer's slot, or NULL when nothing was changed."""
     cdef CursusHead head
@@ -203,10 +202,7 @@ cdef ReplySlot* cursus_produce(TopicTable topics, Turn turn, Cursor body) noexce
         slot_free(slot)
         return NULL
     if acks == ACKS_NONE:
-        slot.size = FRAME_HEAD_SIZE + 15
-        store_uint32(slot.data, 15)
-        memcpy(slot.data + FRAME_HEAD_SIZE, b'{"status":"OK"}', 15)
-        slot.is_droppable = True
+        put_unacknowledged(slot)
         return slot
     slot.size = put_answer(
         slot.data, b"OK", base_offset + head.count - 1, &head, &last, b"")

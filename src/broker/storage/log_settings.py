@@ -15,6 +15,7 @@ class LogSettings(TypedDict):
     is_plain: bool
     needs_keys: bool
     knows_names: bool
+    spreads_keys: bool
     segment_bytes_max: int
     segment_ms: int
     segment_jitter_ms: int
@@ -40,6 +41,7 @@ def log_settings(topic: str, config: TopicConfig) -> LogSettings:
         "is_plain": is_plain(topic, config),
         "needs_keys": "compact" in config.words("cleanup.policy"),
         "knows_names": config.flag("polylog.cursus.idempotent"),
+        "spreads_keys": config.text("polylog.cursus.partitioner") != "hash_key",
         "segment_bytes_max": config.integer("segment.bytes"),
         "segment_ms": config.integer("segment.ms"),
         "segment_jitter_ms": config.integer("segment.jitter.ms"),

@@ -28,6 +28,7 @@ class PartitionLog(SegmentedLog):
         is_plain: bool = True,
         needs_keys: bool = False,
         knows_names: bool = False,
+        spreads_keys: bool = False,
         segment_bytes_max: int = ...,
         segment_ms: int = ...,
         segment_jitter_ms: int = 0,

@@ -1,7 +1,8 @@
 from typing import Self, final
 
 from broker._native.wire.connection import Dialect
+from broker._native.wire.cursus_publish import RoundRobin
 
 @final
 class Cursus(Dialect):
-    def __new__(cls, protocol: object) -> Self: ...
+    def __new__(cls, protocol: object, turns: RoundRobin | None = None) -> Self: ...

@@ -39,8 +39,8 @@ class Cursus:
         self._memory = memory or Memory()
 
     def dialect(self, config: Config) -> native.Cursus:  # noqa: ARG002 (nothing of it is configured)
-        """Make its native side."""
-        return native.Cursus(self)
+        """Make its native side, which takes part in whose turn it is of the partitions."""
+        return native.Cursus(self, self._memory.turns)
 
     def handle(
         self,
