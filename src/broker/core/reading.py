@@ -1,6 +1,6 @@
 """Records one by one, for dialects whose answers are no batches.
 
-Most have no isolation levels: everybody reads what is committed, up to the last stable offset.
+They have no isolation levels: everybody reads what is committed, up to the last stable offset.
 Control batches are stepped over, and so are the records of aborted transactions, unless somebody
 asks for everything up to the high watermark.
 """
@@ -14,9 +14,11 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from broker._native.records.column_decoder import COLUMN_NAMES
 from broker._native.records.record_view import Record, RecordIterator
 from broker.codec.columns import Columns, decode_columns
+from broker.codec.compression import decompress
 from broker.codec.control_records import is_control, is_transactional
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.log import Log
+from broker.core.partition import BATCH_HEADER_BYTES
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 from broker.model.limits import (
     READ_BYTES_PER_STEP,
@@ -28,6 +30,7 @@ from broker.model.limits import (
 
 # What a stored batch can be that is no failure of the disk: damaged, or too much of it unfolded.
 UNREADABLE = (Corrupt, LimitExceeded, Truncated)
+CODEC: Final = 0x07  # of a batch's attributes; 0: it is not compressed
 _VALUE_COLUMNS: Final = ("offset", "value")
 _T = TypeVar("_T")
 # Producer id, first offset and marker's offset of an aborted transaction.
@@ -58,18 +61,14 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-def committed(log: Log, offset: int, beside: Beside) -> AsyncGenerator[Record | Unreadable, None]:
-    """Every record from an offset on, up to the last stable offset as it is at the call.
-
-    Below the log start the first one is the first that there still is. The loop has its turn in
-    between. A batch that cannot be read is stepped over, and told. StorageError when the log goes
-    offline, CodecError when what follows a batch cannot be found, or read for want of a package.
-    """
-    return _records(committed_batches(log, offset), max(offset, log.log_start_offset), beside)
-
-
 def uncommitted(log: Log, offset: int, beside: Beside) -> AsyncGenerator[Record | Unreadable, None]:
-    """The same up to the high watermark, whatever becomes of transactions."""
+    """Every record from an offset on, up to the high watermark as it is at the call.
+
+    Whatever becomes of transactions. Below the log start the first one is the first that there
+    still is. The loop has its turn in between. A batch that cannot be read is stepped over, and
+    told. StorageError when the log goes offline, CodecError when what follows a batch cannot be
+    found, or read for want of a package.
+    """
     batches = _batches(log, offset, log.high_watermark, is_committed=False)
     return _records(batches, max(offset, log.log_start_offset), beside)
 
@@ -102,7 +101,7 @@ async def _records(
 async def committed_values(
     log: Log, offset: int, beside: Beside
 ) -> AsyncGenerator[StoredValue | Unreadable, None]:
-    """The same as `committed`, without anything but the values."""
+    """The values alone, up to the last stable offset as it is at the call; otherwise the same."""
     given = 0
     offset = max(offset, log.log_start_offset)
     batches = committed_batches(log, offset)
@@ -163,6 +162,12 @@ async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Besid
                 await asyncio.sleep(0)
     bytes_max = max(READ_UNFOLDED_BYTES_MAX, decompressed_bytes_max(header.size))
     return await beside(partial(decode, bytes_max))
+
+
+async def unfold_records(header: BatchHeader, batch: memoryview | bytes, beside: Beside) -> bytes:
+    """What stands behind the header of a compressed batch, in the same way."""
+    folded = batch[BATCH_HEADER_BYTES:]
+    return await unfold(header, partial(decompress, header.attributes & CODEC, folded), beside)
 
 
 async def _batches(

@@ -1,9 +1,7 @@
 """Records one by one, for readers without isolation levels (core/reading)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
@@ -11,20 +9,11 @@ from broker._native.records.record_view import Record
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import Row, encode
 from broker.core import reading
-from broker.core.log import Log
-from broker.core.reading import (
-    Beside,
-    StoredValue,
-    Unreadable,
-    committed,
-    committed_values,
-    uncommitted,
-)
+from broker.core.reading import StoredValue, Unreadable, committed_values, uncommitted
 from broker.core.recompression import Recompression
 from tests.native_log import NOW_MS, Logs
 
 PRODUCER = 7
-Reader: TypeAlias = Callable[[Log, int, Beside], AsyncIterator[Record | Unreadable]]
 
 
 class Partition:
@@ -92,23 +81,22 @@ def test_records_come_from_the_offset_on_even_inside_of_a_batch(partition: Parti
     assert read(partition, 1) == [(1, b"b"), (2, b"c"), (3, b"d")]
 
 
-def test_whole_records_are_read_in_the_same_way(partition: Partition) -> None:
+def test_whole_records_are_read_whatever_becomes_of_transactions(partition: Partition) -> None:
     partition.append_rows((b"k", b"a", [("h", b"1")]), (None, b"b", ()))
     partition.send(PRODUCER, 0, b"open")
 
     async def all_of() -> list[tuple[int, bytes | None, bytes | None]]:
         return [
             (each.offset, each.key, each.value)
-            async for each in committed(partition.log, 0, Recompression().run)
+            async for each in uncommitted(partition.log, 0, Recompression().run)
             if isinstance(each, Record)
         ]
 
-    assert asyncio.run(all_of()) == [(0, b"k", b"a"), (1, None, b"b")]
+    assert asyncio.run(all_of()) == [(0, b"k", b"a"), (1, None, b"b"), (2, None, b"open")]
 
 
-@pytest.mark.parametrize("read_records", [committed, uncommitted])
 def test_whole_records_behind_a_batch_that_cannot_be_read_are_read(
-    partition: Partition, monkeypatch: pytest.MonkeyPatch, read_records: Reader
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
     partition.append(b"a", b"b")
@@ -116,7 +104,7 @@ def test_whole_records_behind_a_batch_that_cannot_be_read_are_read(
     partition.append(bytes(10 << 20), b"f", codec="gzip")
 
     async def all_of() -> list[Record | Unreadable]:
-        return [each async for each in read_records(partition.log, 1, Recompression().run)]
+        return [each async for each in uncommitted(partition.log, 1, Recompression().run)]
 
     first, second, *others = asyncio.run(all_of())
 

@@ -2,45 +2,64 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
+from pathlib import Path
 
 import pytest
 
+from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import encode
 from broker.core import reading
 from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL
+from broker.protocols.cursus.handlers import consume as consume_handler
 from tests.cursus_client import Batch, read_batch
 from tests.fakes import World
+from tests.native_log import Logs
 
 WAIT_S = 20
 
 
+class Broker:
+    """One whose topics have real logs, of a partition each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World()
+        self._logs = Logs(folder)
+
+    def create(self, name: str) -> PartitionLog:
+        log = self._logs.create(len(self.world.topics.names()), is_group_commit=False)
+        self.world.create(name).logs[0] = log
+        return log
+
+    def append(self, log: PartitionLog, *values: bytes, codec: str = "gzip") -> None:
+        for batch in encode(values, timestamp_ms=0, batch_bytes_max=1 << 30, compression=codec):
+            assert log.append(batch)[0] == 0
+        self._logs.turn.end()
+
+
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
+def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
     """Batches that unfold to more than 17 MiB cannot be read."""
     monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
-    return World()
+    return Broker(tmp_path)
 
 
-def append(log: Any, *values: bytes) -> None:
-    for batch in encode(values, timestamp_ms=0, batch_bytes_max=1 << 30, compression="gzip"):
-        log.append(batch)
-
-
-async def ask(world: World, command: str) -> Answer:
-    answer = PROTOCOL.handle(0, 0, None, command.encode(), world.session)
+async def ask(broker: Broker, command: str) -> Answer:
+    answer = PROTOCOL.handle(0, 0, None, command.encode(), broker.world.session)
     assert isinstance(answer, Awaitable)
     answered: Answer = await answer
     return answered
 
 
-def consume(world: World, command: str) -> Batch | str:
+def read(answer: Answer) -> Batch | str:
     """The batch of an answer, or the text of an error."""
-    answer = asyncio.run(ask(world, command))
     assert isinstance(answer, bytes)
     return answer.decode() if answer.startswith(b"E") else read_batch(answer, is_original=True)
+
+
+def consume(broker: Broker, command: str) -> Batch | str:
+    return read(asyncio.run(ask(broker, command)))
 
 
 def offsets(answer: Batch | str) -> list[int]:
@@ -48,25 +67,46 @@ def offsets(answer: Batch | str) -> list[int]:
     return [each.offset for each in answer.messages]
 
 
-def test_what_stands_before_records_that_cannot_be_read_is_answered(world: World) -> None:
-    log = world.create("t").logs[0]
-    append(log, b"a", b"b")
-    append(log, bytes(20 << 20), b"lost")
-    append(log, b"c")
+def test_compressed_batches_are_read_between_others(broker: Broker) -> None:
+    log = broker.create("t")
+    broker.append(log, b"a", b"b", codec="none")
+    broker.append(log, b"c", b"d")
+    broker.append(log, b"e", codec="zstd")
+    broker.append(log, b"f", codec="none")
 
-    assert offsets(consume(world, "CONSUME t 0 0")) == [0, 1]
-    assert offsets(consume(world, "CONSUME t 0 4")) == [4]
+    answer = consume(broker, "CONSUME t 0 3")
+
+    assert isinstance(answer, Batch)
+    assert [(each.offset, each.payload) for each in answer.messages] == [
+        (3, b"d"),
+        (4, b"e"),
+        (5, b"f"),
+    ]
+    assert offsets(consume(broker, "CONSUME t 0 1 batch=2")) == [1, 2]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_what_stands_before_records_that_cannot_be_read_is_answered(
+    broker: Broker, codec: str
+) -> None:
+    log = broker.create("t")
+    broker.append(log, b"a", b"b", codec=codec)
+    broker.append(log, bytes(20 << 20), b"lost")
+    broker.append(log, b"c", codec=codec)
+
+    assert offsets(consume(broker, "CONSUME t 0 0")) == [0, 1]
+    assert offsets(consume(broker, "CONSUME t 0 4")) == [4]
 
 
 @pytest.mark.parametrize("offset", [2, 3])
 def test_who_asks_for_records_that_cannot_be_read_is_told_which_and_where_to_go_on(
-    world: World, offset: int
+    broker: Broker, offset: int
 ) -> None:
-    log = world.create("t").logs[0]
-    append(log, b"a", b"b")
-    append(log, bytes(20 << 20), b"lost")
+    log = broker.create("t")
+    broker.append(log, b"a", b"b")
+    broker.append(log, bytes(20 << 20), b"lost")
 
-    answer = consume(world, f"CONSUME t 0 {offset}")
+    answer = consume(broker, f"CONSUME t 0 {offset}")
 
     assert isinstance(answer, str)
     assert answer.startswith(
@@ -75,52 +115,64 @@ def test_who_asks_for_records_that_cannot_be_read_is_told_which_and_where_to_go_
     )
 
 
-def test_a_pattern_names_the_topic_whose_records_cannot_be_read(world: World) -> None:
-    append(world.create("t-a").logs[0], b"a")
-    append(world.create("t-b").logs[0], bytes(20 << 20))
+def test_records_that_are_damaged_cannot_be_read(broker: Broker, tmp_path: Path) -> None:
+    log = broker.create("t")
+    broker.append(log, b"a", codec="none")
+    broker.append(log, b"damaged", b"b", codec="none")
+    broker.append(log, b"c", codec="none")
+    [file] = tmp_path.rglob("*.log")
+    file.write_bytes(file.read_bytes().replace(b"damaged", b"DAMAGED"))
 
-    answer = consume(world, "CONSUME t-? 0 0")
+    assert offsets(consume(broker, "CONSUME t 0 0")) == [0]
+    assert consume(broker, "CONSUME t 0 1") == (
+        "ERROR: command_failed reason=\"records 1-2 of topic 't' partition 0 cannot be read, go on"
+        ' at offset 3: they are damaged"'
+    )
+    assert offsets(consume(broker, "CONSUME t 0 3")) == [3]
+
+
+def test_a_pattern_names_the_topic_whose_records_cannot_be_read(broker: Broker) -> None:
+    broker.append(broker.create("t-a"), b"a")
+    broker.append(broker.create("t-b"), bytes(20 << 20))
+
+    answer = consume(broker, "CONSUME t-? 0 0")
 
     assert isinstance(answer, str)
     assert "records 0-0 of topic 't-b' partition 0 cannot be read" in answer
 
 
-def test_the_latest_records_are_those_behind_the_request(world: World) -> None:
-    log = world.create("t").logs[0]
-    append(log, b"before")
+def test_a_disk_that_fails_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = broker.create("t")
+    broker.append(log, b"a", codec="none")
+    monkeypatch.setattr(consume_handler, "log_of", lambda *_: log)
+    log.take_offline("the test")
 
-    async def found() -> Batch:
-        waiting = asyncio.ensure_future(ask(world, f"CONSUME t 0 -1 wait_ms={WAIT_S * 1000}"))
-        while not log.callback_count:
+    assert consume(broker, "CONSUME t 0 0") == 'ERROR: command_failed reason="kafka storage error"'
+
+
+def test_the_latest_records_are_those_behind_the_request(broker: Broker) -> None:
+    log = broker.create("t")
+    broker.append(log, b"before")
+
+    async def found() -> Batch | str:
+        waiting = asyncio.ensure_future(ask(broker, f"CONSUME t 0 -1 wait_ms={WAIT_S * 1000}"))
+        while not broker.world.broker.growth._waiting:
             await asyncio.sleep(0)
-        append(log, b"behind")
-        answer = await asyncio.wait_for(waiting, WAIT_S / 2)
-        assert isinstance(answer, bytes)
-        return read_batch(answer, is_original=True)
+        broker.append(log, b"behind")
+        return read(await asyncio.wait_for(waiting, WAIT_S / 2))
 
     assert offsets(asyncio.run(found())) == [1]
 
 
-def test_records_that_come_while_others_are_read_are_not_waited_for(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = world.create("t").logs[0]
-    log.admit_transaction(7, 0)
-    log.append(encode_marker(Marker(7, 0, False, 0), timestamp_ms=0))  # nobody sees it
-    read = log.read
+def test_records_that_come_while_others_are_read_are_not_waited_for(broker: Broker) -> None:
+    log = broker.create("t")
+    log.append_internal(encode_marker(Marker(7, 0, False, 0), timestamp_ms=0))  # nobody sees it
+    broker.append(log)
 
-    def read_and_grow(*arguments: Any) -> bytes:
-        found: bytes = read(*arguments)
-        if log.log_end_offset == 1:
-            append(log, b"late")
-        return found
-
-    monkeypatch.setattr(log, "read", read_and_grow)
-
-    async def found() -> Batch:
-        waiting = ask(world, f"CONSUME t 0 0 wait_ms={WAIT_S * 1000}")
-        answer = await asyncio.wait_for(waiting, WAIT_S / 2)
-        assert isinstance(answer, bytes)
-        return read_batch(answer, is_original=True)
+    async def found() -> Batch | str:
+        waiting = asyncio.ensure_future(ask(broker, f"CONSUME t 0 0 wait_ms={WAIT_S * 1000}"))
+        await asyncio.sleep(0)
+        broker.append(log, b"late")
+        return read(await asyncio.wait_for(waiting, WAIT_S / 2))
 
     assert offsets(asyncio.run(found())) == [1]

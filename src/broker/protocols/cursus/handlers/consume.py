@@ -8,20 +8,20 @@ Nothing in a batch could say that records cannot be read: what stands before the
 who asks for the first of them is told which they are, and goes on behind them.
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from fnmatch import translate
 from re import compile as compile_pattern
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from broker._native.records.record_view import Record
-from broker._native.wire.cursus_batch import CursusBatchWriter
+from broker._native.wire.cursus_frames import CursusFrame
+from broker.codec.headers import scan_headers
 from broker.core.log import Log
 from broker.core.lookup import log_of
-from broker.core.reading import Unreadable, committed, uncommitted
+from broker.core.reading import UNREADABLE, Unreadable, unfold_records
 from broker.core.steps import in_steps
 from broker.core.topic import Topic
+from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
     CURSUS_CONSUME_RECORDS_MAX,
@@ -34,11 +34,18 @@ from broker.protocols.cursus.grammar import Command, encoded, integer
 from broker.protocols.cursus.handlers.offsets import committed_offset
 from broker.protocols.cursus.requests import Request
 
+if TYPE_CHECKING:
+    from broker._native.log.partition_log import PartitionLog
+
 _log = logging.getLogger(__name__)
 
 DEFAULT_GROUP: Final = "default-group"
 _LATEST: Final = -1
 _PATTERN_SIGNS: Final = frozenset("*?")
+_UNREADABLE: Final = {
+    "unreadable": "they are damaged",
+    "too large": "it does not fit into a frame",
+}
 _ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
 
 
@@ -77,7 +84,7 @@ async def handle(request: Request) -> bytes:
     latest: dict[Log, int] = {}
     while True:
         sources = await _sources(request, wanted, latest)
-        writer = CursusBatchWriter(
+        frame = CursusFrame(
             encoded(wanted.name),
             wanted.partition,
             is_original=wanted.is_original,
@@ -85,11 +92,11 @@ async def handle(request: Request) -> bytes:
             records_max=wanted.records_max,
         )
         for source in sources:
-            if not await _read(request, source, wanted, writer):
+            if not await _read(request, source, wanted, frame):
                 break
         left_ms = deadline_ms - request.broker.clock.monotonic_ms()
-        if writer.count > 0 or left_ms <= 0:
-            return writer.finish()
+        if frame.count > 0 or left_ms <= 0:
+            return frame.take()
         if any(_end(each.log, wanted) > each.end for each in sources):
             continue  # it grew while this was reading
         await request.broker.growth.wait([each.log for each in sources], left_ms / 1000)
@@ -169,12 +176,7 @@ async def _source(
         before = await committed_offset(request.broker, wanted.group, topic.name, wanted.partition)
         offset = max(offset, before or 0)
     if offset < log.log_start_offset:
-        raise refused(
-            "OFFSET_OUT_OF_RANGE",
-            requested=offset,
-            earliest=log.log_start_offset,
-            latest=log.high_watermark,
-        )
+        raise _out_of_range(log, offset)
     return _Source(topic.name, log, offset, end)
 
 
@@ -182,29 +184,50 @@ def _end(log: Log, wanted: _Wanted) -> int:
     return log.last_stable_offset if wanted.is_committed else log.high_watermark
 
 
-async def _read(
-    request: Request, source: _Source, wanted: _Wanted, writer: CursusBatchWriter
-) -> bool:
-    """Add what there is of one partition; False when the batch is full."""
-    is_first = True
-    async with aclosing(_records(request, source, wanted)) as records:
-        async for record in records:
-            if isinstance(record, Unreadable):
-                if is_first:
-                    raise _unreadable(source, wanted, record)
-                break
-            if not writer.add(record):
-                if writer.count == 0:
-                    raise reason(
-                        "command_failed",
-                        f"record at offset {record.offset} does not fit into a frame",
-                    )
-                return False
-            is_first = False
-    return True
+async def _read(request: Request, source: _Source, wanted: _Wanted, frame: CursusFrame) -> bool:
+    """Add what there is of one partition; False when the frame is full."""
+    log = cast("PartitionLog", source.log)
+    offset, before = source.offset, frame.count
+    while True:
+        found: str | Unreadable = frame.read(
+            log, offset, source.end, is_committed=wanted.is_committed
+        )
+        if found == "folded":
+            found = await _unfold(request, source, frame)
+        if found != "open":
+            break
+        offset = frame.next_offset
+        await asyncio.sleep(0)
+    if found in _UNREADABLE:
+        found = Unreadable(frame.next_offset, frame.skip_offset - 1, _UNREADABLE[found])
+    if frame.count > before and not isinstance(found, str):
+        return True  # who goes on behind what there is hears of it
+    if found in {"end", "full"}:
+        return found == "end"
+    raise _refusal(source, wanted, found)
 
 
-def _unreadable(source: _Source, wanted: _Wanted, found: Unreadable) -> RefusedError:
+async def _unfold(request: Request, source: _Source, frame: CursusFrame) -> str | Unreadable:
+    """Add the compressed batch that comes next, or say why it cannot be read."""
+    offset = frame.next_offset
+    data = source.log.read(offset, 1, True, source.end)
+    [header, *_] = scan_headers(data)
+    batch = data[: header.size]
+    try:
+        records = await unfold_records(header, batch, request.broker.recompression.run)
+    except UNREADABLE as error:
+        return Unreadable(offset, header.last_offset, str(error))
+    return frame.add(batch, records, offset)
+
+
+def _refusal(
+    source: _Source, wanted: _Wanted, found: str | Unreadable
+) -> RefusedError | RequestError:
+    """What is said where there is nothing to be answered."""
+    if found == "out of range":
+        return _out_of_range(source.log, source.offset)
+    if not isinstance(found, Unreadable):
+        return RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
     _log.warning(
         "records cannot be read: topic=%s partition=%d offset=%d last_offset=%d reason=%s",
         *(source.topic, wanted.partition, *found),
@@ -217,8 +240,10 @@ def _unreadable(source: _Source, wanted: _Wanted, found: Unreadable) -> RefusedE
     )
 
 
-def _records(
-    request: Request, source: _Source, wanted: _Wanted
-) -> AsyncGenerator[Record | Unreadable, None]:
-    read = committed if wanted.is_committed else uncommitted
-    return read(source.log, source.offset, request.broker.recompression.run)
+def _out_of_range(log: Log, offset: int) -> RefusedError:
+    return refused(
+        "OFFSET_OUT_OF_RANGE",
+        requested=offset,
+        earliest=log.log_start_offset,
+        latest=log.high_watermark,
+    )

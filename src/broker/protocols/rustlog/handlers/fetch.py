@@ -7,13 +7,11 @@ any more is an error in JSON; the binary dialect answers no records and where th
 """
 
 from contextlib import aclosing
-from functools import partial
 
 from broker._native.wire.rustlog_answer import FetchAnswerWriter
-from broker.codec.compression import decompress
 from broker.codec.headers import BatchHeader
 from broker.core.log import Log
-from broker.core.reading import UNREADABLE, Beside, committed_batches, unfold
+from broker.core.reading import CODEC, UNREADABLE, Beside, committed_batches, unfold_records
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, StorageError
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
@@ -21,8 +19,6 @@ from broker.protocols.rustlog.handlers.offsets import group_offset
 from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
 from broker.protocols.rustlog.requests import Fetch, Fetched
 
-_HEADER_BYTES = 61  # of a batch, in front of its records
-_CODEC = 0x07
 _OPEN = "open"
 _GAP = "gap"
 _REFUSED = {
@@ -109,10 +105,9 @@ def _refused(status: str, offset: int) -> RefusalError:
 
 
 async def _unfolded(header: BatchHeader, batch: memoryview, beside: Beside) -> bytes | None:
-    codec = header.attributes & _CODEC
-    if codec == 0:
+    if header.attributes & CODEC == 0:
         return None
-    return await unfold(header, partial(decompress, codec, batch[_HEADER_BYTES:]), beside)
+    return await unfold_records(header, batch, beside)
 
 
 def _next_offset(answer: FetchAnswerWriter, end: int) -> int:
