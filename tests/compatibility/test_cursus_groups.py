@@ -290,6 +290,39 @@ def test_what_cannot_be_done_is_refused(
     assert cursus.ask(command.format(t=topic)) == f"ERROR: {error.format(t=topic)}"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "JOIN_GROUP topic={p} group=g member=c",
+        "REGISTER_GROUP topic={p} group=g",
+        "COMMIT_OFFSET topic={p} partition=0 group=g offset=1 generation=1 member=c",
+        "FETCH_OFFSET topic={p} partition=0 group=g",
+    ],
+)
+@pytest.mark.parametrize("sign", "*?")
+def test_a_pattern_is_no_topic_of_a_group(
+    cursus: CursusClient, topic: str, command: str, sign: str
+) -> None:
+    pattern = topic[:-1] + sign
+
+    assert cursus.ask(command.format(p=pattern)) == (
+        f"ERROR: topic_not_found topic={pattern}"
+        ' reason="only CONSUME takes a pattern: its records do not say their topic"'
+    )
+
+
+def test_who_reads_a_pattern_commits_to_each_topic(
+    cursus: CursusClient, topic: str, group: str
+) -> None:
+    for _ in range(3):
+        cursus.ask(f"PUBLISH topic={topic} partition=0 producerId=p message=m")
+    cursus.ask(f"COMMIT {topic} {group} 0 2")
+
+    found = cursus.consume(f"CONSUME topic={topic[:-1]}? partition=0 offset=0 group={group}")
+
+    assert [each.offset for each in found.messages] == [2]
+
+
 def test_who_is_not_in_the_group_is_told_so(cursus: CursusClient, topic: str, group: str) -> None:
     joined(cursus, topic, group, "c")
 

@@ -31,7 +31,9 @@ document, its clients, and their broker, which differ) could not all be followed
   told; of several of that name, as the one that was told first (core/groups/assigned/rejoining.py).
   So groups settle, whatever a client sends.
 - A group reads one topic, no pattern, while it has live members; then whatever the next one joins.
-  REGISTER_GROUP checks that and keeps nothing. COMMIT without a member is allowed at any time.
+  Only CONSUME takes a pattern: a record does not say of which topic it is, so nobody could commit
+  how far each has been read but by its own name, as COMMIT does. REGISTER_GROUP checks that and
+  keeps nothing. COMMIT without a member is allowed at any time.
 - A transaction's records are written at once, by a producer of Kafka's kind, and its offsets wait
   with their group; the answer says "staged", not that the disk has them. END_TXN has them there
   before it is decided, and is answered when they can be seen. So every dialect sees a transaction

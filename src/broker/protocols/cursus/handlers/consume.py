@@ -32,7 +32,7 @@ from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import RefusedError, reason, refused
 from broker.protocols.cursus.grammar import Command, encoded, integer
 from broker.protocols.cursus.handlers.offsets import committed_offset
-from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.requests import Request, is_pattern
 
 if TYPE_CHECKING:
     from broker._native.log.partition_log import PartitionLog
@@ -41,7 +41,6 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_GROUP: Final = "default-group"
 _LATEST: Final = -1
-_PATTERN_SIGNS: Final = frozenset("*?")
 _UNREADABLE: Final = {
     "unreadable": "they are damaged",
     "too large": "it does not fit into a frame",
@@ -150,7 +149,7 @@ async def _sources(request: Request, wanted: _Wanted, latest: dict[Log, int]) ->
 async def matching(request: Request, name: str) -> list[Topic]:
     """The topic of that name, or those that a pattern fits, by name; never the broker's own."""
     topics = request.broker.topics
-    if not _PATTERN_SIGNS.intersection(name):
+    if not is_pattern(name):
         topic = topics.get(name)
         return [] if topic is None else [topic]
     # Only * and ? are signs of a pattern: a bracket is no part of a name, and fits nothing.
