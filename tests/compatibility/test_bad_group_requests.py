@@ -50,6 +50,9 @@ class Live:
         code: int = answer["topics"][0]["partitions"][0]["error_code"]
         return code
 
+    def commit_for_nobody(self, group: str) -> int:
+        return self.commit(group_id=group, member_id="", generation_id_or_member_epoch=-1)
+
     def code(self, name: str, version: int, **fields: Any) -> int:
         code: int = self.ask(name, version, **fields)["error_code"]
         return code
@@ -87,6 +90,10 @@ REFUSED: dict[str, tuple[Callable[[Live], int], int]] = {
     ),
     "heartbeat in a group without a name": (
         lambda live: live.code("Heartbeat", 3, group_id=""),
+        24,
+    ),
+    "heartbeat in a group without a name, which has offsets": (
+        lambda live: live.commit_for_nobody("") or live.code("Heartbeat", 3, group_id=""),
         24,
     ),
     "sync of another generation": (lambda live: live.code("SyncGroup", 3, generation_id=7), 22),
@@ -139,7 +146,7 @@ REFUSED: dict[str, tuple[Callable[[Live], int], int]] = {
         12,
     ),
     "commit in a huge group": (
-        lambda live: live.commit(group_id=HUGE, member_id="", generation_id_or_member_epoch=-1),
+        lambda live: live.commit_for_nobody(HUGE),
         24,
     ),
     "deletion of a live group": (
@@ -155,7 +162,7 @@ REFUSED: dict[str, tuple[Callable[[Live], int], int]] = {
         69,
     ),
     "deletion of offsets of an unknown group": (
-        lambda live: live.client.request("OffsetDelete", 0, {"group_id": "", "topics": []})[
+        lambda live: live.client.request("OffsetDelete", 0, {"group_id": "?", "topics": []})[
             "error_code"
         ],
         69,

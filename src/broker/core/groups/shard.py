@@ -399,8 +399,11 @@ class GroupShard:
         return group
 
     def _find_for_classic(self, group_id: str, now: Moment) -> ClassicGroup | ConsumerGroup | None:
-        """The group, if members of the classic protocol can be in it."""
-        group = self._find(group_id, now)
+        """The group, if members of the classic protocol can be in it.
+
+        The one without a name has none, though offsets may be committed for it.
+        """
+        group = self._find(group_id, now) if group_id else None
         return None if isinstance(group, AssignedGroup) else group
 
     def _for_classic(self, group: ClassicGroup | ConsumerGroup) -> ClassicGroup | ClassicMembers:
