@@ -9,14 +9,15 @@ never missing. What was acknowledged goes into a ledger file outside the broker,
 import random
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from tests import wire_requests
-from tests.broker_process import POLL_INTERVAL_S
+from tests.broker_process import POLL_INTERVAL_S, BrokerProcess, wait_until
 from tests.wire_client import ConnectionClosedError, WireClient
 from tests.wire_records import Batch
 
@@ -25,6 +26,8 @@ BATCH_RECORDS_MAX = 12
 VALUE_BYTES_MAX = 2_000
 RETRIABLE = {3, 5, 6, 7, 14, 15, 16}  # What a broker that has just started may answer.
 BROKEN = (ConnectionClosedError, OSError)
+LIFE_TIMEOUT_S = 120.0
+ACKNOWLEDGED_PER_CYCLE = (20, 150)  # Requests; the kill comes at a random place between.
 
 
 def value(producer: str, number: int) -> bytes:
@@ -252,3 +255,34 @@ class CommitWorker(WireWorker):
         found = max(found, 0)  # -1: nothing was ever committed.
         assert self.commits.acknowledged <= found <= self.commits.attempted
         self.commits.lives.append(found)
+
+
+# ---- the loop ------------------------------------------------------------------------------------
+
+
+def kill_again_and_again(
+    broker: BrokerProcess, ledger: Ledger, workers: list[Worker], cycles: int
+) -> None:
+    """Kill and restart; in every life, the last one too, each dialect is acknowledged something."""
+    moments = random.Random(cycles)
+    for life in range(cycles + 1):
+        before = Counter(each.producer for each in ledger.read())
+        target = ledger.lines + moments.randint(*ACKNOWLEDGED_PER_CYCLE)
+        wait_until(
+            partial(_has_gone_on, ledger, target, before, workers),
+            f"load goes on in life {life}",
+            LIFE_TIMEOUT_S,
+        )
+        if life < cycles:
+            broker.kill()
+            broker.restart()
+        assert not any(worker.failure for worker in workers), [w.failure for w in workers]
+
+
+def _has_gone_on(ledger: Ledger, target: int, before: Counter[str], workers: list[Worker]) -> bool:
+    if any(worker.failure for worker in workers):
+        return True
+    if ledger.lines < target:
+        return False
+    now = Counter(each.producer for each in ledger.read())
+    return all(now[worker.name] > before[worker.name] for worker in workers)

@@ -7,14 +7,12 @@ whether it was written: they send nothing twice, so it is there or not, and neve
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.broker_process import POLL_INTERVAL_S, BrokerProcess, wait_until
+from tests.broker_process import POLL_INTERVAL_S, BrokerProcess
 from tests.compatibility import load
 from tests.compatibility.dialects import (
     DIALECTS,
@@ -27,7 +25,14 @@ from tests.compatibility.dialects import (
     RustLogJson,
     Writer,
 )
-from tests.compatibility.load import Acknowledged, Ledger, Place, ProducerWorker, Worker
+from tests.compatibility.load import (
+    Acknowledged,
+    Ledger,
+    Place,
+    ProducerWorker,
+    Worker,
+    kill_again_and_again,
+)
 from tests.rustlog_client import ConnectionEndedError, RustLogClient
 
 TOPIC = "ledger"
@@ -41,8 +46,6 @@ OTHERS: dict[str, tuple[Callable[[str], Writer], int]] = {
     "cursus": (Cursus, 8),
 }
 BROKEN = (*load.BROKEN, ConnectionEndedError)
-LIFE_TIMEOUT_S = 120.0
-ACKNOWLEDGED_PER_CYCLE = (20, 150)  # Requests; the kill comes at a random place between.
 CYCLES_SHARE = 2  # of those that the option asks for: this is one of several such tests
 
 
@@ -123,34 +126,6 @@ def test_kill_dash_nine_loses_and_repeats_no_record_of_any_dialect(
     check_todays(log, acknowledged)
     for writer in once:
         check_once(log, writer)
-
-
-def kill_again_and_again(
-    broker: BrokerProcess, ledger: Ledger, workers: list[Worker], cycles: int
-) -> None:
-    """Kill and restart; in every life, the last one too, each dialect is acknowledged something."""
-    moments = random.Random(cycles)
-    for life in range(cycles + 1):
-        before = Counter(each.producer for each in ledger.read())
-        target = ledger.lines + moments.randint(*ACKNOWLEDGED_PER_CYCLE)
-        wait_until(
-            partial(_has_gone_on, ledger, target, before, workers),
-            f"load goes on in life {life}",
-            LIFE_TIMEOUT_S,
-        )
-        if life < cycles:
-            broker.kill()
-            broker.restart()
-        assert not any(worker.failure for worker in workers), [w.failure for w in workers]
-
-
-def _has_gone_on(ledger: Ledger, target: int, before: Counter[str], workers: list[Worker]) -> bool:
-    if any(worker.failure for worker in workers):
-        return True
-    if ledger.lines < target:
-        return False
-    now = Counter(each.producer for each in ledger.read())
-    return all(now[worker.name] > before[worker.name] for worker in workers)
 
 
 def read_through_every_door(address: str) -> dict[int, bytes | None]:

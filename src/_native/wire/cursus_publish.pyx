@@ -36,7 +36,7 @@ from broker._native.wire.cursus_produce cimport (
     put_headers,
     put_unacknowledged,
 )
-from broker._native.wire.detection cimport FRAME_HEAD_SIZE
+from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
 
