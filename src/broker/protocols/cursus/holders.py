@@ -10,6 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from broker.core.broker import Broker
+from broker.core.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer, TransactionDescription
 from broker.core.transactions.names import CURSUS
 from broker.core.transactions.records import TransactionState
@@ -79,6 +80,8 @@ def shown_id(producer_id: int) -> str:
 
 async def describe(broker: Broker, name: str) -> TransactionDescription | None:
     """What is known of a transactional id, None for one that nobody has taken."""
+    if broker.topics.get(TRANSACTIONS_TOPIC) is None:
+        return None
     found = await broker.transactions.describe(inner_name(name))
     if found.error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None

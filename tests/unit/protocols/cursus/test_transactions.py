@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.transactions import markers
+from broker.core.topic import TRANSACTIONS_TOPIC
+from broker.core.transactions import markers, shard
 from broker.core.transactions.commands import Producer
 from broker.core.writing import Written, write_batches
 from broker.model import limits
@@ -99,6 +100,16 @@ def test_the_topic_of_transactions_that_cannot_be_made_is_no_coordinator() -> No
     talk.world.broken_partition = 0
 
     assert talk.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
+
+
+def test_whoever_asks_first_does_not_make_the_topic_of_transactions() -> None:
+    talk = Conversation()
+
+    assert talk.say("TXN_STATUS transactional_id=x") == (
+        'ERROR: transaction_not_found reason="transaction x not found"'
+    )
+    assert talk.say(f"END_TXN {WHO}").startswith("ERROR: transaction_not_found ")
+    assert talk.world.topics.get(TRANSACTIONS_TOPIC) is None
 
 
 def test_ids_that_cannot_be_reserved_are_a_failed_disk() -> None:
@@ -250,6 +261,22 @@ def test_an_end_whose_markers_cannot_be_written_is_answered_and_goes_on(
     waits = 'ERROR: transaction_sync_failed reason="transaction x still ends, or too many are open"'
     assert talk.say(f"BEGIN_TXN {WHO}") == waits
     assert talk.say("INIT_PRODUCER_ID transactional_id=x") == waits
+
+
+def test_where_no_more_may_be_known_or_open_that_is_said(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = talk.say("INIT_PRODUCER_ID transactional_id=y").removeprefix("OK ")
+    monkeypatch.setattr(shard.Room, "has_ids", False)
+    monkeypatch.setattr(shard.Room, "has_open", False)
+
+    assert talk.say("INIT_PRODUCER_ID transactional_id=z") == (
+        'ERROR: init_producer_failed reason="there are as many transactional ids as there may be"'
+    )
+    assert talk.say(f"BEGIN_TXN {other}") == (
+        'ERROR: transaction_sync_failed reason="transaction y still ends, or too many are open"'
+    )
+    assert talk.say(f"TXN_PUBLISH {WHO} topic=t seqNum=1 message=m").startswith("OK "), "as it was"
 
 
 @pytest.mark.parametrize(

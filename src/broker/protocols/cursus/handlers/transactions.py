@@ -1,9 +1,9 @@
 """INIT_PRODUCER_ID, BEGIN_TXN, END_TXN and TXN_STATUS: how a transaction begins and ends.
 
-    (none) ── INIT_PRODUCER_ID ──> aborted ── BEGIN_TXN ──> open ── END_TXN ──> committing
-                                      ^           ^           |                    | markers
-                                      └── INIT    └───────────┼── committed <──────┘
-                                                  └── aborted <┘ also by time, INIT or a restart
+    INIT_PRODUCER_ID ─> aborted ─ BEGIN_TXN ─> open ─ END_TXN ─> committing ─ markers ─> committed
+                           ^                    |                                          |
+                           └──── END_TXN ───────┤ time, INIT or a restart        BEGIN_TXN ┴─> open
+                                                └──> aborted, and to be initialised again
 
 One epoch may have one transaction after the other. END_TXN is answered when the decision is durable
 and, as long as that takes no more than a few seconds, every record and offset of it can be seen; to
