@@ -10,6 +10,7 @@ from broker._native.log.partition_log import PartitionLog
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import encode
 from broker.core import reading
+from broker.model.limits import CURSUS_READ_BYTES_PER_STEP
 from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL
 from broker.protocols.cursus.handlers import consume as consume_handler
@@ -148,6 +149,24 @@ def test_a_disk_that_fails_is_told(broker: Broker, monkeypatch: pytest.MonkeyPat
     log.take_offline("the test")
 
     assert consume(broker, "CONSUME t 0 0") == 'ERROR: command_failed reason="kafka storage error"'
+
+
+def test_records_that_are_deleted_while_others_are_read_are_told_of_later(broker: Broker) -> None:
+    log = broker.create("t")
+    broker.append(log, b"a", codec="none")
+    broker.append(log, b"large" * CURSUS_READ_BYTES_PER_STEP, codec="none")
+    broker.append(log, b"c", codec="none")
+
+    async def found() -> Batch | str:
+        reading = asyncio.ensure_future(ask(broker, "CONSUME t 0 0"))
+        await asyncio.sleep(0)
+        log.move_log_start(2)
+        return read(await reading)
+
+    assert offsets(asyncio.run(found())) == [0]
+    assert consume(broker, "CONSUME t 0 1") == (
+        "ERROR: OFFSET_OUT_OF_RANGE requested=1 earliest=2 latest=3"
+    )
 
 
 def test_the_latest_records_are_those_behind_the_request(broker: Broker) -> None:

@@ -199,11 +199,11 @@ async def _read(request: Request, source: _Source, wanted: _Wanted, frame: Cursu
         await asyncio.sleep(0)
     if found in _UNREADABLE:
         found = Unreadable(frame.next_offset, frame.skip_offset - 1, _UNREADABLE[found])
-    if frame.count > before and not isinstance(found, str):
-        return True  # who goes on behind what there is hears of it
     if found in {"end", "full"}:
         return found == "end"
-    raise _refusal(source, wanted, found)
+    if frame.count == before:
+        raise _refusal(source, wanted, found)
+    return True  # who goes on behind what there is hears of it
 
 
 async def _unfold(request: Request, source: _Source, frame: CursusFrame) -> str | Unreadable:
