@@ -59,12 +59,28 @@ def test_the_old_clients_snippet_reads_what_todays_wrote(
     assert shown == ["b'hello'\n", "[b'hello', b'hello from 2015']\n"]
 
 
-def test_the_rustlog_snippet_writes_and_reads(start_broker: Callable[..., BrokerProcess]) -> None:
-    [snippet] = [each for each in code_blocks("python") if '("localhost", 9092)' in each]
-    broker = start_broker()
+def run_over_a_socket(broker: BrokerProcess, mark: str) -> str:
+    """Run the snippet that has the mark, whose socket goes to this broker; what it prints."""
+    [snippet] = [each for each in code_blocks("python") if mark in each]
     host, _, port = broker.address.rpartition(":")
+    assert '("localhost", 9092)' in snippet, "it names make run's address"
+    return run(snippet.replace('("localhost", 9092)', f'("{host}", {port})'), broker.data_dir)
 
-    shown = run(snippet.replace('("localhost", 9092)', f'("{host}", {port})'), broker.data_dir)
+
+def test_the_cursus_snippet_writes_and_reads(start_broker: Callable[..., BrokerProcess]) -> None:
+    shown = run_over_a_socket(start_broker(), "CREATE topic=")
+
+    created, written, joined, read = shown.splitlines()
+    assert created.startswith("OK topic=carts partitions=1 ")
+    assert written.startswith('{"status":"OK","last_offset":0,')
+    assert re.fullmatch(r"OK generation=1 member=me-\d{4} assignments=\[0\]", joined)
+    assert read.startswith("b'\\xba|\\x00\\x05carts")
+    assert "user1" in read
+    assert "a book" in read
+
+
+def test_the_rustlog_snippet_writes_and_reads(start_broker: Callable[..., BrokerProcess]) -> None:
+    shown = run_over_a_socket(start_broker(), "# CreateTopic")
 
     assert shown.splitlines() == [
         repr(b"\x01" + bytes(8) + b"\0\0\0\1"),
