@@ -227,8 +227,11 @@ def _die_with_parent() -> None:
 
 
 def _print(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the parent was killed, and the signal has not come yet
+        os._exit(_EXIT_ORPHANED)
 
 
 if __name__ == "__main__":

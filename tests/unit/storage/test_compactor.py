@@ -168,15 +168,14 @@ def started(**options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "broker.storage.compactor"],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(broker.__file__).parents[1])},
-        **options,
+        **{"stdout": subprocess.PIPE, **options},
     )
 
 
-def given_job(job: compactor.Job) -> subprocess.Popen[bytes]:
+def given_job(job: compactor.Job, **streams: int) -> subprocess.Popen[bytes]:
     """Return a process that has its job, and whose stdin stays open."""
-    child = started()
+    child = started(**streams)
     assert child.stdin is not None
     child.stdin.write(json.dumps(job._asdict()).encode() + b"\n")
     child.stdin.flush()
@@ -225,6 +224,19 @@ def test_a_job_of_another_parent_is_not_begun(logs: Logs) -> None:
 
     assert outcome(job_of(log, parent_pid=1)) == (1, b"")
     assert cleaned(log.folder) == []
+
+
+def test_it_ends_without_a_word_when_nobody_listens(logs: Logs) -> None:
+    """Its parent was killed: what it could say would stand in the log of the next one."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    log = written(logs, [(b"key", b"value")] * 20)
+
+    with given_job(job_of(log), stdout=writing, stderr=subprocess.PIPE) as child:
+        os.close(writing)
+        assert child.stderr is not None
+        assert child.stderr.read() == b""
+        assert child.wait(60) == 1
 
 
 def test_it_ends_when_stdin_ends(logs: Logs) -> None:
