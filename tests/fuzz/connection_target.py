@@ -1,12 +1,15 @@
-"""A native connection and what a peer may send: frames, headers, Produce, Fetch; V1's lines."""
+"""A native connection and what a peer may send: frames, headers, Produce, Fetch; V1's lines; Cursus."""
 
 import shutil
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from broker._native.log.commit import CommitThread
+from broker._native.wire.cursus import Cursus
 from broker._native.wire.v1 import V1
+from tests.cursus_client import Message, batch, envelope
 from tests.fuzz.inputs import OPTIONS_SIZE, Options
 from tests.fuzz.segment_targets import memory_folder
 from tests.native_log import Logs, records
@@ -41,7 +44,9 @@ class _Broker:
             self._wire = Wire(logs)
             self._wire.serve(*(logs.create(place, is_group_commit=False) for place in (0, 1)))
             self._wire.poller.serve_with(
-                {"v1": V1(None, b"ERR\n")}, self._wire.slow.extend, _ignore
+                {"v1": V1(None, b"ERR\n"), "cursus": Cursus(None)},
+                self._wire.slow.extend,
+                _ignore,
             )
         return self._wire
 
@@ -74,13 +79,17 @@ def connection(data: bytes) -> None:
 
 def seeds() -> Iterator[bytes]:
     """Requests that are served without Python, and one that is not."""
-    batch = records(3)
+    sent = records(3)
     head = bytes(OPTIONS_SIZE)
     for version in (3, 9, 13):
-        yield head + produce(version, (0, batch), (1, batch))
+        yield head + produce(version, (0, sent), (1, sent))
     for version in (4, 11, 12, 13, 18):
         yield head + fetch(version, (0, 0), (1, 0))
-    yield head + request(API_VERSIONS, 4, {}) + produce(9, (0, batch), acks=0)
+    yield head + request(API_VERSIONS, 4, {}) + produce(9, (0, sent), acks=0)
     for line in (b"PRODUCE|topic user1:a,b acks=1\r", b"PRODUCE|topic :\xe2\x80\xa8", b"PING|"):
         yield head + b"V1|1|" + line + b"\nV1|2|CONSUME|topic 1 0\n"
+    publish = b"PUBLISH topic=topic producerId=p key=k seqNum=1 epoch=-1 acks=all message=m"
+    message = Message(b"hi", 1, b"p", b"k", -5, b"made", 3, 1 << 63, b"{}")
+    for body in (publish, envelope(publish.decode()), batch("topic", 1, [message] * 2)):
+        yield head + struct.pack(">I", len(body)) + body
     yield bytes([1]).ljust(OPTIONS_SIZE, b"\0") + fetch(12, (0, 0), session_epoch=0)
