@@ -37,8 +37,19 @@ class Words(NamedTuple):
     sequence_of: Callable[[list[tuple[bytes, bytes | None]]], tuple[bytes, int, int] | None]
 
 
-# What a batch says, in order: a producer's record with its time, or None where records are missing.
-_Said = list[tuple[Run, int] | None]
+class _Heard:
+    """Records in a row that say sequences in a row; the time is the last one's."""
+
+    __slots__ = ("epoch", "first", "last", "producer_id", "time_ms")
+
+    def __init__(self, producer_id: bytes, epoch: int, sequence: int, time_ms: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.first = self.last = sequence
+        self.time_ms = time_ms
+
+
+_Said = list[_Heard | None]  # by a batch, in order; None where records are missing
 
 
 async def read(log: Log, sequences: Sequences, start: int, words: Words, beside: Beside) -> int:
@@ -91,31 +102,31 @@ async def _said(
 
 def _decode(batch: bytes, header: BatchHeader, start: int, words: Words, bytes_max: int) -> _Said:
     said: _Said = []
+    heard: _Heard | None = None
+    follows = None  # what a record says that goes on with it
     expected = max(header.base_offset, start)
     for record in records(batch, bytes_max=bytes_max):
-        if record.offset < start:
+        offset = record.offset
+        if offset < start:
             continue
-        if record.offset > expected:
+        if offset > expected:
             said.append(None)
-        expected = record.offset + 1
+            follows = None
+        expected = offset + 1
         found = words.sequence_of(record.headers)
-        if found is not None:
-            producer_id, epoch, sequence = found
-            _add(said, Run(producer_id, epoch, sequence, sequence, 1), record.timestamp)
+        if found is None:
+            continue
+        producer_id, epoch, sequence = found
+        if heard is not None and found == follows:
+            heard.last = sequence
+            heard.time_ms = record.timestamp
+        else:
+            heard = _Heard(producer_id, epoch, sequence, record.timestamp)
+            said.append(heard)
+        follows = (producer_id, epoch, sequence + 1)
     if expected <= header.last_offset:
         said.append(None)
     return said
-
-
-def _add(said: _Said, run: Run, time_ms: int) -> None:
-    """Let a run go on, or begin the next."""
-    if said and said[-1] is not None:
-        before, _ = said[-1]
-        producer = (before.producer_id, before.epoch)
-        if (run.producer_id, run.epoch) == producer and run.first == before.last + 1:
-            run = before._replace(last=run.last, records=before.records + 1)
-            said.pop()
-    said.append((run, time_ms))
 
 
 async def _replay(sequences: Sequences, said: _Said) -> None:
@@ -123,5 +134,6 @@ async def _replay(sequences: Sequences, said: _Said) -> None:
         if each is None:
             sequences.cut()
         else:
-            run, time_ms = each
-            sequences.replay([run], time_ms)
+            records_said = each.last - each.first + 1
+            run = Run(each.producer_id, each.epoch, each.first, each.last, records_said)
+            sequences.replay([run], each.time_ms)
