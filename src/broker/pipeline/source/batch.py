@@ -1,0 +1,123 @@
+"""A batch read: which ranges of offsets, in which tasks, and what each task does."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from broker.client.fetch import Range
+from broker.client.metadata import Cluster, Topic
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.pipeline.decoding import Selection
+from broker.pipeline.source import filters as pushed
+from broker.pipeline.source.filters import Bounds
+from broker.pipeline.source.planning import Partition, losses, split
+from broker.pipeline.source.settings import Settings
+from broker.pipeline.source.task import read_range
+from broker.pipeline.source.topics import edges, find_topics, partitions_of, report_loss, resolve
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Reads topics between two bounds."""
+
+    def __init__(self, settings: Settings, columns: tuple[str, ...]) -> None:
+        """Keep what is asked for; nothing is connected."""
+        self._settings = settings
+        self._columns = columns
+        self._bounds = Bounds()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ask the broker what there is, and return the tasks.
+
+        Raises:
+            ConfigError, RequestError, Unreachable: what is asked for is not there, in words.
+        """
+        settings = self._settings
+        cluster = settings.cluster()
+        topics = find_topics(cluster, settings)
+        if self._bounds.topics is not None:
+            topics = {name: each for name, each in topics.items() if name in self._bounds.topics}
+        ranges = self._ranges(cluster, topics)
+        tasks = split(ranges, settings.min_partitions, settings.records_per_task_max)
+        return [InputPartition(each) for each in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """Yield the records of one task."""
+        if partition.value is None:
+            return  # what Spark plans when there is no task
+        bounds = self._bounds
+        selection = Selection(
+            self._columns,
+            bounds.min_timestamp,
+            bounds.max_timestamp,
+            self._settings.key_prefix if bounds.keys is None else tuple(sorted(bounds.keys)),
+        )
+        yield from read_range(self._settings, partition.value, selection)
+
+    def _ranges(self, cluster: Cluster, topics: dict[str, Topic]) -> list[Range]:
+        settings = self._settings
+        partitions = partitions_of(topics)
+        if not partitions:
+            return []
+        starts = resolve(cluster, settings, settings.starting, partitions, is_start=True)
+        ends = resolve(cluster, settings, settings.ending, partitions, is_start=False)
+        self._check(cluster, starts, ends)
+        self._narrow(cluster, starts, ends)
+        allowed = self._bounds.partitions
+        return [
+            Range(topic, topics[topic].topic_id, each, starts[topic, each], ends[topic, each])
+            for topic, each in partitions
+            if allowed is None or each in allowed
+        ]
+
+    def _check(
+        self, cluster: Cluster, starts: dict[Partition, int], ends: dict[Partition, int]
+    ) -> None:
+        """Report what is not there, and leave it out of the ranges."""
+        settings = self._settings
+        earliest = edges(cluster, settings, starts, EARLIEST)
+        latest = edges(cluster, settings, starts, LATEST)
+        by_offset = settings.starting.offsets or {}
+        lost = losses({each: starts[each] for each in by_offset}, earliest, latest)
+        if settings.ending.offsets:
+            ahead = {each: end for each, end in ends.items() if end > latest[each]}
+            lost += losses(ahead, earliest, latest)
+        report_loss(settings, lost)
+        for each, start in earliest.items():
+            starts[each] = max(starts[each], start)
+            ends[each] = min(ends[each], latest[each])
+
+    def _narrow(
+        self, cluster: Cluster, starts: dict[Partition, int], ends: dict[Partition, int]
+    ) -> None:
+        """Move the ends of ranges to where filters let the first and last record be."""
+        bounds = self._bounds
+        if bounds.min_timestamp is not None:
+            first = list_offsets(cluster, dict.fromkeys(starts, max(bounds.min_timestamp, 0)))
+            for each, at in first.items():
+                starts[each] = max(starts[each], ends[each] if at.offset < 0 else at.offset)
+        for each, end in ends.items():
+            if bounds.min_offset is not None:
+                starts[each] = max(starts[each], bounds.min_offset)
+            if bounds.max_offset is not None:
+                ends[each] = min(end, bounds.max_offset + 1)
+
+
+class PushdownBatchReader(BatchReader):
+    """The same, with filters of Spark's: only for sessions that allow it.
+
+    Spark refuses a reader that has pushFilters unless spark.sql.python.filterPushdown.enabled is
+    true, which it is not by default: hence a class and the option `pushdown`.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep what can be kept exactly, and hand back the rest."""
+        if self._settings.key_prefix is not None:
+            of_keys = [each for each in filters if getattr(each, "attribute", ()) == ("key",)]
+            self._bounds, others = pushed.take(each for each in filters if each not in of_keys)
+            return [*of_keys, *others]
+        self._bounds, others = pushed.take(filters)
+        return others

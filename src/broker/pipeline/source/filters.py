@@ -1,0 +1,127 @@
+"""Filters that Spark hands down, as bounds that a read keeps exactly.
+
+A filter that is taken is enforced, so Spark need not look again; every other one is handed back.
+"""
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+# Column → field of Bounds, and what its values are.
+_SETS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
+    "topic": ("topics", (str,)),
+    "partition": ("partitions", (int,)),
+    "key": ("keys", (bytes, bytearray)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What records must fulfil; None: anything will do. Offsets and ms, both ends included."""
+
+    min_offset: int | None = None
+    max_offset: int | None = None
+    min_timestamp: int | None = None
+    max_timestamp: int | None = None
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    keys: frozenset[bytes] | None = None
+
+
+def take(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
+    """Return the bounds that filters mean together, and those filters that are none."""
+    bounds, others = Bounds(), []
+    for each in filters:
+        narrower = _narrowed(bounds, each)
+        if narrower is None:
+            others.append(each)
+        else:
+            bounds = narrower
+    return bounds, others
+
+
+def _narrowed(bounds: Bounds, condition: Filter) -> Bounds | None:
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
+    if len(attribute) != 1:
+        return None
+    [name] = attribute
+    match condition:
+        case IsNotNull():
+            return bounds if name in _NEVER_NULL else None
+        case In():
+            return _among(bounds, name, condition.value)
+        case EqualTo() if name in _SETS:
+            return _among(bounds, name, [condition.value])
+        case EqualTo() | GreaterThan() | GreaterThanOrEqual() | LessThan() | LessThanOrEqual():
+            return _compared(bounds, name, condition, condition.value)
+    return None
+
+
+def _compared(bounds: Bounds, name: str, condition: Filter, value: Any) -> Bounds | None:  # noqa: ANN401 - whatever Spark hands over
+    if name == "offset" and type(value) is int:
+        low, high = _interval(condition, value, value)
+    elif name == "timestamp" and isinstance(value, datetime):
+        ms = _milliseconds(value)
+        low, high = _interval(condition, math.floor(ms), math.ceil(ms))
+    else:
+        return None
+    return _between(bounds, name, low, high)
+
+
+def _interval(condition: Filter, floor: int, ceiling: int) -> tuple[int | None, int | None]:
+    """The whole numbers that a comparison with a number between floor and ceiling lets through."""
+    match condition:
+        case GreaterThan():
+            return floor + 1, None
+        case GreaterThanOrEqual():
+            return ceiling, None
+        case LessThan():
+            return None, ceiling - 1
+        case LessThanOrEqual():
+            return None, floor
+    return ceiling, floor  # equal: none at all, if it is no whole number
+
+
+def _milliseconds(time: datetime) -> float:
+    """Milliseconds since 1970; exact, for microseconds of this age fit into a float's 53 bits."""
+    if time.tzinfo is None:
+        time = time.astimezone()  # as PySpark reads its own timestamps
+    past = time - _EPOCH
+    return (past.days * 86_400 + past.seconds) * 1000 + past.microseconds / 1000
+
+
+def _between(bounds: Bounds, name: str, low: int | None, high: int | None) -> Bounds:
+    lows = [each for each in (getattr(bounds, f"min_{name}"), low) if each is not None]
+    highs = [each for each in (getattr(bounds, f"max_{name}"), high) if each is not None]
+    narrower: dict[str, Any] = {
+        f"min_{name}": max(lows, default=None),
+        f"max_{name}": min(highs, default=None),
+    }
+    return replace(bounds, **narrower)
+
+
+def _among(bounds: Bounds, name: str, values: Collection[Any]) -> Bounds | None:
+    if name not in _SETS:
+        return None
+    field, types = _SETS[name]
+    if not all(isinstance(each, types) and not isinstance(each, bool) for each in values):
+        return None
+    allowed = frozenset(bytes(each) if name == "key" else each for each in values)
+    now: frozenset[Any] | None = getattr(bounds, field)
+    narrower: dict[str, Any] = {field: allowed if now is None else now & allowed}
+    return replace(bounds, **narrower)

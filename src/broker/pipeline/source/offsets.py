@@ -1,0 +1,75 @@
+"""Where a stream stands, as JSON: the form that Spark keeps in a query's checkpoint.
+
+Ours names the topic's id, so that a topic that was deleted and made again is not taken for itself:
+
+    {"version": 1, "topics": {"clicks": {"id": "9f86...", "partitions": {"0": 23, "1": 5}}}}
+
+Spark's own Kafka source writes `{"clicks": {"0": 23, "1": 5}}`; it is read as well, so that a query
+can be switched over by changing its format. Once it has written offsets here there is no way back.
+Spark compares offsets as text: topics and partitions are always written in the same order.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from broker.model.errors import ConfigError
+
+_VERSION: Final = 1
+
+
+class Standing(NamedTuple):
+    """A topic's id, empty where it is unknown, and the next offset of each partition."""
+
+    topic_id: str
+    offsets: dict[int, int]
+
+
+Offsets = dict[str, Standing]  # by topic
+
+
+def to_json(offsets: Offsets) -> dict[str, Any]:
+    """Return what Spark may keep."""
+    return {
+        "version": _VERSION,
+        "topics": {
+            topic: {
+                "id": offsets[topic].topic_id,
+                "partitions": {
+                    str(each): offsets[topic].offsets[each]
+                    for each in sorted(offsets[topic].offsets)
+                },
+            }
+            for topic in sorted(offsets)
+        },
+    }
+
+
+def from_json(found: Mapping[str, Any]) -> Offsets:
+    """Read either form.
+
+    Raises:
+        ConfigError: it is neither, or of a later version of this package.
+    """
+    try:
+        if isinstance(found.get("version"), int):
+            if found["version"] != _VERSION:
+                raise ConfigError(
+                    f"offsets of the checkpoint: expected version {_VERSION}, got"
+                    f" {found['version']}: a later polylog has written them"
+                )
+            return {
+                topic: Standing(str(each["id"]), _numbers(each["partitions"]))
+                for topic, each in found["topics"].items()
+            }
+        return {topic: Standing("", _numbers(each)) for topic, each in found.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ConfigError(
+            f"offsets of the checkpoint: expected those of the format polylog or kafka, got {found}"
+        ) from None
+
+
+def _numbers(partitions: Mapping[str, Any]) -> dict[int, int]:
+    numbers = {int(partition): offset for partition, offset in partitions.items()}
+    if not all(type(each) is int and each >= 0 for each in numbers.values()):
+        raise ValueError
+    return numbers

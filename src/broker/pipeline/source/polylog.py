@@ -1,0 +1,86 @@
+"""The format "polylog": which reader or writer serves which call.
+
+Spark pickles the data source and makes a reader of it anew for every plan, so it holds the options
+and nothing else.
+"""
+
+from collections.abc import Callable, MutableMapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from broker.pipeline.options import Use, parse
+from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
+from broker.pipeline.source.batch import BatchReader, PushdownBatchReader
+from broker.pipeline.source.settings import settings_of
+from broker.pipeline.source.stream import StreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+
+_SEGMENTS = "segments"
+
+
+class PolylogDataSource(DataSource):
+    """Topics of a broker, or with the option `segments` the files of its logs."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Keep the options."""
+        super().__init__(options)
+        self._given = dict(options.items())
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what stands in format(...)."""
+        return "polylog"
+
+    def schema(self) -> str:
+        """Return the columns that are read when the program names none.
+
+        Raises:
+            ConfigError: options that are none; here, so that load() says so already.
+        """
+        if self._reads_segments():
+            values = parse(self._given, Use.SEGMENTS)
+        else:
+            values = parse(self._given, Use.READ | Use.STREAM)
+        if values.get("columns") is not None:
+            return ddl(checked_columns(values["columns"]))
+        return ddl(default_columns(has_headers=values.get("includeHeaders", False)))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a batch, of the columns of the schema."""
+        if self._reads_segments():
+            segments: Callable[..., DataSourceReader] = _named("segments.reader", "SegmentReader")
+            return segments(self._given, schema)
+        settings = settings_of(self._given, Use.READ)
+        kind = PushdownBatchReader if settings.has_pushdown else BatchReader
+        return kind(settings, columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Return what reads a stream, of the columns of the schema."""
+        return StreamReader(settings_of(self._given, Use.STREAM), columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":  # noqa: FBT001
+        """Return what writes a batch."""
+        kind: Callable[..., DataSourceWriter] = _named("sink.writer", "PolylogWriter")
+        return kind(self._given, schema, overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001
+    ) -> "DataSourceStreamWriter":
+        """Return what writes a stream."""
+        kind: Callable[..., DataSourceStreamWriter] = _named("sink.stream", "PolylogStreamWriter")
+        return kind(self._given, schema, overwrite)
+
+    def _reads_segments(self) -> bool:
+        return any(each.lower() == _SEGMENTS for each in self._given)
+
+
+def _named(module: str, name: str) -> Any:  # noqa: ANN401 - typed where it is called
+    """Import what only some calls need: a task that reads topics has no use for the others."""
+    return getattr(import_module(f"broker.pipeline.{module}"), name)

@@ -1,0 +1,167 @@
+"""What the options of a read ask for, checked as a whole, before anything is connected."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.client.metadata import Cluster
+from broker.client.offsets import EARLIEST, LATEST
+from broker.model.address import Address, parse_address
+from broker.model.errors import ConfigError
+from broker.model.limits import CLIENT_FETCH_BYTES, CLIENT_GIVE_UP_SECONDS, FETCH_BYTES_MAX
+from broker.pipeline.options import Assignment, Numbers, Use, parse
+from broker.pipeline.schema import checked_columns, default_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a read begins or ends.
+
+    Exactly one is given: `everywhere`, EARLIEST or LATEST; `offsets` by partition, which may be
+    EARLIEST or LATEST too; `time` in ms for all partitions; `times` by partition.
+    """
+
+    everywhere: int | None = None
+    offsets: Numbers | None = None
+    time: int | None = None
+    times: Numbers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A read. The fields are the options of the same meaning; see options.py."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str
+    give_up_seconds: float
+    is_committed: bool
+    chunk_bytes: int
+    topics: tuple[str, ...] | None
+    pattern: re.Pattern[str] | None
+    assignment: Assignment | None
+    starting: Bound
+    ending: Bound
+    is_late_start_an_error: bool
+    fails_on_data_loss: bool
+    columns: tuple[str, ...]
+    key_prefix: bytes | None
+    min_partitions: int | None
+    records_per_task_max: int | None
+    has_pushdown: bool
+    trigger_offsets_max: int | None
+    trigger_bytes_max: int | None
+    trigger_offsets_min: int | None
+    trigger_delay_ms: int
+
+    def cluster(self) -> Cluster:
+        """Return where it reads; nothing is connected yet."""
+        return Cluster(
+            self.bootstrap, client_id=self.client_id, give_up_seconds=self.give_up_seconds
+        )
+
+
+def settings_of(given: Mapping[str, str], use: Use) -> Settings:
+    """Read the options of a batch (Use.READ) or a stream (Use.STREAM).
+
+    Raises:
+        ConfigError: a name or value that is none, or options that do not fit each other.
+    """
+    values = parse(given, use)
+    is_batch = use is Use.READ
+    _exactly_one(values, "subscribe", "subscribePattern", "assign")
+    minimum, maximum = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
+    if minimum and maximum and minimum > maximum:
+        raise ConfigError(
+            f"minOffsetsPerTrigger {minimum} is more than maxOffsetsPerTrigger {maximum}"
+        )
+    timeout_ms = values["kafka.default.api.timeout.ms"]
+    prefix = values["keyPrefix"]
+    return Settings(
+        bootstrap=_bootstrap(values["kafka.bootstrap.servers"]),
+        client_id=values["kafka.client.id"],
+        give_up_seconds=timeout_ms / 1000 if timeout_ms else CLIENT_GIVE_UP_SECONDS,
+        is_committed=values["kafka.isolation.level"] == "read_committed",
+        chunk_bytes=_chunk_bytes(values),
+        topics=values["subscribe"],
+        pattern=values["subscribePattern"],
+        assignment=values["assign"],
+        starting=_starting(values, is_batch=is_batch),
+        ending=_ending(values) if is_batch else Bound(LATEST),
+        is_late_start_an_error=values["startingOffsetsByTimestampStrategy"] == "error",
+        fails_on_data_loss=values["failOnDataLoss"],
+        columns=_columns(values),
+        key_prefix=prefix.encode() if prefix else None,
+        min_partitions=values["minPartitions"],
+        records_per_task_max=values["maxRecordsPerPartition"],
+        has_pushdown=values.get("pushdown", False),
+        trigger_offsets_max=maximum,
+        trigger_bytes_max=values.get("maxBytesPerTrigger"),
+        trigger_offsets_min=minimum,
+        trigger_delay_ms=values.get("maxTriggerDelay", 0),
+    )
+
+
+def _exactly_one(values: Mapping[str, Any], *names: str) -> None:
+    given = [each for each in names if values[each] is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise ConfigError(f"expected exactly one of the options {', '.join(names)}, got {found}")
+
+
+def _bootstrap(servers: str | None) -> tuple[Address, ...]:
+    if servers is None:
+        raise ConfigError("option kafka.bootstrap.servers: expected HOST:PORT, it is missing")
+    return tuple(parse_address(each) for each in servers.split(","))
+
+
+def _chunk_bytes(values: Mapping[str, Any]) -> int:
+    given = [values["kafka.max.partition.fetch.bytes"], values["kafka.fetch.max.bytes"]]
+    return min([each for each in given if each] or [CLIENT_FETCH_BYTES], default=FETCH_BYTES_MAX)
+
+
+def _columns(values: Mapping[str, Any]) -> tuple[str, ...]:
+    if values["columns"] is not None:
+        return checked_columns(values["columns"])
+    return default_columns(has_headers=values["includeHeaders"])
+
+
+def _starting(values: Mapping[str, Any], *, is_batch: bool) -> Bound:
+    """What is given by time goes before what is given by offset, as in Spark's source."""
+    if values["startingTimestamp"] is not None:
+        return Bound(time=values["startingTimestamp"])
+    if values["startingOffsetsByTimestamp"] is not None:
+        return Bound(times=_times("startingOffsetsByTimestamp", values))
+    offsets = values["startingOffsets"] or ("earliest" if is_batch else "latest")
+    bound = _bound(offsets)
+    if is_batch and _has(bound, LATEST):
+        raise ConfigError("option startingOffsets: a batch cannot begin at latest (-1)")
+    return bound
+
+
+def _ending(values: Mapping[str, Any]) -> Bound:
+    if values["endingTimestamp"] is not None:
+        return Bound(time=values["endingTimestamp"])
+    if values["endingOffsetsByTimestamp"] is not None:
+        return Bound(times=_times("endingOffsetsByTimestamp", values))
+    bound = _bound(values["endingOffsets"] or "latest")
+    if _has(bound, EARLIEST):
+        raise ConfigError("option endingOffsets: a batch cannot end at earliest (-2)")
+    return bound
+
+
+def _bound(offsets: str | Numbers) -> Bound:
+    if isinstance(offsets, str):
+        return Bound(EARLIEST if offsets == "earliest" else LATEST)
+    return Bound(offsets=offsets)
+
+
+def _has(bound: Bound, offset: int) -> bool:
+    return bound.everywhere == offset or offset in (bound.offsets or {}).values()
+
+
+def _times(name: str, values: Mapping[str, Any]) -> Numbers:
+    times: Numbers = values[name]
+    if min(times.values()) < 0:
+        raise ConfigError(f"option {name}: expected milliseconds since 1970, got less than 0")
+    return times

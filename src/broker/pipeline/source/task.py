@@ -1,0 +1,79 @@
+"""What a task of Spark does: one range of offsets, as Arrow batches."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from broker.client.fetch import Chunk, Range, fetch
+from broker.client.metadata import Cluster
+from broker.client.offsets import EARLIEST, LATEST
+from broker.model.errors import ErrorCode, RequestError
+from broker.pipeline.decoding import Decoder, Selection
+from broker.pipeline.source.settings import Settings
+from broker.pipeline.source.topics import edges, report_loss
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LOST = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+def read_range(settings: Settings, part: Range, selection: Selection) -> Iterator["pa.RecordBatch"]:
+    """Yield the records of a range; Spark hands on each batch while the next chunk comes.
+
+    Raises:
+        DataLoss: records of the range are gone, and failOnDataLoss is true.
+        RequestError, Unreachable, PeerError: the broker refuses, is gone, or speaks nonsense.
+        CodecError: the batches are damaged.
+    """
+    cluster = settings.cluster()
+    decoder = Decoder(part.topic, part.partition, selection)
+    position = part.start
+    while position < part.end:
+        try:
+            for chunk in _one_ahead(cluster, settings, part._replace(start=position)):
+                yield from decoder.batches(chunk.data, position, part.end, chunk.aborted)
+                position = chunk.next_offset
+        except RequestError as error:
+            if error.code not in _LOST:
+                raise
+            report_loss(settings, [f"{part.topic}-{part.partition} at offset {position}: {error}"])
+            position = _next_there(cluster, settings, part, position)
+        else:
+            return
+
+
+def _next_there(cluster: Cluster, settings: Settings, part: Range, position: int) -> int:
+    """Where to go on behind what was lost: at the end of the range, when nothing of it is left."""
+    topic = cluster.existing_topics([part.topic]).get(part.topic)
+    if topic is None or (part.topic_id and topic.topic_id != part.topic_id):
+        return part.end
+    key = part.topic, part.partition
+    earliest = edges(cluster, settings, [key], EARLIEST)[key]
+    latest = edges(cluster, settings, [key], LATEST)[key]
+    return earliest if position < earliest < min(latest, part.end) else part.end
+
+
+def _one_ahead(cluster: Cluster, settings: Settings, part: Range) -> Iterator[Chunk]:
+    """Yield the chunks of a range, the next one on its way while the caller looks at one.
+
+    The thread waits for no longer than the client does. A range of one chunk needs none.
+    """
+    chunks = fetch(
+        cluster, part, is_committed=settings.is_committed, bytes_max=settings.chunk_bytes
+    )
+    chunk = next(chunks, None)
+    if chunk is None or chunk.next_offset >= part.end:
+        yield from () if chunk is None else (chunk,)
+        return
+    with ThreadPoolExecutor(1, "polylog-prefetch") as thread:
+        while chunk is not None:
+            following = thread.submit(next, chunks, None)
+            yield chunk
+            chunk = following.result()

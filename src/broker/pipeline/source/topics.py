@@ -1,0 +1,154 @@
+"""What the broker says of the topics of a read: which there are, where they begin and end."""
+
+import logging
+from collections.abc import Collection, Iterable
+
+from broker.client.metadata import Cluster, Topic
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.model.errors import ConfigError
+from broker.pipeline.source.planning import Partition
+from broker.pipeline.source.settings import Bound, Settings
+
+_log = logging.getLogger("broker.pipeline")
+
+
+class DataLoss(ConfigError):  # noqa: N818 - what happened, like the rest of the tree
+    """What a query was to read is not there any more, and it is not to go on without."""
+
+
+def report_loss(settings: Settings, what: Collection[str]) -> None:
+    """Fail or log, as failOnDataLoss says."""
+    if not what:
+        return
+    text = "; ".join(what)
+    if settings.fails_on_data_loss:
+        raise DataLoss(
+            f"{text}. Retention may have removed it, or the topic was deleted and made again; with"
+            " the option failOnDataLoss=false a query goes on with what is there"
+        )
+    _log.warning("data may be lost: %s", text)
+
+
+def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
+    """Return the topics that a read names, those of a pattern that match it as a whole.
+
+    Raises:
+        RequestError: UNKNOWN_TOPIC_OR_PARTITION, one that is named does not exist.
+        ConfigError: an assigned partition does not exist, or no topic matches.
+        Unreachable: no broker answers.
+    """
+    if settings.pattern is not None:
+        pattern = settings.pattern
+        found = {
+            name: each
+            for name, each in cluster.existing_topics().items()
+            if pattern.fullmatch(name) and not each.is_internal
+        }
+        if not found:
+            raise ConfigError(f"{cluster}: no topic matches {pattern.pattern!r}")
+        return found
+    if settings.assignment is not None:
+        return _assigned(cluster, cluster.topics(settings.assignment), settings)
+    return cluster.topics(settings.topics or ())
+
+
+def find_topics_left(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
+    """Return those of the topics of a stream that there are by now: one may have been deleted."""
+    if settings.pattern is not None:
+        try:
+            return find_topics(cluster, settings)
+        except ConfigError:
+            return {}
+    found = cluster.existing_topics(settings.assignment or settings.topics or ())
+    return found if settings.assignment is None else _assigned(cluster, found, settings)
+
+
+def _assigned(cluster: Cluster, found: dict[str, Topic], settings: Settings) -> dict[str, Topic]:
+    topics: dict[str, Topic] = {}
+    for name, topic in found.items():
+        wanted = (settings.assignment or {})[name]
+        missing = set(wanted) - set(topic.partitions)
+        if missing:
+            raise ConfigError(
+                f"{cluster}: option assign: {name!r} has partitions"
+                f" 0 to {len(topic.partitions) - 1}, not {sorted(missing)}"
+            )
+        topics[name] = topic._replace(partitions=wanted)
+    return topics
+
+
+def partitions_of(topics: dict[str, Topic]) -> list[Partition]:
+    """Return every partition of some topics."""
+    return [(name, each) for name, topic in topics.items() for each in topic.partitions]
+
+
+def edges(
+    cluster: Cluster, settings: Settings, partitions: Iterable[Partition], edge: int
+) -> dict[Partition, int]:
+    """Return the EARLIEST or LATEST offset of partitions; LATEST is what may be read up to."""
+    found = list_offsets(
+        cluster, dict.fromkeys(partitions, edge), is_committed=settings.is_committed
+    )
+    return {each: at.offset for each, at in found.items()}
+
+
+def resolve(
+    cluster: Cluster,
+    settings: Settings,
+    bound: Bound,
+    partitions: Collection[Partition],
+    *,
+    is_start: bool,
+) -> dict[Partition, int]:
+    """Return the offset that a bound means in each partition.
+
+    A time that is younger than every record means the end; at the start that is an error unless
+    startingOffsetsByTimestampStrategy says otherwise.
+
+    Raises:
+        ConfigError: partitions that a bound does not name or that do not exist, or such a start.
+    """
+    if bound.everywhere is not None:
+        return edges(cluster, settings, partitions, bound.everywhere)
+    if bound.time is not None:
+        return _by_time(cluster, settings, dict.fromkeys(partitions, bound.time), is_start=is_start)
+    given = bound.offsets if bound.times is None else bound.times
+    assert given is not None, "a bound is one of four"
+    _check_named(given, partitions, is_start=is_start)
+    if bound.times is not None:
+        return _by_time(cluster, settings, bound.times, is_start=is_start)
+    resolved = dict(given)
+    for edge in (EARLIEST, LATEST):
+        there = [each for each, offset in given.items() if offset == edge]
+        resolved |= edges(cluster, settings, there, edge)
+    return resolved
+
+
+def _check_named(
+    given: Collection[Partition], partitions: Collection[Partition], *, is_start: bool
+) -> None:
+    missing, extra = set(partitions) - set(given), set(given) - set(partitions)
+    if missing or extra:
+        which = "starting" if is_start else "ending"
+        raise ConfigError(
+            f"{which} offsets: expected one for each partition that is read;"
+            f" missing: {_words(missing)}; not read: {_words(extra)}"
+        )
+
+
+def _by_time(
+    cluster: Cluster, settings: Settings, times: dict[Partition, int], *, is_start: bool
+) -> dict[Partition, int]:
+    found = list_offsets(cluster, times)
+    late = [each for each, at in found.items() if at.offset < 0]
+    if late and is_start and settings.is_late_start_an_error:
+        raise ConfigError(
+            f"no record of {_words(late)} is as young as the starting timestamp: with the option"
+            " startingOffsetsByTimestampStrategy=latest a read begins at the end there"
+        )
+    resolved = {each: at.offset for each, at in found.items()}
+    return resolved | edges(cluster, settings, late, LATEST)
+
+
+def _words(partitions: Iterable[Partition]) -> str:
+    return ", ".join(f"{topic}-{each}" for topic, each in sorted(partitions)) or "none"
