@@ -13,6 +13,7 @@ INSTALL := $(PIP) install --no-build-isolation --no-deps
 SOURCES := pyproject.toml CMakeLists.txt \
 	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
 
+, := ,
 # requirements(EXPRESSION): lists of pyproject.toml, the only place with versions.
 requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	of = tomllib.load(open("pyproject.toml", "rb")); \
@@ -21,7 +22,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 
 .PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth \
 	bench-guard bench-programs \
-	bench-storage sanitize fuzz clean
+	bench-spark bench-storage sanitize fuzz clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -40,7 +41,8 @@ $(VENV)/.built: $(VENV)/.tools $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.tools
-	$(PIP) install $(call requirements,extra["codec"] + extra["test"])
+	$(PIP) install $(call requirements,[each for name in ("codec"$(,) "plot"$(,) "spark"$(,) "test") \
+		for each in extra[name] if not each.startswith("polylog")])
 	touch $@
 
 $(VENV)/.fuzz: $(VENV)/.test
@@ -109,6 +111,10 @@ bench-compaction: $(VENV)/.test $(VENV)/.built
 # Appends, lookups and retention beside what the machine can do; BENCH='--help' says what it takes.
 bench-storage: bench-programs
 	$(BIN)/python -m benchmarks.storage.bench $(BENCH)
+
+# Topics in Spark beside what Spark itself can take; BENCH='--help' says what it takes.
+bench-spark: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m benchmarks.spark.bench $(BENCH)
 
 # Instructions of ten kernels against the checked-in table, by callgrind; GUARD=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built

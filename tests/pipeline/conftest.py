@@ -1,0 +1,77 @@
+"""A Spark session per module, and topics filled by a client that is not ours."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker import pipeline
+from broker.model.errors import Unsupported
+from broker.pipeline.java import find_java
+from tests.broker_process import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What is produced: its partition, key, value and headers, and its time in ms.
+Row = tuple[int, bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator["SparkSession"]:
+    """A local session that knows the format; stopped with the module."""
+    pytest.importorskip("pyspark")
+    try:
+        find_java()
+    except Unsupported as error:
+        pytest.skip(str(error))
+    os.environ["PYTHONPATH"] = os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
+    session = pipeline.session(
+        "local[2]",
+        options={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.python.filterPushdown.enabled": "true",
+        },
+    )
+    pipeline.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def fill(broker: Broker) -> Callable[..., None]:
+    """Make a topic, if it is not there, and produce rows to it."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+
+    def fill(
+        topic: str, rows: Iterable[Row] = (), *, partitions: int | None = None, **settings: Any
+    ) -> None:
+        if partitions is not None:
+            new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+            admin.create_topics([new])[topic].result(10)
+        # One request per partition at a time keeps the order; a pause lets batches fill.
+        producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 5, **settings})
+        for partition, key, value, headers, timestamp in rows:
+            producer.produce(topic, value, key, partition, headers=headers, timestamp=timestamp)
+            producer.poll(0)
+        assert producer.flush(20) == 0
+
+    return fill
+
+
+@pytest.fixture
+def delete(broker: Broker) -> Callable[[str], None]:
+    """Delete a topic."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    return lambda topic: admin.delete_topics([topic])[topic].result(10)
+
+
+@pytest.fixture
+def options(broker: Broker, topic: str) -> dict[str, str]:
+    """The options of a read of the test's topic."""
+    return {"kafka.bootstrap.servers": broker.address, "subscribe": topic}

@@ -1,0 +1,367 @@
+"""A batch read of topics, compared byte for byte with what librdkafka reads."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from broker.pipeline.schema import COLUMNS, HEADERS
+from tests.broker_process import Broker, BrokerProcess
+from tests.pipeline.conftest import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.client
+
+FIRST_MS = 1_700_000_000_000
+Read = Callable[..., "DataFrame"]
+
+
+@pytest.fixture
+def read(spark: "SparkSession", options: dict[str, str]) -> Read:
+    """A frame of the test's topic, with more options."""
+
+    def read(schema: str | None = None, **more: str | None) -> "DataFrame":
+        reader = spark.read.format("polylog")
+        for name, value in (options | {k.replace("__", "."): v for k, v in more.items()}).items():
+            if value is not None:
+                reader = reader.option(name, value)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return read
+
+
+def some(count: int, partitions: int = 3, value_size: int = 100) -> list[Row]:
+    """Rows with and without keys, values and headers."""
+    rows: list[Row] = []
+    for each in range(count):
+        headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % each), ("empty", b"")]
+        rows.append(
+            (
+                each % partitions,
+                b"key %d" % each if each % 3 else None,
+                bytes([each % 256]) * (each % value_size) if each % 7 else None,
+                headers[: each % 3],
+                FIRST_MS + each,
+            )
+        )
+    return rows
+
+
+def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> list[Any]:
+    """What librdkafka reads of a topic, in the order of partitions and offsets."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "oracle",
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+        }
+    )
+    partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
+    rows, left = [], set(partitions)
+    while left:
+        for message in consumer.consume(1000, 10):
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                left.discard(message.partition())
+                continue
+            kind, timestamp = message.timestamp()
+            rows.append(
+                (
+                    message.key(),
+                    message.value(),
+                    message.topic(),
+                    message.partition(),
+                    message.offset(),
+                    timestamp,
+                    kind - 1,
+                    message.headers(),
+                )
+            )
+    consumer.close()
+    return sorted(rows, key=lambda row: row[3:5])
+
+
+def collected(frame: "DataFrame") -> list[Any]:
+    """The rows of a frame with all columns, as `consumed` has them."""
+    return sorted(
+        (
+            (
+                None if row["key"] is None else bytes(row["key"]),
+                None if row["value"] is None else bytes(row["value"]),
+                row["topic"],
+                row["partition"],
+                row["offset"],
+                round(row["timestamp"].astimezone(UTC).timestamp() * 1000),
+                row["timestampType"],
+                None
+                if row["headers"] is None
+                else [(each["key"], bytes(each["value"])) for each in row["headers"]],
+            )
+            for row in frame.collect()
+        ),
+        key=lambda row: row[3:5],
+    )
+
+
+def places(frame: "DataFrame") -> dict[int, list[int]]:
+    """The offsets of a frame by partition, ascending."""
+    found: dict[int, list[int]] = {}
+    for row in frame.select("partition", "offset").collect():
+        found.setdefault(row["partition"], []).append(row["offset"])
+    return {each: sorted(offsets) for each, offsets in sorted(found.items())}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_rows_are_byte_for_byte_what_librdkafka_reads(
+    broker: Broker, topic: str, fill: Callable[..., None], read: Read, compression: str
+) -> None:
+    fill(topic, some(3000), partitions=3, **{"compression.type": compression})
+
+    rows = collected(read(includeHeaders="true"))
+
+    assert rows == consumed(broker.address, topic)
+    assert len(rows) == 3000
+
+
+def test_a_topic_of_many_chunks_is_read_whole(
+    broker: Broker, topic: str, fill: Callable[..., None], read: Read
+) -> None:
+    fill(topic, some(3000, 1, 3000), partitions=1)
+
+    rows = collected(read(includeHeaders="true", kafka__fetch__max__bytes="100000"))
+
+    assert rows == consumed(broker.address, topic)
+
+
+def test_the_schema_is_that_of_sparks_source(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, partitions=1)
+
+    assert dict(read().dtypes) == COLUMNS
+    assert dict(read(includeHeaders="true").dtypes) == COLUMNS | HEADERS
+    assert all(each.nullable for each in read().schema.fields)
+
+
+def test_an_empty_topic_has_no_rows(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, partitions=2)
+
+    assert read().collect() == []
+
+
+def test_columns_are_chosen_by_schema_or_by_option(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, some(10), partitions=3)
+
+    by_schema = read("offset bigint, key binary")
+    by_option = read(columns="offset,key")
+    assert by_schema.columns == by_option.columns == ["offset", "key"]
+    assert Counter(by_schema.collect()) == Counter(by_option.collect())
+    assert read(columns="topic").distinct().collect()[0]["topic"] == topic
+
+
+def test_a_read_begins_and_ends_where_it_is_told(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, some(30), partitions=3)
+    starting = json.dumps({topic: {"0": 4, "1": -2, "2": 9}})
+    ending = json.dumps({topic: {"0": 6, "1": 1, "2": -1}})
+
+    assert places(read(startingOffsets=starting, endingOffsets=ending)) == {
+        0: [4, 5],
+        1: [0],
+        2: [9],
+    }
+
+
+def test_a_read_begins_and_ends_at_a_time(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, some(30), partitions=3)
+
+    def by_time(**more: str) -> dict[int, list[int]]:
+        return places(read(**more))
+
+    whole = {"startingTimestamp": str(FIRST_MS + 9), "endingTimestamp": str(FIRST_MS + 15)}
+    assert by_time(**whole) == {0: [3, 4], 1: [3, 4], 2: [3, 4]}
+    starting = json.dumps({topic: {"0": FIRST_MS + 27, "1": FIRST_MS + 28, "2": FIRST_MS + 29}})
+    ending = json.dumps({topic: {"0": FIRST_MS, "1": FIRST_MS + 99, "2": FIRST_MS + 99}})
+    assert by_time(startingOffsetsByTimestamp=starting) == {0: [9], 1: [9], 2: [9]}
+    assert by_time(startingOffsetsByTimestamp=starting, endingOffsetsByTimestamp=ending) == {
+        1: [9],
+        2: [9],
+    }
+
+
+def test_a_start_behind_every_record_is_an_error_unless_it_may_be_the_end(
+    topic: str, fill: Any, read: Read
+) -> None:
+    fill(topic, some(3), partitions=3)
+    late = str(FIRST_MS + 99)
+
+    with pytest.raises(Exception, match=f"no record of {topic}-0, .* is as young"):
+        read(startingTimestamp=late).collect()
+    assert read(startingTimestamp=late, startingOffsetsByTimestampStrategy="latest").collect() == []
+
+
+def test_topics_are_found_by_pattern_and_by_assignment(topic: str, fill: Any, read: Read) -> None:
+    for name in ("one", "two"):
+        fill(f"{topic}-{name}", some(6), partitions=3)
+    fill(f"other-{topic}-one", some(6), partitions=3)
+
+    matched = read(subscribe=None, subscribePattern=f"{topic}-(one|two|three)")
+    assigned = read(subscribe=None, assign=json.dumps({f"{topic}-one": [2, 0]}))
+    assert matched.count() == 12
+    assert places(assigned) == {0: [0, 1], 2: [0, 1]}
+    both = read(subscribe=f"{topic}-one, {topic}-two")
+    assert {row["topic"] for row in both.collect()} == {f"{topic}-one", f"{topic}-two"}
+
+
+@pytest.mark.parametrize(
+    ("more", "tasks"),
+    [
+        ({}, 3),
+        ({"minPartitions": "6"}, 6),
+        ({"minPartitions": "2"}, 3),
+        ({"maxRecordsPerPartition": "30"}, 12),
+    ],
+)
+def test_a_read_has_as_many_tasks_as_it_is_told(
+    topic: str, fill: Any, read: Read, more: dict[str, str], tasks: int
+) -> None:
+    fill(topic, some(300), partitions=3)
+    frame = read(**more)
+
+    assert frame.rdd.getNumPartitions() == tasks
+    assert places(frame) == {each: list(range(100)) for each in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_kept_by_spark"),
+    [
+        ("offset >= 10 AND offset < 20 AND partition = 1", False),
+        ("partition IN (0, 2) AND offset = 5", False),
+        (f"timestamp > timestamp_millis({FIRST_MS + 100})", False),
+        (f"timestamp <= timestamp_micros({FIRST_MS * 1000 + 10_500})", False),
+        (f"timestamp = timestamp_millis({FIRST_MS + 7})", False),
+        ("key = X'6B65792034' OR offset = 1", True),
+        ("length(value) > 50 AND offset < 40", True),
+        ("topic = 'nothing'", False),
+    ],
+)
+def test_a_filter_gives_the_same_rows_whoever_applies_it(
+    topic: str, fill: Any, read: Read, condition: str, is_kept_by_spark: bool
+) -> None:
+    fill(topic, some(300), partitions=3)
+    pushed = read(pushdown="true").where(condition)
+
+    assert places(pushed) == places(read().where(condition))
+    plan = pushed._jdf.queryExecution().executedPlan().toString()
+    assert ("Filter (" in plan) == is_kept_by_spark, plan
+
+
+def test_keys_are_chosen_by_filter_or_by_prefix(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, some(300), partitions=3)
+
+    [row] = read(pushdown="true").where("key = X'6B65792034'").collect()
+    assert bytes(row["key"]) == b"key 4"
+    prefixed = read(keyPrefix="key 4")
+    assert {bytes(row["key"])[:5] for row in prefixed.collect()} == {b"key 4"}
+    assert prefixed.count() == read().where("startswith(key, X'6B65792034')").count() == 8
+
+
+def test_aborted_transactions_are_read_only_uncommitted(
+    broker: Broker, topic: str, fill: Any, read: Read
+) -> None:
+    fill(topic, partitions=1)
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
+    producer.init_transactions(20)
+    for turn in range(6):
+        producer.begin_transaction()
+        for each in range(50):
+            producer.produce(topic, b"%d-%d" % (turn, each), partition=0)
+        producer.flush(20)
+        (producer.abort_transaction if turn % 2 else producer.commit_transaction)(20)
+
+    for isolation, count in (("read_committed", 150), ("read_uncommitted", 300)):
+        rows = collected(read(includeHeaders="true", kafka__isolation__level=isolation))
+        assert rows == consumed(broker.address, topic, isolation)
+        assert len(rows) == count
+
+
+def test_a_read_that_spark_ends_early_leaves_the_next_one_alone(
+    topic: str, fill: Any, read: Read
+) -> None:
+    fill(topic, some(6000, 1, 3000), partitions=1)
+
+    assert len(read(kafka__fetch__max__bytes="70000").limit(3).collect()) == 3
+    assert read().count() == 6000
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"subscibe": "x"}, "there is no option 'subscibe'; did you mean subscribe?"),
+        ({"columns": "ofset"}, "there is no column 'ofset'"),
+        ({"assign": '{"a": [0]}'}, "exactly one of the options .* got subscribe and assign"),
+        ({"subscribe": "nowhere"}, "127.0.0.1:.*: there is no topic named 'nowhere'"),
+        ({"subscribe": None, "subscribePattern": "nowhere.*"}, "no topic matches 'nowhere"),
+        ({"subscribe": None, "assign": '{"%s": [0, 9]}'}, "has partitions 0 to 2, not .9."),
+        ({"startingOffsets": "latest"}, "a batch cannot begin at latest"),
+        ({"endingOffsets": "earliest"}, "a batch cannot end at earliest"),
+        ({"startingOffsets": '{"%s": {"0": 1}}'}, "missing: .*-1, .*-2; not read: none"),
+        ({"startingOffsets": '{"%s": {"0": 99, "1": 0, "2": 0}}'}, "expected offset 99, there are"),
+        ({"endingOffsets": '{"%s": {"0": 99, "1": 0, "2": 0}}'}, "expected offset 99, there are"),
+        ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger: only for stream"),
+        ({"kafka.security.protocol": "SSL"}, "expected plaintext, got 'SSL'"),
+    ],
+)
+def test_what_cannot_be_read_is_told_before_a_job_starts(
+    topic: str, fill: Any, read: Read, spark: "SparkSession", more: dict[str, Any], message: str
+) -> None:
+    fill(topic, some(30), partitions=3)
+    given = {name: value and value.replace("%s", topic) for name, value in more.items()}
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup()
+
+    with pytest.raises(Exception, match=message):
+        read(**given).collect()
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup() == jobs
+
+
+def test_a_schema_that_does_not_fit_is_told(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, partitions=1)
+
+    with pytest.raises(Exception, match="column offset: expected type bigint, got int"):
+        read("offset int").collect()
+
+
+def test_without_failing_on_loss_a_read_takes_what_is_there(
+    topic: str, fill: Any, read: Read
+) -> None:
+    fill(topic, some(30), partitions=3)
+    starting = json.dumps({topic: {"0": 99, "1": 8, "2": 10}})
+
+    assert places(read(startingOffsets=starting, failOnDataLoss="false")) == {1: [8, 9]}
+
+
+def test_a_broker_that_is_not_there_is_named(read: Read, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.start()
+    assert broker.stop() == 0
+
+    with pytest.raises(Exception, match=f"no broker at {broker.address}"):
+        read(
+            kafka__bootstrap__servers=broker.address, kafka__default__api__timeout__ms="200"
+        ).collect()
+
+
+def test_times_are_those_of_the_records(topic: str, fill: Any, read: Read) -> None:
+    fill(topic, [(0, None, b"v", [], FIRST_MS + 123)], partitions=1)
+
+    [row] = read().collect()
+    assert row["timestamp"].astimezone(UTC) == datetime.fromtimestamp(FIRST_MS / 1000, UTC).replace(
+        microsecond=123_000
+    )

@@ -1,0 +1,269 @@
+"""A stream over topics: limits, restarts, and topics that change under it."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from tests.broker_process import BrokerProcess, wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from tests.pipeline.conftest import Row
+
+pytestmark = pytest.mark.client
+
+
+class Query:
+    """A query that appends the offsets that it reads to files."""
+
+    def __init__(self, spark: "SparkSession", options: dict[str, str], folder: Path) -> None:
+        self.spark = spark
+        self.options = options | {"startingOffsets": "earliest"}
+        self.folder = folder
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def start(self, *, available_now: bool, **more: str) -> "StreamingQuery":
+        """Start it, from its checkpoint if there is one."""
+        reader = self.spark.readStream.format("polylog")
+        for name, value in (
+            self.options | {k.replace("__", "."): v for k, v in more.items()}
+        ).items():
+            reader = reader.option(name, value)
+        writer = reader.load().select("topic", "partition", "offset").coalesce(1)
+        stream = writer.writeStream.format("json").option("path", str(self.folder / "rows"))
+        stream = stream.option("checkpointLocation", str(self.checkpoint))
+        if available_now:
+            return stream.trigger(availableNow=True).start()
+        return stream.trigger(processingTime="50 milliseconds").start()
+
+    def run(self, **more: str) -> list[int]:
+        """Read what there is; return how many rows each trigger had."""
+        query = self.start(available_now=True, **more)
+        assert query.awaitTermination(60)
+        return [each["numInputRows"] for each in query.recentProgress]
+
+    def rows(self) -> "DataFrame":
+        """Everything that was read."""
+        schema = "topic string, partition int, offset bigint"
+        return self.spark.read.schema(schema).json(str(self.folder / "rows"))
+
+    def places(self) -> list[tuple[int, int]]:
+        """Partition and offset of every row, sorted; a row that was read twice is there twice."""
+        return sorted((row["partition"], row["offset"]) for row in self.rows().collect())
+
+    def offsets(self) -> Any:
+        """The last offsets in the checkpoint."""
+        files = (each for each in (self.checkpoint / "offsets").iterdir() if each.name.isdigit())
+        newest = max(files, key=lambda file: int(file.name))
+        return json.loads(newest.read_text().splitlines()[-1])
+
+
+@pytest.fixture
+def query(spark: "SparkSession", options: dict[str, str], tmp_path: Path) -> Query:
+    return Query(spark, options, tmp_path)
+
+
+Fill = Callable[..., None]
+
+
+def grow(fill: Fill, topic: str, count: int, partitions: int | None = None) -> None:
+    """Produce so many records to each of three partitions."""
+    rows: list[Row] = [(each % 3, None, bytes(100), [], 1) for each in range(3 * count)]
+    fill(topic, rows, partitions=partitions)
+
+
+def all_of(partitions: Iterable[int], offsets: Iterable[int]) -> list[tuple[int, int]]:
+    offsets = list(offsets)
+    return [(partition, offset) for partition in partitions for offset in offsets]
+
+
+def test_a_query_goes_on_where_it_ended(topic: str, fill: Fill, query: Query) -> None:
+    grow(fill, topic, 10, partitions=3)
+    query.run()
+    grow(fill, topic, 5)
+    query.run()
+
+    assert query.places() == all_of(range(3), range(15))
+
+
+def test_a_query_begins_at_the_end_unless_told_otherwise(
+    topic: str, fill: Fill, query: Query
+) -> None:
+    grow(fill, topic, 10, partitions=3)
+    query.run(startingOffsets="latest")
+    grow(fill, topic, 5)
+    query.run(startingOffsets="latest")
+
+    assert query.places() == all_of(range(3), range(10, 15))
+
+
+def test_a_trigger_has_no_more_rows_than_it_may(topic: str, fill: Fill, query: Query) -> None:
+    grow(fill, topic, 100, partitions=3)
+
+    sizes = query.run(maxOffsetsPerTrigger="90")
+
+    assert max(sizes) <= 93
+    assert len(sizes) >= 4
+    assert query.places() == all_of(range(3), range(100))
+
+
+def test_a_trigger_has_about_as_many_bytes_as_it_may(topic: str, fill: Fill, query: Query) -> None:
+    grow(fill, topic, 1000, partitions=3)
+
+    sizes = [each for each in query.run(maxBytesPerTrigger="100000") if each]
+
+    assert 500 < max(sizes) < 1500  # of 100 bytes each and what a record takes beside
+    assert query.places() == all_of(range(3), range(1000))
+
+
+def test_few_records_wait_for_more_or_for_the_delay(topic: str, fill: Fill, query: Query) -> None:
+    grow(fill, topic, 10, partitions=3)
+    running = query.start(available_now=False, minOffsetsPerTrigger="1000", maxTriggerDelay="1h")
+    grow(fill, topic, 10)
+    wait_until(lambda: len(running.recentProgress) > 0, "triggers", 60)
+    assert {each["numInputRows"] for each in running.recentProgress} == {0}
+    grow(fill, topic, 400)
+    wait_until(lambda: any(each["numInputRows"] for each in running.recentProgress), "rows", 60)
+    running.stop()
+
+    assert len(query.places()) >= 1000
+
+
+def test_a_running_query_reads_what_comes_and_partitions_that_appear(
+    broker: Any, topic: str, fill: Fill, query: Query
+) -> None:
+    grow(fill, topic, 10, partitions=3)
+    running = query.start(available_now=False)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(10)
+    fill(topic, [(3, None, b"new", [], 1)] * 7)
+    wait_until(
+        lambda: sum(each["numInputRows"] for each in running.recentProgress) >= 37, "rows", 60
+    )
+    running.stop()
+
+    assert query.places() == [*all_of(range(3), range(10)), *all_of([3], range(7))]
+
+
+def test_a_restart_goes_on_from_the_offsets_of_sparks_own_source(
+    topic: str, fill: Fill, query: Query
+) -> None:
+    grow(fill, topic, 10, partitions=3)
+    query.run()
+    # What Spark's own source has written where ours did.
+    offsets = query.checkpoint / "offsets"
+    [file] = [each for each in offsets.iterdir() if each.name == "0"]
+    head = file.read_text().splitlines()[:-1]
+    stock = json.dumps({topic: {"0": 10, "1": 4, "2": 10}}, separators=(",", ":"))
+    file.write_text("\n".join([*head, stock]))
+    for checksum in offsets.glob(".*.crc"):
+        checksum.unlink()
+    grow(fill, topic, 2)
+    query.run()
+
+    again = [(1, each) for each in range(4, 10)]
+    assert query.places() == sorted([*all_of(range(3), range(12)), *again])
+    assert query.offsets()["topics"][topic]["partitions"] == {"0": 12, "1": 12, "2": 12}
+    assert len(query.offsets()["topics"][topic]["id"]) == 32
+
+
+@pytest.mark.parametrize("size", [5, 20])
+def test_a_topic_that_was_made_again_is_noticed(
+    topic: str, fill: Fill, delete: Callable[[str], None], query: Query, size: int
+) -> None:
+    grow(fill, topic, 10, partitions=3)
+    query.run()
+    delete(topic)
+    grow(fill, topic, size, partitions=3)
+
+    with pytest.raises(Exception, match=f"topic {topic} was deleted and made again: its id was"):
+        query.run()
+    query.run(failOnDataLoss="false")
+    assert query.places() == sorted([*all_of(range(3), range(10)), *all_of(range(3), range(size))])
+
+
+def test_a_topic_that_is_gone_is_noticed(
+    topic: str, fill: Fill, delete: Callable[[str], None], query: Query
+) -> None:
+    grow(fill, f"{topic}-stays", 10, partitions=3)
+    grow(fill, topic, 10, partitions=3)
+    both = f"{topic},{topic}-stays"
+    query.run(subscribe=both)
+    delete(topic)
+
+    with pytest.raises(Exception, match=f"{topic}-0 is gone"):
+        query.run(subscribe=both)
+    query.run(subscribe=both, failOnDataLoss="false")
+    assert len(query.places()) == 60
+
+
+def test_a_checkpoint_of_another_topic_is_an_error(topic: str, fill: Fill, query: Query) -> None:
+    grow(fill, topic, 10, partitions=3)
+    grow(fill, f"{topic}-2", 10, partitions=3)
+    query.run()
+
+    with pytest.raises(Exception, match=f"the checkpoint is of topics {topic}, the query reads"):
+        query.run(subscribe=f"{topic}-2")
+
+
+def test_records_that_retention_took_are_noticed(
+    broker: Any, topic: str, fill: Fill, query: Query
+) -> None:
+    grow(fill, topic, 10, partitions=3)
+    query.run(maxOffsetsPerTrigger="12", startingOffsets="earliest")
+    grow(fill, topic, 20)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for each in admin.delete_records([TopicPartition(topic, 1, 15)]).values():
+        each.result(10)
+
+    with pytest.raises(Exception, match=f"{topic}-1: expected offset 10, there are 15 to 30"):
+        query.run()
+    query.run(failOnDataLoss="false")
+    assert query.places() == [
+        *all_of([0], range(30)),
+        *all_of([1], [*range(10), *range(15, 30)]),
+        *all_of([2], range(30)),
+    ]
+
+
+def test_a_broker_that_starts_again_is_waited_for(
+    spark: "SparkSession",
+    topic: str,
+    start_broker: Callable[..., BrokerProcess],
+    tmp_path: Path,
+) -> None:
+    broker = start_broker()
+
+    def produce() -> None:
+        producer = Producer({"bootstrap.servers": broker.address})
+        for _ in range(50):
+            producer.produce(topic, bytes(100))
+        assert producer.flush(20) == 0
+
+    produce()
+    options = {"kafka.bootstrap.servers": broker.address, "subscribe": topic}
+    query = Query(spark, options, tmp_path)
+    running = query.start(available_now=False)
+
+    def rows() -> int:
+        return sum(each["numInputRows"] for each in running.recentProgress)
+
+    wait_until(lambda: rows() == 50, "rows", 60)
+    broker.kill()
+    broker.start()
+    produce()
+    wait_until(lambda: rows() == 100 or not running.isActive, "rows after the restart", 60)
+    running.stop()
+
+    assert len(query.places()) == len(set(query.places())) == 100
