@@ -29,6 +29,9 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
 # Of a given width, because argparse asks shutil for the terminal's with every option that is added,
 # help or not: 3 ms for its import of every compression there is.
 _FORMATTER = partial(argparse.HelpFormatter, width=78)
+_WITH_COMMANDS = {
+    "snapshot": "link the files of a running broker, to be read without it",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.command is None:
             parser.print_help(sys.stderr)
             return EXIT_USAGE
-        return _import(parsed) if parsed.command == "import" else _start(parsed)
+        return _COMMANDS[parsed.command](parsed)
     except PolylogError as error:
         print(f"broker: {error}", file=sys.stderr)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
@@ -82,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="check the configuration, print it and exit"
     )
     _add_import(commands)
+    for name, purpose in _WITH_COMMANDS.items():
+        # Its own module reads the rest of the line, so that no start builds those parsers.
+        rest = commands.add_parser(name, help=purpose, add_help=False, formatter_class=_FORMATTER)
+        rest.add_argument("rest", nargs=argparse.REMAINDER)
     return parser
 
 
@@ -134,3 +141,12 @@ def _start(parsed: argparse.Namespace) -> int:
 
     config = start.configuration(parsed.config, parsed.data_dir, parsed.listen, parsed.set)
     return start.check(config) if parsed.check else start.run(config)
+
+
+def _snapshot(parsed: argparse.Namespace) -> int:
+    from broker.cli import snapshot  # noqa: PLC0415 - a start needs none of it
+
+    return snapshot.run(parsed.rest)
+
+
+_COMMANDS = {"import": _import, "snapshot": _snapshot, "start": _start}

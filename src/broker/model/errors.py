@@ -257,3 +257,7 @@ class SchemaMismatch(PolylogError):
 
 class MarkerMismatch(PolylogError):
     """What was written of a batch does not fit what is to be written: nothing more was."""
+
+
+class SnapshotFailed(PolylogError):
+    """A snapshot could not be taken: the files are not what the broker says; nothing is left."""

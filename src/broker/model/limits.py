@@ -500,6 +500,10 @@ SINK_MARKER_SEGMENT_BYTES = 16 * MIB
 SINK_QUERIES_REMEMBERED = 16
 # How often a sink that is slowed down sends: chunks hold as many rows as it may write meanwhile.
 SINK_PACE_MS = 250
+# How often a snapshot begins a partition again whose files were replaced meanwhile, and the largest
+# manifest that is read: of a million segments.
+SNAPSHOT_TRIES = 50
+MANIFEST_BYTES_MAX = 256 * MIB
 
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 

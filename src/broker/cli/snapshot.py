@@ -1,0 +1,56 @@
+"""`broker snapshot create`: hard links of a running broker's files, to be read without it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+_FORMATTER = partial(argparse.HelpFormatter, width=78)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command of snapshots; returns 0 when nothing is wrong with what was found."""
+    parser = argparse.ArgumentParser(prog="broker snapshot", formatter_class=_FORMATTER)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    create = commands.add_parser(
+        "create",
+        help="link the files of a running broker's topics into a folder",
+        description="Link the files of a running broker's topics into a new folder, with a manifest"
+        " that says up to where they count: the high watermark and the last stable offset of now,"
+        " and a hash of each file. It takes no space until the broker removes its own files, and"
+        " must be on the same file system. Never start a broker on it.",
+        formatter_class=_FORMATTER,
+    )
+    create.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
+    create.add_argument(
+        "--data-dir", type=Path, required=True, metavar="D", help="the broker's data directory"
+    )
+    create.add_argument(
+        "--broker", default="localhost:9092", metavar="HOST:PORT", help="default: localhost:9092"
+    )
+    create.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="T",
+        help="only this topic; may be repeated (default: all but the internal ones)",
+    )
+    create.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="how to report"
+    )
+    return _create(parser.parse_args(arguments))
+
+
+def _create(parsed: argparse.Namespace) -> int:
+    from broker.pipeline.jobs import snapshot  # noqa: PLC0415 - `--help` needs none of it
+
+    report = snapshot.create(
+        parsed.folder,
+        parsed.data_dir,
+        parsed.broker,
+        topics=parsed.topic,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print(report.in_format(parsed.output))
+    return 0 if report.is_well else 1

@@ -1,0 +1,297 @@
+"""`broker snapshot create`: what a running broker's topics hold now, for readers without a broker.
+
+    ask the broker    log start, high watermark, last stable offset of each partition
+    list the folder   link its segments, indexes and small files into DIR/TOPIC-PARTITION
+    list it again     the same files, and no compaction under way? else begin this partition again
+    at the very end   the manifest
+
+The broker may roll, compact and delete meanwhile. What was below the high watermark before the
+listing is in the files that were listed; a link keeps a file whose name goes. A compaction puts
+files under the names of others: so a partition counts only when every file that was linked still
+has its name afterwards, and no `.swap` stands beside them. The file of the active segment grows
+on, its link too; the manifest says where the snapshot ends in it.
+
+Links cost no space until the broker removes its own; they need one file system for both folders.
+Never start a broker on a snapshot: it would write into files that another one uses.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from shutil import rmtree
+from typing import Final, NamedTuple
+
+from broker._native.kernel import file_ops
+from broker.client.metadata import Cluster, Topic
+from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.codec import xxh3_64_column
+from broker.model.address import parse_address
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import ConfigError, Corrupt, SegmentGone, SnapshotFailed, StorageError
+from broker.model.limits import CLIENT_RETRY_SECONDS, SNAPSHOT_TRIES
+from broker.pipeline.jobs.report import Report
+from broker.pipeline.segments import manifest
+from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
+from broker.segments import Segment
+from broker.segments.file import SegmentFile
+from broker.storage import checkpoint
+from broker.storage.folder_plan import offsets_of
+from broker.storage.segment_files import LOG, SEGMENT_SUFFIXES, SWAP, file_name
+
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "start_offset",
+    "high_watermark",
+    "last_stable_offset",
+    "segments",
+    "bytes",
+)
+_LEADER_EPOCHS: Final = range(7, 14)  # versions of Metadata that tell them
+_SMALL_FILES: Final = (checkpoint.LEADER_EPOCHS, checkpoint.PARTITION_METADATA)
+
+
+class _Offsets(NamedTuple):
+    """What the broker says of a partition."""
+
+    start: int
+    high_watermark: int
+    last_stable: int
+
+
+class _Changed(Exception):  # noqa: N818 - not an error: the partition is tried again
+    """The folder is not what it was a moment ago; says how."""
+
+
+def create(
+    folder: Path,
+    data_dir: Path,
+    broker: str,
+    *,
+    topics: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _: None,
+    clock: Clock | None = None,
+) -> Report:
+    """Take a snapshot of a running broker's topics; a row per partition.
+
+    Args:
+        folder: where to, new or empty, on the file system of the data directory.
+        data_dir: the broker's.
+        broker: its HOST:PORT.
+        topics: by name; none means all but the internal ones.
+        say: told of progress, a line each.
+        clock: tells the time.
+
+    Raises:
+        ConfigError: the folder is not empty, or is on another file system.
+        SnapshotFailed: the folders are not those of this broker, or never stay as they are.
+        RequestError: there is no such topic.
+        Unreachable: no broker there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists and is not empty: name a new folder")
+    if not data_dir.is_dir():
+        raise ConfigError(f"{data_dir} is no folder: give the broker's data directory")
+    cluster = Cluster([parse_address(broker)])
+    found = cluster.topics(topics) if topics else cluster.existing_topics()
+    wanted = [each for each in found.values() if topics or not each.is_internal]
+    epochs = _leader_epochs(cluster, wanted)
+    created_ms = (clock or SystemClock()).wall_ms()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        entries, problems = [], []
+        for topic in sorted(wanted):
+            for partition in topic.partitions:
+                taking = _Partition(cluster, topic, partition, data_dir, folder)
+                entry = taking.take(epochs.get((topic.name, partition), -1))
+                entries.append(entry)
+                problems += taking.problems
+                say(f"{entry.folder}: {len(entry.segments)} segments")
+        manifest.write(folder, Manifest(str(cluster), created_ms, tuple(entries)))
+    except BaseException:
+        rmtree(folder, ignore_errors=True)  # links, and folders that were made here
+        raise
+    return _report(entries, problems, folder)
+
+
+def _report(entries: Sequence[PartitionEntry], problems: Sequence[str], folder: Path) -> Report:
+    rows = [
+        (
+            each.topic,
+            each.partition,
+            each.start_offset,
+            each.high_watermark,
+            each.last_stable_offset,
+            len(each.segments),
+            sum(segment.end_position for segment in each.segments),
+        )
+        for each in entries
+    ]
+    totals = {
+        "folder": str(folder),
+        "partitions": len(rows),
+        "segments": sum(len(each.segments) for each in entries),
+        "bytes": sum(row[-1] for row in rows),
+    }
+    return Report(COLUMNS, rows, totals, problems)
+
+
+def _leader_epochs(cluster: Cluster, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
+    body = {
+        "topics": [{"topic_id": bytes(16), "name": each.name} for each in topics],
+        "allow_auto_topic_creation": False,
+    }
+    _, answer = cluster.ask_any("Metadata", _LEADER_EPOCHS, body)
+    return {
+        (topic["name"], each["partition_index"]): each["leader_epoch"]
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+    }
+
+
+class _Partition:
+    """The snapshot of one partition."""
+
+    def __init__(
+        self, cluster: Cluster, topic: Topic, partition: int, data_dir: Path, target: Path
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._key = (topic.name, partition)
+        self._source = data_dir / f"{topic.name}-{partition}"
+        self._target = target / self._source.name
+        self.problems: list[str] = []
+
+    def take(self, leader_epoch: int) -> PartitionEntry:
+        """Link its files until they stay as they are for so long."""
+        changed = _Changed()
+        for _ in range(SNAPSHOT_TRIES):
+            rmtree(self._target, ignore_errors=True)
+            self._target.mkdir(mode=0o700)
+            self.problems.clear()
+            try:
+                offsets = self._offsets()
+                segments = self._segments(offsets)
+            except _Changed as error:
+                changed = error
+                time.sleep(CLIENT_RETRY_SECONDS)
+                continue
+            topic, partition = self._key
+            return PartitionEntry(
+                topic, self._topic.topic_id, partition, *offsets, leader_epoch, segments
+            )
+        raise SnapshotFailed(
+            f"{self._source}: {changed}, after {SNAPSHOT_TRIES} tries: is it in the data directory"
+            f" of the broker at {self._cluster}?"
+        )
+
+    def _offsets(self) -> _Offsets:
+        """Ask the broker, the high watermark last: what is below it is on the disk then."""
+        start = list_offsets(self._cluster, {self._key: EARLIEST})[self._key].offset
+        stable = list_offsets(self._cluster, {self._key: LATEST}, is_committed=True)
+        high_watermark = list_offsets(self._cluster, {self._key: LATEST})[self._key].offset
+        return _Offsets(start, high_watermark, min(stable[self._key].offset, high_watermark))
+
+    def _segments(self, offsets: _Offsets) -> tuple[SegmentEntry, ...]:
+        self._check_topic()
+        linked = self._link(offsets.high_watermark)
+        self._check_unchanged(linked)
+        bases = offsets_of((each.name for each in linked), LOG)
+        if not bases and offsets.start < offsets.high_watermark:
+            raise _Changed("no segment there, but records according to the broker")
+        try:
+            return tuple(
+                self._entry(base, after, offsets) for base, after in zip_longest(bases, bases[1:])
+            )
+        except (SegmentGone, FileNotFoundError) as error:
+            raise SnapshotFailed(f"{self._target}: {error}") from error
+
+    def _check_topic(self) -> None:
+        """Whether the folder is the topic's, not that of an older one of its name."""
+        topic_id = checkpoint.read_partition_metadata(self._source)
+        if topic_id is None:
+            raise _Changed("it has no partition.metadata")
+        if self._topic.topic_id and topic_id.hex() != self._topic.topic_id:
+            raise _Changed(f"its topic has the id {topic_id.hex()}, not {self._topic.topic_id}")
+
+    def _link(self, high_watermark: int) -> dict[Path, int]:
+        """Link what begins below the high watermark; the inode of each file."""
+        names = self._listing()
+        bases = [base for base in offsets_of(names, LOG) if base < high_watermark]
+        wanted = [file_name(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
+        linked = {}
+        for name in (*wanted, *_SMALL_FILES):
+            if name in names:
+                self._link_file(name)
+                linked[self._source / name] = (self._target / name).stat().st_ino
+        return linked
+
+    def _link_file(self, name: str) -> None:
+        try:
+            os.link(self._source / name, self._target / name)
+        except FileNotFoundError:
+            raise _Changed(f"{name} went while it was listed") from None
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise ConfigError(
+                    f"{self._target} is on another file system than {self._source}: a snapshot is"
+                    " hard links, put it beside the data directory"
+                ) from None
+            raise StorageError(f"link {self._source / name} to {self._target}: {error}") from error
+
+    def _check_unchanged(self, linked: dict[Path, int]) -> None:
+        self._listing()
+        for file, inode in linked.items():
+            if file.name in _SMALL_FILES:
+                continue  # replaced as a whole: the older one is as good
+            try:
+                is_same = file.stat().st_ino == inode
+            except FileNotFoundError:  # by retention, or because a compaction has put it elsewhere
+                is_same = False
+            if not is_same:
+                raise _Changed(f"{file.name} was replaced")
+
+    def _listing(self) -> set[str]:
+        try:
+            names = set(file_ops.list_folder(self._source))
+        except FileNotFoundError:
+            raise _Changed("there is no such folder") from None
+        if any(name.endswith(SWAP) for name in names):
+            raise _Changed("a compaction is under way")
+        return names
+
+    def _entry(self, base: int, after: int | None, offsets: _Offsets) -> SegmentEntry:
+        """Find where the snapshot ends in a segment, and hash it up to there."""
+        file = self._target / file_name(base, LOG)
+        with Segment(file) as segment:
+            size = segment.size
+            position = self._end(segment, after, offsets.high_watermark)
+        stored = SegmentFile(file)
+        try:
+            content = stored.view(0, position, copy=False).data if position else memoryview(b"")
+            [digest] = memoryview(xxh3_64_column([content])).cast("B").cast("Q")
+        finally:
+            stored.close()
+        return SegmentEntry(base, position, size, f"{digest:016x}")
+
+    def _end(self, segment: Segment, after: int | None, high_watermark: int) -> int:
+        try:
+            if after is None:
+                batch = segment.locate(high_watermark)
+                end = segment.end()
+                if batch is None and end.offset < high_watermark:
+                    raise _Changed(
+                        f"its log ends at offset {end.offset}, the broker's at {high_watermark}"
+                    )
+                return end.position if batch is None else batch.position
+            end = segment.end()
+            if segment.has_only_zeros(end.position):
+                return end.position
+            reason = f"{end.reason} at byte {end.position}"
+        except Corrupt as error:
+            reason = str(error)
+        self.problems.append(f"{segment.path.parent.name}/{segment.path.name}: {reason}")
+        return segment.size

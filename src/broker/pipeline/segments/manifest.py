@@ -1,0 +1,143 @@
+"""The manifest of a snapshot: what its files hold, and up to where they may be read.
+
+    DIR/manifest.json
+    DIR/TOPIC-PARTITION/<base offset>.log .index .timeindex .txnindex, leader-epoch-checkpoint,
+                        partition.metadata    hard links to the broker's files
+
+    {"version": 1, "cluster": "127.0.0.1:9092", "created_ms": 1700000000000, "partitions": [
+      {"topic": "clicks", "topic_id": "<32 hexadecimal digits>", "partition": 0,
+       "start_offset": 0, "high_watermark": 500, "last_stable_offset": 500, "leader_epoch": 0,
+       "segments": [{"base_offset": 0, "end_position": 51234, "size": 65536,
+                     "xxh3_64": "<16 hexadecimal digits>"}]}]}
+
+Offsets are exclusive ends: the high watermark is the next offset. A segment's bytes up to
+end_position belong to the snapshot, and xxh3_64 is their hash; `size` is what the file had, with
+what its broker has reserved or written behind. The manifest is written last: a folder without one
+is no snapshot.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from broker._native.kernel import file_ops
+from broker.model.errors import Corrupt, Unsupported
+from broker.model.limits import MANIFEST_BYTES_MAX
+
+FILE_NAME: Final = "manifest.json"
+_VERSION: Final = 1
+_OFFSET_END: Final = 1 << 63
+
+
+class SegmentEntry(NamedTuple):
+    """One segment of a snapshot; see the head of this module."""
+
+    base_offset: int
+    end_position: int
+    size: int
+    xxh3_64: str
+
+
+class PartitionEntry(NamedTuple):
+    """One partition of a snapshot."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    leader_epoch: int
+    segments: tuple[SegmentEntry, ...]
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return f"{self.topic}-{self.partition}"
+
+
+class Manifest(NamedTuple):
+    """A snapshot: where and when it was taken, and of what."""
+
+    cluster: str
+    created_ms: int
+    partitions: tuple[PartitionEntry, ...]
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Make the folder a snapshot, durably; StorageError when the disk fails."""
+    partitions = [
+        each._asdict() | {"segments": [segment._asdict() for segment in each.segments]}
+        for each in manifest.partitions
+    ]
+    content = {"version": _VERSION} | manifest._asdict() | {"partitions": partitions}
+    file_ops.write_file_atomic(folder / FILE_NAME, json.dumps(content, indent=1).encode())
+
+
+def read(folder: Path) -> Manifest:
+    """Return the manifest of a snapshot.
+
+    Raises:
+        FileNotFoundError: the folder has none.
+        Corrupt: it is not what `write` has written.
+        Unsupported: it is of a later version.
+    """
+    file = folder / FILE_NAME
+    size = file_ops.size(file)
+    if size > MANIFEST_BYTES_MAX:
+        raise Corrupt(f"{file}: {size} bytes, expected at most {MANIFEST_BYTES_MAX}")
+    try:
+        content = json.loads(file_ops.read_file(file))
+        version = content["version"]
+        if version != _VERSION:
+            raise Unsupported(f"{file}: version {version!r}, expected {_VERSION}")
+        return Manifest(
+            _text(content, "cluster"),
+            _natural(content, "created_ms"),
+            tuple(map(_partition, content["partitions"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Corrupt(f"{file}: {type(error).__name__} {error}") from None
+
+
+def _partition(found: Mapping[str, Any]) -> PartitionEntry:
+    entry = PartitionEntry(
+        _text(found, "topic"),
+        _text(found, "topic_id"),
+        _natural(found, "partition"),
+        _natural(found, "start_offset"),
+        _natural(found, "high_watermark"),
+        _natural(found, "last_stable_offset"),
+        int(found["leader_epoch"]),
+        tuple(map(_segment, found["segments"])),
+    )
+    if "/" in entry.topic or entry.topic in {"", ".", ".."}:
+        raise ValueError(f"topic {entry.topic!r} is no name of a topic")
+    bases = [each.base_offset for each in entry.segments]
+    if sorted(set(bases)) != bases:
+        raise ValueError(f"segments of {entry.folder} do not ascend")
+    return entry
+
+
+def _segment(found: Mapping[str, Any]) -> SegmentEntry:
+    return SegmentEntry(
+        _natural(found, "base_offset"),
+        _natural(found, "end_position"),
+        _natural(found, "size"),
+        _text(found, "xxh3_64"),
+    )
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}, expected text")
+    return value
+
+
+def _natural(found: Mapping[str, Any], name: str) -> int:
+    value = found[name]
+    if type(value) is not int or not 0 <= value < _OFFSET_END:
+        raise ValueError(f"{name} is {value!r}, expected a number from 0")
+    return value
