@@ -1,15 +1,17 @@
 """Cursus's STREAM: frames as they come, signs of life, and every way in which a stream ends."""
 
 import re
+import resource
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from broker.codec import encode
 from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess, wait_until
+from tests.compatibility.cursus_streams import JavaConsumer, PythonConsumer, StreamingConsumer
 from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
 from tests.wire_client import WireClient
 
@@ -18,6 +20,7 @@ KEEPALIVE_S_MAX = 2.0
 CLOSE = "STREAM_CONTROL type=CLOSE reason={} offset={}"
 FRAME_MAX = 16 << 20  # what the clients read
 MANY = 1000
+IDLE_STREAMS = 1000
 
 
 @pytest.fixture
@@ -513,3 +516,153 @@ def test_the_stream_of_a_member_that_leaves_ends(
     assert other.ask(f"LEAVE_GROUP topic={topic} group={group} {here}").startswith("OK ")
 
     assert next_text(cursus).startswith("ERROR: member_not_found member=m-")
+
+
+# ---- clients -------------------------------------------------------------------------------------
+
+
+CONSUMERS = pytest.mark.parametrize("consumer_type", [JavaConsumer, PythonConsumer])
+ROUNDS = 12
+
+
+def numbered(client: CursusClient, topic: str, start: int, count: int) -> set[bytes]:
+    """Write records to all four partitions in turn; their payloads."""
+    written = [b"%d" % number for number in range(start, start + count)]
+    for place in range(4):
+        publish(client, topic, *written[place::4], partition=place)
+    return set(written)
+
+
+def poll_until(consumers: Sequence[StreamingConsumer], wanted: set[bytes]) -> None:
+    """Let consumers read until everything has been delivered to one of them."""
+
+    def is_all_there() -> bool:
+        for each in consumers:
+            each.poll()
+        return wanted <= {got.payload for each in consumers for got in each.got}
+
+    wait_until(is_all_there, "every record is delivered", 30)
+
+
+@CONSUMERS
+def test_two_members_with_streams_share_and_take_over_without_losing_anything(
+    broker: Broker, cursus: CursusClient, topic: str, consumer_type: type[StreamingConsumer]
+) -> None:
+    group = uuid.uuid4().hex
+    first, second = (consumer_type(broker.address, topic, group, each) for each in ("a", "b"))
+    written: set[bytes] = set()
+    first.start()
+    for number in range(ROUNDS):  # the second is there in the middle ones
+        written |= numbered(cursus, topic, number * 40, 40)
+        members = [first] if number < 4 or number >= 8 else [first, second]
+        if number == 4:
+            second.start()
+        if number == 8:
+            second.close()
+        poll_until([first, second], written)
+        for each in members:
+            each.commit()
+            each.beat()
+        assert sorted(p for each in members for p in each.member.partitions) == [0, 1, 2, 3]
+
+    assert first.member.generation <= 4  # a join each, and a leave
+    assert {got.payload for each in (first, second) for got in each.got} == written
+    # Read twice is only what was not committed when the group rebalanced.
+    delivered = len(first.got) + len(second.got)
+    assert delivered <= len(written) + 2 * 40
+    first.close()
+
+
+@CONSUMERS
+def test_consumers_go_on_from_what_they_committed_after_kill_9(
+    start_broker: StartBroker, consumer_type: type[StreamingConsumer]
+) -> None:
+    broker = start_broker()
+    with CursusClient(broker.address) as client:
+        client.ask("CREATE topic=t partitions=4")
+        written = numbered(client, "t", 0, 400)
+    first = consumer_type(broker.address, "t", "g", "a")
+    first.start()
+    poll_until([first], written)
+    first.commit()
+    first.close_streams()
+
+    broker.kill()
+    broker.start()
+
+    with CursusClient(broker.address) as client:
+        more = numbered(client, "t", 400, 40)
+    again = consumer_type(broker.address, "t", "g", "a")
+    again.start()
+    poll_until([again], more)
+    assert {got.payload for got in again.got} == more
+    again.close()
+
+
+def test_a_client_goes_on_where_an_out_of_range_close_says(
+    broker: Broker, cursus: CursusClient, topic: str
+) -> None:
+    publish(cursus, topic, b"a", b"b", b"c")
+    delete_records(broker.address, topic, 2)
+    group = uuid.uuid4().hex
+    for consumer_type in (JavaConsumer, PythonConsumer):
+        consumer = consumer_type(broker.address, topic, group, consumer_type.__name__)
+        consumer.start()
+        poll_until([consumer], {b"c"})
+        consumer.close()
+
+
+# ---- what streams take ---------------------------------------------------------------------------
+
+
+def test_peers_that_never_read_take_little_memory(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    streams = 100
+    with CursusClient(broker.address) as client:
+        client.ask("CREATE topic=t partitions=1")
+        for _ in range(400):
+            publish(client, "t", bytes(100_000))
+        before = broker.private_memory()
+        readers = [CursusClient(broker.address) for _ in range(streams)]
+        for number, reader in enumerate(readers):
+            reader.send(f"STREAM topic=t partition=0 group=g{number}")
+        # By then the others have had many turns, and what their sockets take.
+        with CursusClient(broker.address) as reading:
+            reading.send("STREAM topic=t partition=0 group=reading")
+            offset = 0
+            while offset < 400:
+                offset = next_batch(reading)[-1].offset + 1
+
+        # Each has at most what may be unsent, and what one read found behind it.
+        assert broker.private_memory() - before < streams * 600_000 + (8 << 20)
+        for reader in readers:
+            reader.close()
+        wait_until(
+            lambda: broker.private_memory() - before < 24 << 20, "what they took is given back"
+        )
+
+
+def test_a_thousand_idle_streams_get_signs_of_life_and_what_comes(
+    start_broker: StartBroker,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < IDLE_STREAMS * 2:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(IDLE_STREAMS * 4, hard), hard))
+    broker = start_broker()
+    with CursusClient(broker.address) as client:
+        client.ask("CREATE topic=t partitions=1")
+        client.ask("FETCH_OFFSET topic=t partition=0 group=g0")
+        before = broker.private_memory()
+        streams = [CursusClient(broker.address) for _ in range(IDLE_STREAMS)]
+        try:
+            for number, each in enumerate(streams):
+                each.send(f"STREAM topic=t partition=0 group=g{number}")
+            for each in streams:
+                assert each.frame() == b""
+            assert broker.private_memory() - before < IDLE_STREAMS * 16_000
+            publish(client, "t", b"a")
+            for each in streams:
+                assert payloads(next_batch(each)) == [b"a"]
+        finally:
+            for each in streams:
+                each.close()

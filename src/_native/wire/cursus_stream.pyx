@@ -5,7 +5,8 @@
               than CURSUS_STREAM_UNSENT_BYTES_MAX are unsent; the socket's room wakes it
     AWAY      Python was told of something: a compressed batch, one that cannot be read, the end
 
-What is unsent is so at most that, and what one read finds: a batch, however large, or 128 KiB.
+What is unsent is so at most that, and what one read finds: a batch, however large, or 128 KiB. In
+memory are the frames that hold it, of which the first may have been sent in part.
 Between what it tells and `go_on_at`, `unfold` or `end` nothing is read; keepalives go on.
 """
 

@@ -1,0 +1,327 @@
+"""A stream on its connection: order, back-pressure, what it tells, and how it ends."""
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from broker._native.log.partition_log import PartitionLog
+from broker._native.wire.cursus import Cursus
+from broker._native.wire.cursus_stream import CursusStream
+from tests.cursus_client import Message, batch, read_batch
+from tests.native_log import Logs, appended, records
+from tests.native_wire import Client, Wire
+
+UNSENT_MAX = 256 << 10
+READ_BYTES = 128 << 10
+Told = list[str]
+
+
+class Streaming:
+    """A wire that speaks Cursus, and the streams that a test opens on it."""
+
+    def __init__(self, logs: Logs, log: PartitionLog) -> None:
+        """Serve one partition."""
+        self.wire = Wire(logs)
+        self.log = log
+        self.told: Told = []
+        self.on_told: Callable[[CursusStream, str], object] = lambda _stream, _what: None
+        self.wire.serve(log)
+        self.wire.poller.serve_with(
+            {"cursus": Cursus(None)},
+            self.wire.slow.extend,
+            lambda _, reason: self.wire.closed.append(reason),
+        )
+
+    def connect(self) -> Client:
+        """Open a connection."""
+        return self.wire.connect()
+
+    def open(self, client: Client, offset: int = 0, **fields: Any) -> CursusStream:
+        """Send a STREAM and begin what answers it."""
+        self.ask(client)
+        stream = self.made(offset, **fields)
+        self.begin(stream)
+        return stream
+
+    def ask(self, client: Client) -> None:
+        """Send a STREAM, which waits in `slow` then."""
+        client.send(framed(b"STREAM topic=topic partition=0 group=g"))
+
+    def begin(self, stream: CursusStream) -> None:
+        """Answer the oldest request by a stream."""
+        self.wire.slow.pop(0).begin(stream)
+        self.wire.run()
+
+    def made(self, offset: int = 0, **fields: Any) -> CursusStream:
+        """Make a stream of the partition."""
+        options = {
+            "is_original": False,
+            "is_committed": True,
+            "records_max": 1000,
+            "keepalive_ms": 0,
+            **fields,
+        }
+        return CursusStream(self.log, offset, b"topic", tell=self.tell, **options)
+
+    def tell(self, stream: CursusStream, what: str) -> None:
+        """Note what a stream tells."""
+        self.told.append(what)
+        self.on_told(stream, what)
+
+    def append(self, *batches: bytes) -> None:
+        """Append batches, and have the loop see it."""
+        for each in batches:
+            appended(self.log, each)
+        self.wire.logs.turn.request_end()
+        self.wire.run()
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def offsets_of(frames: list[bytes]) -> list[int]:
+    """The offsets of all records in some frames; signs of life have none."""
+    bodies = [frame[4:] for frame in frames if len(frame) > 4]
+    return [message.offset for body in bodies for message in read_batch(body).messages]
+
+
+@pytest.fixture
+def streaming(logs: Logs, log: PartitionLog) -> Iterator[Streaming]:
+    """One partition, whose batches are visible at once."""
+    made = Streaming(logs, log)
+    yield made
+    made.wire.close()
+
+
+@pytest.fixture
+def client(streaming: Streaming) -> Client:
+    """One connection."""
+    return streaming.connect()
+
+
+def test_what_is_there_comes_at_once_and_more_when_the_log_grows(
+    streaming: Streaming, client: Client
+) -> None:
+    streaming.append(records(2))
+    stream = streaming.open(client)
+    assert offsets_of(client.frames()) == [0, 1]
+
+    streaming.append(records(1), records(2))
+
+    assert offsets_of(client.frames()) == [2, 3, 4]
+    assert stream.next_offset == 5
+    assert stream.is_open
+
+
+def test_every_stream_of_a_log_is_woken(streaming: Streaming) -> None:
+    clients = [streaming.connect() for _ in range(3)]
+    for each in clients:
+        streaming.open(each)
+
+    streaming.append(records(1))
+
+    assert [offsets_of(each.frames()) for each in clients] == [[0], [0], [0]]
+
+
+def test_a_peer_that_does_not_read_gets_no_more_than_may_be_unsent(
+    streaming: Streaming, client: Client
+) -> None:
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    streaming.append(*(records(1, size=10_000) for _ in range(500)))
+
+    stream = streaming.open(client)
+
+    # What the sockets hold beside it is not ours, and far less than the log.
+    assert stream.next_offset * 10_000 < UNSENT_MAX + READ_BYTES + (1 << 20)
+    found: list[bytes] = []
+
+    def has_all() -> bool:
+        found.extend(client.frames())
+        return len(offsets_of(found)) == 500
+
+    streaming.wire.run_until(has_all)
+    assert offsets_of(found) == list(range(500))
+
+
+def test_a_stream_begins_behind_the_answers_to_what_came_before(logs: Logs) -> None:
+    streaming = Streaming(logs, logs.create(4))
+    client = streaming.connect()
+    client.send(framed(batch("topic", 0, [Message(b"a")])))
+    streaming.ask(client)
+    stream = streaming.made(0)
+
+    streaming.begin(stream)
+    stream.end(b"the end", is_last=True)
+    [acknowledged, last] = client.wait_frames(2)
+
+    assert b'"status":"OK"' in acknowledged
+    assert last == framed(b"the end")
+    streaming.wire.close()
+
+
+def test_a_frame_ends_a_stream_and_what_waits_is_served_then(
+    streaming: Streaming, client: Client
+) -> None:
+    stream = streaming.open(client)
+    client.send(framed(b"LIST"))
+    assert streaming.wire.slow == []
+
+    stream.end(b"the end", is_last=False)
+    streaming.wire.run()
+
+    assert client.frames() == [framed(b"the end")]
+    [pending] = streaming.wire.slow
+    assert pending.body == b"LIST"
+    assert streaming.told == ["closed"]
+    assert not stream.is_open
+
+
+def test_the_last_frame_closes_the_connection(streaming: Streaming, client: Client) -> None:
+    stream = streaming.open(client)
+
+    stream.end(b"the end", is_last=True)
+    streaming.wire.run()
+
+    assert client.frames() == [framed(b"the end")]
+    assert client.is_closed
+
+
+def test_an_end_may_say_nothing(streaming: Streaming, client: Client) -> None:
+    streaming.open(client).end(None, is_last=True)
+    streaming.wire.run()
+
+    assert client.frames() == []
+    assert client.is_closed
+
+
+def test_a_stream_that_has_ended_is_left_alone(streaming: Streaming, client: Client) -> None:
+    stream = streaming.open(client)
+    stream.end(b"the end", is_last=False)
+
+    stream.end(b"again", is_last=True)
+    stream.go_on_at(7)
+    stream.unfold(b"", b"")
+    streaming.append(records(1))
+
+    assert client.frames() == [framed(b"the end")]
+    assert not client.is_closed
+
+
+def test_a_peer_that_ends_its_side_ends_the_stream(streaming: Streaming, client: Client) -> None:
+    streaming.open(client)
+
+    client.close()
+
+    assert streaming.told == ["closed"]
+    assert streaming.wire.closed == ["closed by the peer"]
+    streaming.append(records(1))
+
+
+def test_a_peer_that_had_gone_before_its_stream_began_has_none(
+    streaming: Streaming, client: Client
+) -> None:
+    streaming.ask(client)
+    client.socket.shutdown(socket.SHUT_WR)
+    streaming.wire.run()
+
+    streaming.begin(streaming.made())
+
+    assert streaming.told == ["closed"]
+    assert client.is_closed
+
+
+def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
+    streaming: Streaming, client: Client
+) -> None:
+    streaming.append(records(2))
+    stream = streaming.open(client)
+    client.frames()
+    streaming.append(records(2, codec=1), records(1))
+    assert streaming.told == ["folded"]
+    streaming.append(records(1))
+    assert client.frames() == []
+
+    stream.go_on_at(4)
+    streaming.wire.run()
+
+    assert offsets_of(client.frames()) == [4, 5]
+
+
+def test_unfolded_records_come_between_the_others(streaming: Streaming, client: Client) -> None:
+    plain = records(3)[61:]
+    streaming.on_told = lambda stream, what: (
+        stream.unfold(streaming.log.read(1, 1), plain) if what == "folded" else None
+    )
+    streaming.append(records(1), records(3, codec=1), records(1))
+
+    streaming.open(client)
+
+    assert offsets_of(client.frames()) == [0, 1, 2, 3, 4]
+    assert streaming.told == ["folded"]
+
+
+def test_bytes_that_are_no_batch_are_unreadable(streaming: Streaming, client: Client) -> None:
+    streaming.append(records(1, codec=1))
+    stream = streaming.open(client)
+
+    stream.unfold(b"", b"")
+
+    assert streaming.told == ["folded", "unreadable"]
+    assert stream.skip_offset == 1
+
+
+def test_a_log_whose_start_passes_it_by_is_out_of_range(
+    streaming: Streaming, client: Client
+) -> None:
+    streaming.append(records(3))
+    streaming.log.move_log_start(2)
+
+    streaming.open(client, 1)
+
+    assert streaming.told == ["out of range"]
+
+
+def test_every_stream_is_told_when_the_broker_stops(streaming: Streaming) -> None:
+    for _ in range(2):
+        streaming.open(streaming.connect())
+
+    streaming.wire.poller.stop_flows()
+
+    assert streaming.told == ["stopped", "stopped"]
+
+
+def test_who_fails_to_take_note_loses_the_connection(
+    streaming: Streaming, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_stream: CursusStream, what: str) -> None:
+        if what == "folded":
+            raise ValueError("a fault")
+
+    streaming.on_told = fail
+    streaming.append(records(1, codec=1))
+
+    streaming.open(client)
+
+    assert client.is_closed
+    assert streaming.told == ["folded", "closed"]
+    assert "was not taken note of" in caplog.text
+
+
+def test_a_keepalive_comes_only_where_nothing_else_did(
+    streaming: Streaming, client: Client
+) -> None:
+    streaming.open(client, keepalive_ms=30)
+
+    assert client.wait_frames(2)[:2] == [bytes(4), bytes(4)]
+
+
+def test_a_request_is_answered_by_one_stream(streaming: Streaming, client: Client) -> None:
+    streaming.ask(client)
+    [pending] = streaming.wire.slow
+    pending.begin(streaming.made())
+
+    with pytest.raises(RuntimeError, match="answered already"):
+        pending.begin(streaming.made())
