@@ -504,6 +504,11 @@ SINK_PACE_MS = 250
 # manifest that is read: of a million segments.
 SNAPSHOT_TRIES = 50
 MANIFEST_BYTES_MAX = 256 * MIB
+# What one task of Spark reads of a log's files, unless told otherwise, and at least; what it
+# decodes at once.
+PIECE_BYTES = 128 * MIB
+PIECE_BYTES_MIN = 64 * KIB
+SCAN_CHUNK_BYTES = 4 * MIB
 
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 

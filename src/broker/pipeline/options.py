@@ -19,6 +19,7 @@ from broker.model.compressions import BY_NAME
 from broker.model.errors import ConfigError
 from broker.model.limits import (
     MESSAGE_BYTES_MAX,
+    PIECE_BYTES,
     SINK_GIVE_UP_MS,
     SINK_TRANSACTION_MS,
     TRANSACTIONAL_ID_BYTES_MAX,
@@ -179,14 +180,14 @@ def _is_number(value: object, least: int = 0) -> bool:
     return type(value) is int and least <= value < 1 << 63
 
 
-_R, _S, _W = Use.READ, Use.STREAM, Use.WRITE
+_R, _S, _F, _W = Use.READ, Use.STREAM, Use.SEGMENTS, Use.WRITE
 _READS = _R | _S
 _WRITES = _W | Use.STREAM_WRITE
 
 OPTIONS: Final = (
     # Which records.
-    Option("subscribe", _names, _READS),
-    Option("subscribePattern", _pattern, _READS),
+    Option("subscribe", _names, _READS | _F),
+    Option("subscribePattern", _pattern, _READS | _F),
     Option("assign", _assignment, _READS),
     Option("startingOffsets", _offsets, _READS),
     Option("startingTimestamp", _milliseconds, _READS),
@@ -197,10 +198,14 @@ OPTIONS: Final = (
     Option("endingOffsetsByTimestamp", numbers_by_partition, _R),
     Option("failOnDataLoss", _boolean, _READS, default=True),
     # What of them.
-    Option("includeHeaders", _boolean, _READS, default=False),
-    Option("columns", _names, _READS),
-    Option("keyPrefix", _text, _READS),
+    Option("includeHeaders", _boolean, _READS | _F, default=False),
+    Option("columns", _names, _READS | _F),
+    Option("keyPrefix", _text, _READS | _F),
     Option("pushdown", _boolean, _R, default=False),
+    # Files instead of a broker.
+    Option("segments", _text, _F),
+    Option("onCorrupt", _one_of("fail", "row"), _F, "fail"),
+    Option("bytesPerTask", _positive, _F, PIECE_BYTES),
     # How they are cut into tasks and batches.
     Option("minPartitions", _positive, _READS),
     Option("maxRecordsPerPartition", _positive, _READS),
@@ -237,7 +242,7 @@ KAFKA_OPTIONS: Final = (
     Option("client.id", _text, _ANY, "polylog-spark"),
     Option("security.protocol", _one_of("plaintext"), _ANY, "plaintext"),
     Option("default.api.timeout.ms", _positive, _ANY),
-    Option("isolation.level", _one_of("read_committed", "read_uncommitted"), _READS),
+    Option("isolation.level", _one_of("read_committed", "read_uncommitted"), _READS | _F),
     Option("max.partition.fetch.bytes", _positive, _READS),
     Option("fetch.max.bytes", _positive, _READS),
     Option("compression.type", _one_of(*BY_NAME), _WRITES, "none"),

@@ -268,30 +268,30 @@ class _Partition:
         file = self._target / file_name(base, LOG)
         with Segment(file) as segment:
             size = segment.size
-            position = self._end(segment, after, offsets.high_watermark)
+            position, offset = self._end(segment, after, offsets.high_watermark)
         stored = SegmentFile(file)
         try:
             content = stored.view(0, position, copy=False).data if position else memoryview(b"")
             [digest] = memoryview(xxh3_64_column([content])).cast("B").cast("Q")
         finally:
             stored.close()
-        return SegmentEntry(base, position, size, f"{digest:016x}")
+        return SegmentEntry(base, offset, position, size, f"{digest:016x}")
 
-    def _end(self, segment: Segment, after: int | None, high_watermark: int) -> int:
+    def _end(self, segment: Segment, after: int | None, high_watermark: int) -> tuple[int, int]:
+        """Return the position and the offset at which the snapshot ends in a segment."""
         try:
+            end = segment.end()
             if after is None:
                 batch = segment.locate(high_watermark)
-                end = segment.end()
                 if batch is None and end.offset < high_watermark:
                     raise _Changed(
                         f"its log ends at offset {end.offset}, the broker's at {high_watermark}"
                     )
-                return end.position if batch is None else batch.position
-            end = segment.end()
+                return end.position if batch is None else batch.position, high_watermark
             if segment.has_only_zeros(end.position):
-                return end.position
+                return end.position, end.offset
             reason = f"{end.reason} at byte {end.position}"
         except Corrupt as error:
             reason = str(error)
         self.problems.append(f"{segment.path.parent.name}/{segment.path.name}: {reason}")
-        return segment.size
+        return segment.size, high_watermark if after is None else after

@@ -7,13 +7,14 @@
     {"version": 1, "cluster": "127.0.0.1:9092", "created_ms": 1700000000000, "partitions": [
       {"topic": "clicks", "topic_id": "<32 hexadecimal digits>", "partition": 0,
        "start_offset": 0, "high_watermark": 500, "last_stable_offset": 500, "leader_epoch": 0,
-       "segments": [{"base_offset": 0, "end_position": 51234, "size": 65536,
-                     "xxh3_64": "<16 hexadecimal digits>"}]}]}
+       "segments": [{"base_offset": 0, "end_offset": 500, "end_position": 51234,
+                     "size": 65536, "xxh3_64": "<16 hexadecimal digits>"}]}]}
 
 Offsets are exclusive ends: the high watermark is the next offset. A segment's bytes up to
-end_position belong to the snapshot, and xxh3_64 is their hash; `size` is what the file had, with
-what its broker has reserved or written behind. The manifest is written last: a folder without one
-is no snapshot.
+end_position belong to the snapshot, and xxh3_64 is their hash; end_offset is behind the last batch
+of them, less than the next segment's base offset where compaction has removed the last ones; `size`
+is what the file had, with what its broker has reserved or written behind. The manifest is written
+last: a folder without one is no snapshot.
 """
 
 import json
@@ -34,6 +35,7 @@ class SegmentEntry(NamedTuple):
     """One segment of a snapshot; see the head of this module."""
 
     base_offset: int
+    end_offset: int
     end_position: int
     size: int
     xxh3_64: str
@@ -123,6 +125,7 @@ def _partition(found: Mapping[str, Any]) -> PartitionEntry:
 def _segment(found: Mapping[str, Any]) -> SegmentEntry:
     return SegmentEntry(
         _natural(found, "base_offset"),
+        _natural(found, "end_offset"),
         _natural(found, "end_position"),
         _natural(found, "size"),
         _text(found, "xxh3_64"),

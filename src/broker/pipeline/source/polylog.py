@@ -43,9 +43,9 @@ class PolylogDataSource(DataSource):
             ConfigError: options that are none; here, so that load() says so already.
         """
         if self._reads_segments():
-            values = parse(self._given, Use.SEGMENTS)
-        else:
-            values = parse(self._given, Use.READ | Use.STREAM)
+            columns: Callable[..., str] = _named("segments.reader", "default_schema")
+            return columns(self._given)
+        values = parse(self._given, Use.READ | Use.STREAM)
         if values.get("columns") is not None:
             return ddl(checked_columns(values["columns"]))
         return ddl(default_columns(has_headers=values.get("includeHeaders", False)))

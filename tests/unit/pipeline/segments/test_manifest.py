@@ -10,7 +10,10 @@ from broker.model.errors import Corrupt, Unsupported
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 
-SEGMENTS = (SegmentEntry(0, 100, 4096, "00000000000000ab"), SegmentEntry(7, 50, 50, "0" * 16))
+SEGMENTS = (
+    SegmentEntry(0, 7, 100, 4096, "00000000000000ab"),
+    SegmentEntry(7, 12, 50, 50, "0" * 16),
+)
 ENTRY = PartitionEntry("clicks", "ab" * 16, 3, 0, 12, 11, 2, SEGMENTS)
 WHOLE = Manifest("127.0.0.1:9092", 1_700_000_000_000, (ENTRY,))
 
@@ -38,6 +41,7 @@ def test_the_file_says_its_version_and_names_every_field(tmp_path: Path) -> None
     assert content["version"] == 1
     assert content["partitions"][0]["segments"][0] == {
         "base_offset": 0,
+        "end_offset": 7,
         "end_position": 100,
         "size": 4096,
         "xxh3_64": "00000000000000ab",

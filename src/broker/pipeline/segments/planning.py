@@ -1,0 +1,234 @@
+"""What there is to read in a folder, and how it is cut into tasks.
+
+    a snapshot                     what its manifest says, up to the high watermark
+    a data directory               every topic's closed segments: all but the last of a partition
+    a partition's folder           its closed segments
+
+After a clean stop of the broker the last segments are closed, too. What DeleteRecords has hidden
+stays hidden, as far as the data directory's checkpoint tells.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker import segments
+from broker._native.kernel import file_ops
+from broker.codec.packages import needed
+from broker.model.errors import ConfigError, Corrupt
+from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
+from broker.pipeline.segments import manifest
+from broker.pipeline.segments.scan import Aborted, stable_end
+from broker.segments import Log
+from broker.storage import checkpoint
+from broker.storage.segment_files import ABORTED, LOG, file_name, is_offset_file
+
+# src/_native/log/transaction_index.pyx has this layout.
+_ABORTED_ENTRY: Final = [
+    ("version", ">i2"),
+    ("producer_id", ">i8"),
+    ("first_offset", ">i8"),
+    ("last_offset", ">i8"),
+    ("last_stable_offset", ">i8"),
+]
+_ABORTED_BYTES: Final = 34
+
+
+class StoredPartition(NamedTuple):
+    """A partition's files, and the offsets of them that may be read: [start, end).
+
+    stable_offset is the last stable offset where somebody has said it, else None. ends: the base
+    offset of each segment and the offset behind its last batch, None where nobody knows; what is
+    missing before that is damage, what is missing behind it was compacted.
+    """
+
+    topic: str
+    partition: int
+    folder: Path
+    start_offset: int
+    end_offset: int
+    stable_offset: int | None
+    ends: tuple[tuple[int, int], ...] | None
+
+
+class Piece(NamedTuple):
+    """What one task reads: offsets [start, end) of one partition.
+
+    `size` is about how many bytes that is. `aborted`: the transactions to leave out, None when
+    uncommitted records are wanted. `ends`: as in StoredPartition.
+    """
+
+    topic: str
+    partition: int
+    folder: str
+    start_offset: int
+    end_offset: int
+    size: int
+    aborted: tuple[Aborted, ...] | None
+    ends: tuple[tuple[int, int], ...] | None
+
+
+def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[StoredPartition]:
+    """List what a folder has of the topics that are wanted, in order.
+
+    Raises:
+        ConfigError: it is neither a snapshot nor a data directory nor a partition's folder.
+        Corrupt: the manifest of a snapshot, or a segment at the end of a log, is damaged.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder: name a snapshot or a data directory")
+    if (folder / manifest.FILE_NAME).exists():
+        return [
+            StoredPartition(
+                each.topic,
+                each.partition,
+                folder / each.folder,
+                each.start_offset,
+                each.high_watermark,
+                each.last_stable_offset,
+                tuple((segment.base_offset, segment.end_offset) for segment in each.segments),
+            )
+            for each in manifest.read(folder).partitions
+            if is_wanted(each.topic) and each.segments
+        ]
+    if any(is_offset_file(each, LOG) for each in file_ops.list_folder(folder)):
+        return _closed([folder], folder.absolute().parent, lambda _: True)
+    folders = [each for each in folder.iterdir() if each.is_dir() and _name_of(each) is not None]
+    is_ours = (folder / checkpoint.META_PROPERTIES).exists()
+    if not folders and not is_ours:
+        raise ConfigError(
+            f"{folder} has no {manifest.FILE_NAME} and no TOPIC-PARTITION: name a snapshot or a"
+            " data directory"
+        )
+    return _closed(folders, folder, is_wanted)
+
+
+def _closed(
+    folders: list[Path], data_dir: Path, is_wanted: Callable[[str], bool]
+) -> list[StoredPartition]:
+    starts = checkpoint.read_offsets(data_dir / checkpoint.LOG_START_OFFSETS)
+    compacted = checkpoint.read_offsets(data_dir / checkpoint.CLEANER_OFFSETS)
+    is_data_dir = (data_dir / checkpoint.META_PROPERTIES).exists()
+    is_stopped = (data_dir / checkpoint.CLEAN_SHUTDOWN).exists()
+    found = []
+    for folder in folders:
+        topic, partition = _name_of(folder) or (folder.name, 0)
+        if not is_wanted(topic):
+            continue
+        try:
+            log = segments.open(folder)
+        except (FileNotFoundError, ValueError):
+            continue  # no segment yet, or deleted just now
+        with log:
+            end = log.end().offset if is_stopped else log.base_offsets[-1]
+        start = max(starts.get((topic, partition), 0), log.base_offsets[0])
+        has_gaps = not is_data_dir or (topic, partition) in compacted
+        bases = [base for base in log.base_offsets if base < end]
+        ends = None if has_gaps else tuple(pairwise((*bases, end)))
+        if start < end:
+            found.append(StoredPartition(topic, partition, folder, start, end, None, ends))
+    return sorted(found)
+
+
+def pieces(stored: StoredPartition, bytes_max: int, *, is_committed: bool) -> list[Piece]:
+    """Cut a partition into pieces of about the same size, at most `bytes_max` where it can be.
+
+    Args:
+        stored: the partition.
+        bytes_max: of a piece; cuts are made where the offset index knows of a batch.
+        is_committed: only committed records, up to the last stable offset.
+
+    Raises:
+        Corrupt: an index of aborted transactions is damaged.
+        SegmentGone: the files went.
+        ConfigError: bytes_max is too small.
+    """
+    if bytes_max < PIECE_BYTES_MIN:
+        raise ConfigError(f"{bytes_max} bytes per task, expected {PIECE_BYTES_MIN} or more")
+    with segments.open(stored.folder) as log:
+        start, end = stored.start_offset, stored.end_offset
+        aborted: list[Aborted] = []
+        if is_committed:
+            stable = stored.stable_offset
+            end = stable_end(log, start, end, SCAN_CHUNK_BYTES) if stable is None else stable
+            aborted = _aborted(log, start, end)
+        cuts = [start, *_cuts(log, start, end, bytes_max), end]
+        size = sum(log.sizes().values()) // (len(cuts) - 1)
+    return [
+        Piece(
+            stored.topic,
+            stored.partition,
+            str(stored.folder),
+            first,
+            after,
+            size,
+            _within(aborted, first, after) if is_committed else None,
+            stored.ends
+            and tuple(
+                each
+                for each in stored.ends
+                if first < each[1] <= after or each[0] < after < each[1]
+            ),
+        )
+        for first, after in pairwise(cuts)
+        if first < after
+    ]
+
+
+def _within(aborted: list[Aborted], start: int, end: int) -> tuple[Aborted, ...]:
+    return tuple(each for each in aborted if each.first_offset < end and each.last_offset >= start)
+
+
+def _cuts(log: Log, start: int, end: int, bytes_max: int) -> Iterator[int]:
+    """Yield the offsets at which batches begin, about evenly far apart in bytes."""
+    sizes = {base: size for base, size in log.sizes().items() if base < end}
+    total = sum(sizes.values())
+    count = max(-(-total // bytes_max), 1)
+    targets = [total * each // count for each in range(1, count)]
+    before, last = 0, start
+    for base, size in sizes.items():
+        with log.segment(base) as segment:
+            while targets and targets[0] < before + size:
+                cut = _batch_near(segment, targets.pop(0) - before)
+                if cut is not None and last < cut < end:
+                    yield cut
+                    last = cut
+        before += size
+
+
+def _batch_near(segment: segments.Segment, position: int) -> int | None:
+    """Return the base offset of the first batch from a position on that the index knows."""
+    entries = segment.offset_index
+    place = bisect_left(entries["position"], position)
+    if place == len(entries):
+        return None
+    batch = segment.locate(segment.base_offset + int(entries["relative_offset"][place]))
+    return None if batch is None else batch.base_offset
+
+
+def _aborted(log: Log, start: int, end: int) -> list[Aborted]:
+    """Read the aborted transactions of all segments that can have records in [start, end)."""
+    numpy = needed("numpy", "aborted transactions")
+    found: list[Aborted] = []
+    for base in log.base_offsets:
+        file = log.path / file_name(base, ABORTED)
+        try:
+            content = file_ops.read_file(file)
+        except FileNotFoundError:
+            continue
+        count = len(content) // _ABORTED_BYTES  # a last one is being written
+        entries = numpy.frombuffer(content, numpy.dtype(_ABORTED_ENTRY), count)
+        is_right = (entries["version"] == 0) & (entries["first_offset"] <= entries["last_offset"])
+        if not is_right.all():
+            place = int(is_right.argmin()) * _ABORTED_BYTES
+            raise Corrupt(f"{file}: no aborted transaction of version 0", place)
+        near = entries[(entries["first_offset"] < end) & (entries["last_offset"] >= start)]
+        found += [Aborted(*row.tolist()[1:4]) for row in near]
+    return sorted(found, key=lambda each: each.first_offset)
+
+
+def _name_of(folder: Path) -> tuple[str, int] | None:
+    topic, _, partition = folder.name.rpartition("-")
+    return (topic, int(partition)) if topic and partition.isdecimal() else None

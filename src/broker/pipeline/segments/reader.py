@@ -1,0 +1,236 @@
+"""`spark.read.format("polylog").option("segments", DIR)`: the files of logs as a table.
+
+    schema      the columns of a topic; with onCorrupt=row one more, `error string`, null but where
+                a row stands for offsets that cannot be read: its offset is the first of them
+    partitions  a piece of a log each (planning.py)
+    read        chunks → Arrow batches, or the error that ends the job (scan.py)
+
+Where only topic and partition are wanted, headers tell how many rows there are: no record is
+looked at, and no CRC.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from broker import segments
+from broker.model.errors import ConfigError, Corrupt
+from broker.model.limits import PIPELINE_BATCH_ROWS, SCAN_CHUNK_BYTES
+from broker.pipeline.decoding import Decoder, Selection
+from broker.pipeline.options import Use, parse
+from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
+from broker.pipeline.segments import scan
+from broker.pipeline.segments.planning import Piece, pieces, stored_partitions
+from broker.pipeline.segments.scan import Damage, Wanted
+from broker.segments import Chunk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ERROR: Final = "error"
+_OF_NO_RECORD: Final = frozenset({"topic", "partition"})
+
+
+class _Settings(NamedTuple):
+    """What the options say."""
+
+    folder: Path
+    topics: tuple[str, ...] | None
+    pattern: str | None
+    columns: tuple[str, ...]  # of a read that chooses none by its schema
+    key_prefix: bytes | None
+    is_committed: bool
+    has_error_rows: bool
+    bytes_per_task: int
+
+    def wants(self, topic: str) -> bool:
+        """Whether a topic is read."""
+        if self.topics is not None:
+            return topic in self.topics
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return not topic.startswith("__")
+
+
+def default_schema(given: Mapping[str, str]) -> str:
+    """Return the columns of a read that names none; ConfigError for options that are none."""
+    settings = _settings(given)
+    error = f", {ERROR} string" if settings.has_error_rows else ""
+    return ddl(settings.columns) + error
+
+
+class PiecePartition(InputPartition):
+    """One task."""
+
+    def __init__(self, piece: Piece) -> None:
+        """Read this piece."""
+        super().__init__(piece)
+        self.piece = piece
+
+
+class SegmentReader(DataSourceReader):
+    """Reads the files of a snapshot or of a data directory."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        """Check the options; nothing is opened yet.
+
+        Raises:
+            ConfigError: an option or a column that is none.
+        """
+        self._settings = _settings(options)
+        self._names = tuple(each.name for each in schema.fields)
+        self._columns = columns_of([each for each in schema.fields if each.name != ERROR])
+        if self._settings.has_error_rows != (ERROR in self._names):
+            raise ConfigError(
+                f"option onCorrupt=row and the column `{ERROR} string` go together: give both or"
+                " neither"
+            )
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks: pieces of logs, in order.
+
+        Raises:
+            ConfigError: the folder has no logs, or lacks a topic that was named.
+            Corrupt: a manifest or an index of aborted transactions is damaged.
+        """
+        settings = self._settings
+        found = stored_partitions(settings.folder, settings.wants)
+        missing = set(settings.topics or ()) - {each.topic for each in found}
+        if missing:
+            raise ConfigError(
+                f"{settings.folder}: no closed segment of {', '.join(map(repr, sorted(missing)))}"
+            )
+        return [
+            PiecePartition(piece)
+            for each in found
+            for piece in pieces(each, settings.bytes_per_task, is_committed=settings.is_committed)
+        ]
+
+    def read(self, partition: InputPartition | None) -> "Iterator[pa.RecordBatch]":
+        """Yield the records of a piece.
+
+        Raises:
+            Corrupt: something cannot be read, and no rows are wanted for it.
+            SegmentGone: retention was faster.
+        """
+        if not isinstance(partition, PiecePartition):  # there is no piece at all
+            return
+        piece = partition.piece
+        wanted = Wanted(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
+        selection = Selection(self._columns, keys=self._settings.key_prefix)
+        decoder = Decoder(piece.topic, piece.partition, selection)
+        with segments.open(piece.folder) as log:
+            for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
+                if isinstance(chunk, Damage):
+                    yield self._damaged(piece, chunk)
+                else:
+                    count = self._count(chunk, wanted)
+                    if count is None:
+                        yield from self._rows(piece, scan.rows(log, chunk, wanted, decoder))
+                    else:
+                        yield from self._counted(piece, count)
+
+    def _count(self, chunk: Chunk, wanted: Wanted) -> int | None:
+        """Return how many rows a chunk has, where headers tell and nothing else is wanted."""
+        if self._settings.key_prefix is not None or not _OF_NO_RECORD.issuperset(self._columns):
+            return None
+        return scan.count_by_headers(chunk, wanted)
+
+    def _rows(
+        self, piece: Piece, found: "Iterator[pa.RecordBatch | Damage]"
+    ) -> "Iterator[pa.RecordBatch]":
+        for each in found:
+            if isinstance(each, Damage):
+                yield self._damaged(piece, each)
+            else:
+                yield self._with_error(each)
+
+    def _counted(self, piece: Piece, count: int) -> "Iterator[pa.RecordBatch]":
+        """Yield so many rows of what is the same in all records."""
+        import pyarrow as pa  # noqa: PLC0415 - a driver needs none of it
+
+        values = {
+            "topic": pa.scalar(piece.topic, pa.string()),
+            "partition": pa.scalar(piece.partition, pa.int32()),
+        }
+        while count > 0:
+            some = min(count, PIPELINE_BATCH_ROWS)
+            arrays = [pa.repeat(values[name], some) for name in self._columns]
+            yield self._with_error(pa.record_batch(arrays, list(self._columns)))
+            count -= some
+
+    def _with_error(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """Add the column of errors, all null, where it is wanted."""
+        if ERROR not in self._names:
+            return batch
+        import pyarrow as pa  # noqa: PLC0415
+
+        return batch.add_column(
+            self._names.index(ERROR), ERROR, pa.nulls(batch.num_rows, pa.string())
+        )
+
+    def _damaged(self, piece: Piece, damage: Damage) -> "pa.RecordBatch":
+        """Return the row of a damaged place, or raise it."""
+        where = f"{piece.folder}/{damage.segment:020}.log"
+        if not self._settings.has_error_rows:
+            raise Corrupt(
+                f"{where}: {damage.reason}, offsets {damage.offset} to {damage.next_offset - 1} are"
+                " lost; option onCorrupt=row reads the others",
+                damage.position,
+            )
+        import pyarrow as pa  # noqa: PLC0415
+
+        text = (
+            f"{where} at byte {damage.position}: {damage.reason}; offsets {damage.offset} to"
+            f" {damage.next_offset - 1} are lost"
+        )
+        known = {
+            "topic": piece.topic,
+            "partition": piece.partition,
+            "offset": damage.offset,
+            ERROR: text,
+        }
+        types = _arrow_types()
+        arrays = [pa.array([known.get(name)], types[name]) for name in self._names]
+        return pa.record_batch(arrays, list(self._names))
+
+
+def _arrow_types() -> "dict[str, pa.DataType]":
+    import pyarrow as pa  # noqa: PLC0415
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    return {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestampType": pa.int32(),
+        "headers": pa.list_(pa.field("element", header)),
+        ERROR: pa.string(),
+    }
+
+
+def _settings(given: Mapping[str, str]) -> _Settings:
+    values = parse(given, Use.SEGMENTS)
+    if values["subscribe"] is not None and values["subscribePattern"] is not None:
+        raise ConfigError("options subscribe and subscribePattern: give one of them")
+    columns = values["columns"]
+    if columns is None:
+        columns = default_columns(has_headers=values["includeHeaders"])
+    pattern, prefix = values["subscribePattern"], values["keyPrefix"]
+    return _Settings(
+        Path(values["segments"]),
+        values["subscribe"],
+        None if pattern is None else pattern.pattern,
+        checked_columns(columns),
+        None if prefix is None else prefix.encode(),
+        values["kafka.isolation.level"] != "read_uncommitted",
+        values["onCorrupt"] == "row",
+        values["bytesPerTask"],
+    )
