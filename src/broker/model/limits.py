@@ -509,6 +509,18 @@ MANIFEST_BYTES_MAX = 256 * MIB
 PIECE_BYTES = 128 * MIB
 PIECE_BYTES_MIN = 64 * KIB
 SCAN_CHUNK_BYTES = 4 * MIB
+# Of an archive: a file of the size that query engines like; offsets of a task and of a commit,
+# unless told otherwise; days whose files a task has open at once.
+ARCHIVE_FILE_BYTES = 128 * MIB
+ARCHIVE_TASK_RECORDS = 1_000_000
+ARCHIVE_COMMIT_RECORDS = 8_000_000
+ARCHIVE_FILES_OPEN = 16
+# Files that no commit has named for so long belong to a run that was killed.
+ARCHIVE_ORPHAN_HOURS = 7 * 24
+# Offsets of a partition that a replay writes in one transaction, and for how long one may go on.
+REPLAY_SLICE_RECORDS = 2_000_000
+REPLAY_SLICE_SECONDS = 60
+DEDUPE_BATCH_RECORDS = 2_000_000  # offsets of a batch, unless told otherwise
 
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 

@@ -72,6 +72,12 @@ def _int32(value: str) -> int:
     return number
 
 
+def _count(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", value):
+        raise ValueError("a whole number from 0 on")
+    return int(value)
+
+
 def _write_id(value: str) -> str:
     longest = TRANSACTIONAL_ID_BYTES_MAX - _TASK_DIGITS
     if not 0 < len(value.encode()) <= longest:
@@ -217,6 +223,7 @@ OPTIONS: Final = (
     Option("topic", _text, _WRITES),
     Option("delivery", _one_of("at-least-once", "exactly-once"), _WRITES, "at-least-once"),
     Option("writeId", _write_id, _W),
+    Option("writeBatch", _count, _W, 0),
     Option("tasks", _positive, _WRITES),
     Option("markerTopic", _text, _WRITES, "polylog-sink-markers"),
     Option("maxRowsPerSecondPerTask", _positive, _WRITES),

@@ -59,7 +59,7 @@ def batch_of(
         options: of the sink.
         columns: names and types of the rows.
         property_of: Spark's local properties.
-        is_stream: whether Spark numbers the batches; else the writeId names the only one.
+        is_stream: whether Spark numbers the batches; else the job says which of its own this is.
 
     Raises:
         ConfigError: the property is missing that says which batch this is, or the writeId is.
@@ -71,7 +71,7 @@ def batch_of(
                 "delivery=exactly-once of a batch job needs option writeId, a name that is the same"
                 " when the job is run again, and another for every other job"
             )
-        return Batch(options.write_id, 0, options.tasks, plan)
+        return Batch(options.write_id, options.write_batch, options.tasks, plan)
     query, number = property_of(QUERY_ID), property_of(BATCH_ID)
     if not query or number is None or not number.isdecimal():
         raise ConfigError(

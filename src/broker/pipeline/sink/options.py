@@ -20,6 +20,7 @@ class SinkOptions(NamedTuple):
         topic: where all rows go; None: where their column says.
         is_exactly_once: whether tasks are transactions with markers.
         write_id: what a batch job is known by, when it is run again.
+        write_batch: which part of the job this is, of several that are written one by one.
         tasks: how many tasks a batch has; None: not said.
         marker_topic: where the markers are.
         compression: of batches.
@@ -34,6 +35,7 @@ class SinkOptions(NamedTuple):
     topic: str | None  # topic
     is_exactly_once: bool  # delivery
     write_id: str | None  # writeId
+    write_batch: int  # writeBatch
     tasks: int | None  # tasks
     marker_topic: str  # markerTopic
     compression: str  # kafka.compression.type
@@ -59,6 +61,7 @@ class SinkOptions(NamedTuple):
             topic=given["topic"],
             is_exactly_once=given["delivery"] == EXACTLY_ONCE,
             write_id=given.get("writeId"),
+            write_batch=given.get("writeBatch", 0),
             tasks=given["tasks"],
             marker_topic=given["markerTopic"],
             compression=given["kafka.compression.type"],

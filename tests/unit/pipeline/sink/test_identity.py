@@ -29,8 +29,10 @@ def test_a_stream_s_batch_is_what_spark_says() -> None:
 
 def test_a_batch_job_is_known_by_its_write_id() -> None:
     batch = batch_of(options(writeId="w"), COLUMNS, lambda _: None, is_stream=False)
+    later = batch_of(options(writeId="w", writeBatch="3"), COLUMNS, lambda _: None, is_stream=False)
 
     assert (batch.query, batch.number, batch.tasks) == ("w", 0, None)
+    assert later == batch._replace(number=3)
 
 
 @pytest.mark.parametrize("missing", [QUERY_ID, BATCH_ID])

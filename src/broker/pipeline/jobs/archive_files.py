@@ -1,0 +1,158 @@
+"""One task of an archive: a range of offsets into Parquet files, by the day of the record (UTC).
+
+    date=2026-11-22/part-00003-00000000000000012345-<hex>.parquet
+
+Names sort by partition and first offset, and within a file the records are in their order.
+"""
+
+import datetime as dt
+import uuid
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from broker.client.fetch import Range, fetch
+from broker.client.metadata import Cluster
+from broker.model.limits import ARCHIVE_FILES_OPEN
+from broker.pipeline.decoding import Decoder, Selection
+from broker.pipeline.schema import default_columns
+
+# Of what a task tells the driver, in Spark's words.
+COLUMNS: Final = (
+    "path string, date string, rows long, size long, partition int, first_offset long,"
+    " last_offset long"
+)
+_DAY_US: Final = 86_400_000_000
+_EPOCH: Final = dt.date(1970, 1, 1)
+_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.field("element", _HEADER))),
+    ]
+)
+PARQUET: Final = {
+    "compression": "zstd",
+    "use_dictionary": ["topic", "partition", "timestampType"],
+}
+_SELECTION: Final = Selection(default_columns(has_headers=True))
+
+
+class ArchivedFile(NamedTuple):
+    """A file that is whole; path is relative, date is ISO's, size in bytes."""
+
+    path: str
+    date: str
+    rows: int
+    size: int
+    partition: int
+    first_offset: int
+    last_offset: int
+
+
+class _OpenFile:
+    """A file that is being written."""
+
+    def __init__(self, folder: Path, date: str, partition: int, first_offset: int) -> None:
+        name = f"part-{partition:05}-{first_offset:020}-{uuid.uuid4().hex}.parquet"
+        self._date = date
+        self._partition = partition
+        self._first_offset = first_offset
+        self._last_offset = first_offset
+        self._rows = 0
+        self._path = Path(f"date={date}") / name
+        (folder / self._path).parent.mkdir(parents=True, exist_ok=True)
+        self._stream = pa.OSFile(str(folder / self._path), "wb")
+        self._writer = pq.ParquetWriter(self._stream, SCHEMA, **PARQUET)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append records."""
+        self._writer.write_batch(batch)
+        self._rows += batch.num_rows
+        self._last_offset = batch.column("offset")[-1].as_py()
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has so far."""
+        return int(self._stream.tell())
+
+    def close(self) -> ArchivedFile:
+        """Finish it."""
+        self._writer.close()
+        size = self.size
+        self._stream.close()
+        return ArchivedFile(
+            self._path.as_posix(),
+            self._date,
+            self._rows,
+            size,
+            self._partition,
+            self._first_offset,
+            self._last_offset,
+        )
+
+
+class FileWriter:
+    """The files of one range."""
+
+    def __init__(self, folder: Path, file_bytes: int) -> None:
+        """Take the folder under which they go, and when a file is large enough."""
+        self._folder = folder
+        self._file_bytes = file_bytes
+        self._open: dict[str, _OpenFile] = {}  # by date, the one used last at the end
+        self._closed: list[ArchivedFile] = []
+
+    def write(self, cluster: Cluster, part: Range) -> pa.RecordBatch:
+        """Write a range; return a row per file, as COLUMNS says.
+
+        Raises:
+            RequestError, Unreachable, PeerError: the broker refuses, is gone, speaks nonsense.
+            CodecError: the batches are damaged.
+        """
+        decoder = Decoder(part.topic, part.partition, _SELECTION)
+        position = part.start
+        for chunk in fetch(cluster, part, is_committed=True):
+            for batch in decoder.batches(chunk.data, position, part.end, chunk.aborted):
+                self._add(batch, part.partition)
+            position = chunk.next_offset
+        for date in list(self._open):
+            self._close(date)
+        names = ArchivedFile._fields
+        columns = {name: [getattr(each, name) for each in self._closed] for name in names}
+        return pa.record_batch(
+            [pa.array(columns[name], _TYPES[kind]) for name, kind in _FIELDS], names=names
+        )
+
+    def _add(self, batch: pa.RecordBatch, partition: int) -> None:
+        times = batch.column("timestamp").cast(pa.int64()).to_numpy()
+        days = times // _DAY_US
+        for day in np.unique(days).tolist():
+            rows = batch if (days == day).all() else batch.filter(pa.array(days == day))
+            date = (_EPOCH + dt.timedelta(days=day)).isoformat()
+            first = rows.column("offset")[0].as_py()
+            file = self._open.pop(date, None) or self._new(date, partition, first)
+            self._open[date] = file
+            file.write(rows)
+            if file.size >= self._file_bytes:
+                self._close(date)
+
+    def _new(self, date: str, partition: int, first_offset: int) -> _OpenFile:
+        if len(self._open) >= ARCHIVE_FILES_OPEN:
+            self._close(next(iter(self._open)))
+        return _OpenFile(self._folder, date, partition, first_offset)
+
+    def _close(self, date: str) -> None:
+        self._closed.append(self._open.pop(date).close())
+
+
+_TYPES: Final = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}
+_FIELDS: Final = [tuple(each.split()) for each in COLUMNS.split(", ")]

@@ -1,0 +1,351 @@
+"""Tables of an archive: what belongs to them, and where each partition goes on.
+
+Delta: a commit adds the files and, as the transactions of Delta's protocol (application id,
+version), the next offset of each partition: app id `polylog:<topic id>:<partition>`, version the
+offset. Both are read by any engine's Delta reader; files that no commit names are removed by their
+age when the table is compacted.
+
+Parquet: a folder that any reader takes as it is. `_polylog/<number>.json` are its commits:
+
+    {"version": 1, "topic": …, "topic_id": …, "staging": folder, "added": [path…],
+     "removed": [path…], "next_offsets": {"0": n}}
+
+    files in _polylog/<staging> ── commit written ── old files removed, new ones moved to their
+    places ── staging removed
+
+A commit counts from when its file is there; what is to be moved is moved by whoever opens the
+table next. Readers never see half of a file, but a commit's files one after the other, and
+while files are being joined, some records not at all for a moment: Delta is for who cannot have
+that.
+"""
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from broker.client.metadata import Topic
+from broker.codec.packages import needed
+from broker.model.errors import ConfigError
+from broker.model.limits import ARCHIVE_ORPHAN_HOURS
+from broker.pipeline.jobs.archive_files import PARQUET, SCHEMA, ArchivedFile
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable as Delta
+
+_PARTITIONED_BY: Final = "date"
+_COMMITS: Final = "_polylog"
+_VERSION: Final = 1
+_SMALL: Final = 0.5  # of the size that files should have: smaller ones are joined
+
+
+class Table(ABC):
+    """A table, opened for one topic or, with None, for what can be done without any."""
+
+    def __init__(self, folder: Path, topic: Topic | None) -> None:
+        """Keep both."""
+        self.folder = folder
+        self.topic = topic
+
+    @abstractmethod
+    def next_offset(self, partition: int) -> int | None:
+        """Return where a partition goes on; None: nothing of it is there."""
+
+    @abstractmethod
+    def staging(self, name: str) -> Path:
+        """Return the folder under which new files are written."""
+
+    @abstractmethod
+    def commit(
+        self, files: Sequence[ArchivedFile], next_offsets: Mapping[int, int], now_ms: int
+    ) -> None:
+        """Add files of the staging folder and go on at these offsets, both or neither.
+
+        Raises:
+            ConfigError: somebody else has committed since the table was opened.
+        """
+
+    @abstractmethod
+    def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:
+        """Join small files; return how many there were and how many came of them."""
+
+
+def open_table(folder: Path, table_format: str, topic: Topic | None) -> Table:
+    """Open a table, or make it where there is none and a topic is given.
+
+    Raises:
+        ConfigError: no such format, no such table, or one of another topic.
+        Unsupported: deltalake is not installed.
+    """
+    formats: dict[str, type[Table]] = {"delta": DeltaTable, "parquet": ParquetTable}
+    if table_format not in formats:
+        raise ConfigError(f"table format {table_format!r}: expected {' or '.join(formats)}")
+    return formats[table_format](folder, topic)
+
+
+def _check_topic(folder: Path, topic: Topic, name: str, topic_id: str) -> None:
+    if (name, topic_id) != (topic.name, topic.topic_id):
+        again = " (it was deleted and made again)" if name == topic.name else ""
+        raise ConfigError(
+            f"{folder} is the archive of topic {name!r} with id {topic_id}, not of {topic.name!r}"
+            f" with id {topic.topic_id}{again}: give another folder"
+        )
+
+
+class DeltaTable(Table):
+    """A table of Delta Lake."""
+
+    def __init__(self, folder: Path, topic: Topic | None) -> None:
+        """Open it or make it."""
+        super().__init__(folder, topic)
+        delta = needed("deltalake", "a Delta table")
+        if not delta.DeltaTable.is_deltatable(str(folder)):
+            if topic is None:
+                raise ConfigError(f"{folder} is no Delta table")
+            if folder.exists() and any(folder.iterdir()):
+                raise ConfigError(f"{folder} has files in it, but no Delta table")
+            folder.mkdir(parents=True, exist_ok=True)
+            fields = SCHEMA.append(_date_field())
+            delta.DeltaTable.create(
+                str(folder),
+                schema=delta.Schema.from_arrow(fields),
+                partition_by=[_PARTITIONED_BY],
+                name=topic.name,
+                description=_description(topic),
+            )
+        self._delta: Delta = delta.DeltaTable(str(folder))
+        if topic is not None:
+            self._check_description(topic)
+
+    def _check_description(self, topic: Topic) -> None:
+        try:
+            found = json.loads(self._delta.metadata().description or "")
+            name, topic_id = found["topic"], found["topic_id"]
+        except (ValueError, TypeError, KeyError):
+            raise ConfigError(
+                f"{self.folder} is a Delta table, but no archive of a topic"
+            ) from None
+        _check_topic(self.folder, topic, name, topic_id)
+
+    def next_offset(self, partition: int) -> int | None:
+        """As Table."""
+        return self._delta.transaction_version(self._application(partition))
+
+    def _application(self, partition: int) -> str:
+        assert self.topic is not None, "opened without a topic"
+        return f"polylog:{self.topic.topic_id}:{partition}"
+
+    def staging(self, name: str) -> Path:  # noqa: ARG002 - no commit names them yet, nobody sees them
+        """As Table: files are where they stay."""
+        return self.folder
+
+    def commit(
+        self, files: Sequence[ArchivedFile], next_offsets: Mapping[int, int], now_ms: int
+    ) -> None:
+        """As Table."""
+        delta = needed("deltalake", "a Delta table")
+        actions = [
+            needed("deltalake.transaction", "a Delta table").AddAction(
+                each.path, each.size, {_PARTITIONED_BY: each.date}, now_ms, True, _statistics(each)
+            )
+            for each in files
+        ]
+        places = [
+            delta.Transaction(self._application(partition), offset, now_ms)
+            for partition, offset in next_offsets.items()
+        ]
+        try:
+            self._delta.create_write_transaction(
+                actions,
+                "append",
+                self._delta.schema(),
+                partition_by=[_PARTITIONED_BY],
+                # Another archive of the same topic must not be waited for and then repeated.
+                commit_properties=delta.CommitProperties(
+                    max_commit_retries=0, app_transactions=places
+                ),
+            )
+        except needed("deltalake.exceptions", "a Delta table").CommitFailedError as error:
+            raise ConfigError(
+                f"{self.folder} has changed since it was opened ({error}): another archive or a"
+                " compaction runs; start again when it has ended"
+            ) from error
+        self._delta.update_incremental()
+
+    def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
+        """As Table; files that no commit names for so long are removed."""
+        done: dict[str, Any] = self._delta.optimize.compact(target_size=file_bytes)
+        self._delta.vacuum(retention_hours=ARCHIVE_ORPHAN_HOURS, dry_run=False, full=True)
+        return done["numFilesRemoved"], done["numFilesAdded"]
+
+
+def _date_field() -> Any:  # noqa: ANN401 - pyarrow has no types
+    return needed("pyarrow", "a table").field(
+        _PARTITIONED_BY, needed("pyarrow", "a table").date32()
+    )
+
+
+def _description(topic: Topic) -> str:
+    return json.dumps({"topic": topic.name, "topic_id": topic.topic_id})
+
+
+def _statistics(file: ArchivedFile) -> str:
+    """What readers leave files out by."""
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": {"partition": file.partition, "offset": file.first_offset},
+            "maxValues": {"partition": file.partition, "offset": file.last_offset},
+            "nullCount": {"partition": 0, "offset": 0},
+        }
+    )
+
+
+class ParquetTable(Table):
+    """A folder of Parquet files."""
+
+    def __init__(self, folder: Path, topic: Topic | None) -> None:
+        """Open it or make it; finish what a commit has left to be done."""
+        super().__init__(folder, topic)
+        self._files = fs.LocalFileSystem()
+        self._commits = folder / _COMMITS
+        self._number = max(
+            (int(each.stem) for each in self._commits.glob("[0-9]*.json")), default=0
+        )
+        if self._number:
+            self._last = self._read(self._number)
+            if topic is not None:
+                _check_topic(folder, topic, self._last["topic"], self._last["topic_id"])
+            self._finish()
+        elif topic is None:
+            raise ConfigError(f"{folder} is no archive: it has no {_COMMITS}")
+        else:
+            if folder.exists() and any(each.name != _COMMITS for each in folder.iterdir()):
+                raise ConfigError(f"{folder} has files in it, but no {_COMMITS}: it is no archive")
+            self._commits.mkdir(parents=True, exist_ok=True)
+            self._last = {
+                "version": _VERSION,
+                "topic": topic.name,
+                "topic_id": topic.topic_id,
+                "next_offsets": {},
+            }
+        self._remove_staging()
+
+    def next_offset(self, partition: int) -> int | None:
+        """As Table."""
+        found: int | None = self._last["next_offsets"].get(str(partition))
+        return found
+
+    def staging(self, name: str) -> Path:
+        """As Table."""
+        return self._commits / name
+
+    def commit(
+        self,
+        files: Sequence[ArchivedFile],
+        next_offsets: Mapping[int, int],
+        now_ms: int,  # noqa: ARG002
+    ) -> None:
+        """As Table."""
+        places = self._last["next_offsets"] | {str(key): each for key, each in next_offsets.items()}
+        self._commit([each.path for each in files], [], places)
+
+    def _commit(self, added: list[str], removed: list[str], places: dict[str, int]) -> None:
+        stagings = [each.name for each in self._commits.iterdir() if each.is_dir()]
+        if len(stagings) > 1:
+            raise ConfigError(f"{self.folder}: another archive is writing to it ({stagings})")
+        fields = self._last | {
+            "staging": stagings[0] if stagings else None,
+            "added": added,
+            "removed": removed,
+            "next_offsets": places,
+        }
+        draft = self._commits / f"draft-{self._number + 1}"
+        with self._files.open_output_stream(str(draft)) as stream:
+            stream.write(json.dumps(fields).encode())
+        try:
+            # Unlike a rename, a link fails when the name is taken.
+            self._path(self._number + 1).hardlink_to(draft)
+        except FileExistsError:
+            raise ConfigError(f"{self.folder}: another archive has written to it") from None
+        self._files.delete_file(str(draft))
+        self._number, self._last = self._number + 1, fields
+        self._finish()
+        self._remove_staging()
+
+    def _finish(self) -> None:
+        """Do what the last commit says; what is done already, is left out."""
+        for each in self._last["removed"]:
+            if (self.folder / each).exists():
+                self._files.delete_file(str(self.folder / each))
+        for each in self._last["added"]:
+            target = self.folder / each
+            if target.exists():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._files.move(str(self._commits / self._last["staging"] / each), str(target))
+
+    def _remove_staging(self) -> None:
+        """Remove what no commit names, from a run that was killed."""
+        for each in self._commits.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each)
+            elif each.name.startswith("draft-"):
+                self._files.delete_file(str(each))
+
+    def _path(self, number: int) -> Path:
+        return self._commits / f"{number:020}.json"
+
+    def _read(self, number: int) -> dict[str, Any]:
+        with self._files.open_input_file(str(self._path(number))) as stream:
+            text = stream.read()
+        try:
+            fields: dict[str, Any] = json.loads(text)
+        except ValueError:
+            fields = {}
+        if fields.get("version") != _VERSION:
+            raise ConfigError(f"{self._path(number)} is no commit of this version: {text[:80]!r}")
+        return fields
+
+    def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
+        """As Table."""
+        removed: list[str] = []
+        added: list[str] = []
+        staging = self.staging("compaction")
+        for group in self._groups(file_bytes):
+            # Its name keeps the order; the number of the commit keeps it from being an old one's.
+            name = group[0].with_suffix(f".{self._number + 1}.parquet")
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            with pq.ParquetWriter(str(staging / name), SCHEMA, **PARQUET) as writer:
+                for each in group:
+                    with pq.ParquetFile(str(self.folder / each)) as file:
+                        for batch in file.iter_batches():
+                            writer.write_batch(batch)
+            removed += [each.as_posix() for each in group]
+            added.append(name.as_posix())
+        if added:
+            self._commit(added, removed, self._last["next_offsets"])
+        return len(removed), len(added)
+
+    def _groups(self, file_bytes: int) -> Iterator[list[Path]]:
+        """Neighbours of a day that make a file of about the size that files should have."""
+        for folder in sorted(self.folder.glob("date=*")):
+            group: list[Path] = []
+            size = 0
+            for file in sorted(folder.glob("part-*.parquet")):
+                bytes_ = file.stat().st_size
+                if bytes_ > file_bytes * _SMALL:
+                    continue
+                if group and size + bytes_ > file_bytes:
+                    if len(group) > 1:
+                        yield group
+                    group, size = [], 0
+                group.append(file.relative_to(self.folder))
+                size += bytes_
+            if len(group) > 1:
+                yield group

@@ -1,0 +1,220 @@
+"""An archive back into a topic: each record once, with its key, headers, time and place in order.
+
+    archive ─ filter ─→ slices of offsets, one after the other ─→ a task per partition, in the order
+    of the offsets ─→ the sink, exactly once
+
+A slice is a batch of the sink: when a replay is started again, it goes on with the slice that was
+begun last, and in it with the tasks that had not ended. What it is known by, its id, is made of
+what it reads and where it writes: the same replay is not written twice, and another one is.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.client.metadata import Cluster
+from broker.codec.packages import needed
+from broker.model.address import Address
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.model.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
+from broker.pipeline.jobs.archive_tables import open_table
+from broker.pipeline.jobs.report import Report
+from broker.pipeline.sink.marker_topic import MarkerTopic
+from broker.pipeline.sink.options import SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS: Final = ("partition", "from", "to", "records")
+_ID_BYTES: Final = 10
+
+
+class ReplayOptions(NamedTuple):
+    """What to replay where.
+
+    Attributes:
+        folder: of the archive.
+        table_format: "delta" or "parquet".
+        bootstrap: brokers to begin with.
+        topic: where the records go; it has to be there.
+        where: which records, as a condition of SQL over the columns of the archive; None: all.
+        keeps_partitions: whether a record goes to the partition that it came from; else to its
+            key's.
+        records_per_second: in all; None: as fast as it goes.
+        replay_id: what it is known by; None: made of the above.
+        slice_records: how many offsets of a partition are one transaction.
+    """
+
+    folder: Path
+    table_format: str
+    bootstrap: tuple[Address, ...]
+    topic: str
+    where: str | None = None
+    keeps_partitions: bool = True
+    records_per_second: int | None = None
+    replay_id: str | None = None
+    slice_records: int = REPLAY_SLICE_RECORDS
+
+
+class _Part(NamedTuple):
+    """What there is to replay of a partition: offsets first to last."""
+
+    partition: int
+    records: int
+    first: int
+    last: int
+
+
+def replay(
+    spark: "SparkSession",
+    options: ReplayOptions,
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+    clock: Clock | None = None,
+) -> Report:
+    """Write the records of an archive to a topic.
+
+    Returns:
+        A row per partition of the archive: from which offset to which, and how many records.
+
+    Raises:
+        ConfigError: no such archive, a condition that Spark does not understand, or a topic with
+            fewer partitions than the records come from.
+        RequestError, Unreachable: the broker; there is no such topic.
+        MarkerMismatch: the same id was given to another replay.
+    """
+    clock = clock or SystemClock()
+    begun = clock.monotonic_ms()
+    records = _records(spark, options)
+    parts = _parts(records)
+    cluster = Cluster(options.bootstrap)
+    there = len(cluster.topics([options.topic])[options.topic].partitions)
+    if options.keeps_partitions and any(each.partition >= there for each in parts):
+        raise ConfigError(
+            f"topic {options.topic!r} has {there} partitions, the archive has records of partition"
+            f" {max(each.partition for each in parts)}: make it larger, or partition by key"
+        )
+    replay_id = options.replay_id or _id_of(options, parts)
+    size = _slice_size(options, len(parts))
+    slices = range(
+        min((each.first for each in parts), default=0) // size,
+        max((each.last + 1 for each in parts), default=0) // size + 1,
+    )
+    first = _first_slice(cluster, options, replay_id, slices.start)
+    for number in slices[max(first - slices.start, 0) :] if parts else ():
+        _write(spark, options, records, replay_id, number, size, len(parts))
+        progress(f"slice {number - slices.start + 1} of {len(slices)} is written")
+    rows = [(each.partition, each.first, each.last + 1, each.records) for each in parts]
+    totals = {
+        "archive": str(options.folder),
+        "topic": options.topic,
+        "id": replay_id,
+        "records": sum(each.records for each in parts),
+        "slices": len(slices) if parts else 0,
+        "slices found done": max(first - slices.start, 0) if parts else 0,
+        "seconds": (clock.monotonic_ms() - begun) / 1000,
+    }
+    return Report(_COLUMNS, rows, totals)
+
+
+def _records(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
+    open_table(options.folder, options.table_format, None)  # finishes what its last commit began
+    if options.table_format == "delta":
+        delta = needed("deltalake", "a Delta table").DeltaTable(str(options.folder))
+        files = delta.file_uris()
+    else:
+        files = [str(each) for each in sorted(options.folder.glob("date=*"))]
+    if not files:
+        raise ConfigError(f"{options.folder} has no records")
+    found = spark.read.option("basePath", str(options.folder)).parquet(*files)
+    if options.where is None:
+        return found
+    errors = needed("pyspark.errors", "a replay")
+    try:
+        return found.where(options.where)
+    except (errors.AnalysisException, errors.ParseException) as error:
+        raise ConfigError(f"condition {options.where!r}: {error}") from error
+
+
+def _parts(records: "DataFrame") -> list[_Part]:
+    rows = records.groupBy("partition").agg({"*": "count"}).collect()
+    counts = {row[0]: row[1] for row in rows}
+    edges = records.groupBy("partition").agg({"offset": "min"}).collect()
+    ends = records.groupBy("partition").agg({"offset": "max"}).collect()
+    last = {row[0]: row[1] for row in ends}
+    return sorted(_Part(row[0], counts[row[0]], row[1], last[row[0]]) for row in edges)
+
+
+def _id_of(options: ReplayOptions, parts: list[_Part]) -> str:
+    deciding = [
+        str(options.folder.resolve()),
+        options.topic,
+        options.where,
+        options.keeps_partitions,
+        parts,
+    ]
+    text = json.dumps(deciding).encode()
+    return f"replay-{hashlib.blake2b(text, digest_size=_ID_BYTES).hexdigest()}"
+
+
+def _slice_size(options: ReplayOptions, part_count: int) -> int:
+    """How many offsets a slice has: a transaction must not take too long when it is slowed down."""
+    if options.records_per_second is None:
+        return options.slice_records
+    slow = options.records_per_second * REPLAY_SLICE_SECONDS // max(part_count, 1)
+    return max(min(options.slice_records, slow), 1)
+
+
+def _first_slice(cluster: Cluster, options: ReplayOptions, replay_id: str, first: int) -> int:
+    """Which slice to go on with: the one that was begun last, if any."""
+    sink = SinkOptions.of(_sink_options(options), is_stream=False)
+    try:
+        plan = MarkerTopic(cluster, sink.marker_topic, replay_id).read().plan
+    except RequestError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return first
+        raise
+    return first if plan is None else plan.number
+
+
+def _sink_options(options: ReplayOptions) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": ",".join(map(str, options.bootstrap)),
+        "topic": options.topic,
+        "delivery": "exactly-once",
+    }
+
+
+def _write(  # noqa: PLR0913, PLR0917 - a slice of what, and which
+    spark: "SparkSession",
+    options: ReplayOptions,
+    records: "DataFrame",
+    replay_id: str,
+    number: int,
+    size: int,
+    tasks: int,
+) -> None:
+    columns = ["key", "value", "headers", "timestamp", "partition"]
+    if not options.keeps_partitions:
+        columns.remove("partition")
+    given = _sink_options(options) | {
+        "writeId": replay_id,
+        "writeBatch": str(number),
+        "tasks": str(tasks),
+    }
+    if options.records_per_second is not None:
+        at_once = min(tasks, spark.sparkContext.defaultParallelism)
+        given["maxRowsPerSecondPerTask"] = str(max(options.records_per_second // at_once, 1))
+    (
+        records.where(f"offset >= {number * size} AND offset < {(number + 1) * size}")
+        .repartition(tasks, "partition")
+        .sortWithinPartitions("partition", "offset")
+        .select(*columns)
+        .write.format("polylog")
+        .mode("append")
+        .options(**given)
+        .save()
+    )

@@ -1,0 +1,25 @@
+"""What two records have in common that are taken for the same."""
+
+import pytest
+
+from broker.model.errors import ConfigError
+from broker.pipeline.jobs.dedupe import identity_of
+
+
+@pytest.mark.parametrize(
+    ("by", "expression"),
+    [
+        ("key", "key"),
+        ("key+value", "struct(key, value)"),
+        ("header:id", "try_element_at(filter(headers, each -> each.key = 'id'), 1).value"),
+        ("header:it's", "try_element_at(filter(headers, each -> each.key = 'it\\'s'), 1).value"),
+    ],
+)
+def test_an_identity_is_an_expression_of_sql(by: str, expression: str) -> None:
+    assert identity_of(by) == expression
+
+
+@pytest.mark.parametrize("by", ["", "offset", "header:", "key;drop"])
+def test_an_identity_that_is_none_is_refused(by: str) -> None:
+    with pytest.raises(ConfigError, match="header:NAME"):
+        identity_of(by)
