@@ -1,4 +1,4 @@
-"""A native connection and what a peer may send: frames, headers, Produce, Fetch; V1's lines; Cursus."""
+"""A native connection and what a peer may send: frames, headers, Produce, Fetch, V1, Cursus."""
 
 import shutil
 import struct
