@@ -10,11 +10,13 @@ from broker.model import limits
 cdef extern from *:
     """
     #include <malloc.h>
-    #ifdef __GLIBC__
+    #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
     #define set_heap_option(option, bytes) mallopt(option, bytes)
-    #else
+    #else  /* another heap, with rules of its own */
+    #ifndef M_MMAP_THRESHOLD
     #define M_MMAP_THRESHOLD 0
     #define M_TRIM_THRESHOLD 0
+    #endif
     #define set_heap_option(option, bytes) 1
     #endif
     """
