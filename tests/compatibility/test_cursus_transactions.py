@@ -661,6 +661,28 @@ def test_a_client_that_repeats_a_message_whose_answer_was_lost_stores_it_once(
     assert seen(cursus, topic) + seen(cursus, topic, 1) == ["same", "same"]
 
 
+def test_an_idempotent_topic_takes_a_transaction_with_whatever_numbers_its_messages_have(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    plain = "PUBLISH topic=t producerId=p seqNum={0} message=plain{0}"
+    with CursusClient(broker.address) as cursus:
+        cursus.ask("CREATE topic=t partitions=1 idempotent=true")
+        who = begun(cursus, "tx")
+        for number in (9, 3, 700, 20_000):
+            message = f"topic=t seqNum={number} message={number}"
+            assert cursus.ask(f"TXN_PUBLISH {who} {message}").startswith("OK ")
+        cursus.ask(f"END_TXN {who}")
+        assert '"status":"OK"' in cursus.ask(plain.format(1))
+    broker.kill()
+    broker.start()
+
+    with CursusClient(broker.address) as cursus:
+        for number in (1, 2):
+            assert '"status":"OK"' in cursus.ask(plain.format(number))
+        assert seen(cursus, "t") == ["9", "3", "700", "20000", "plain1", "plain2"]
+
+
 # ---- time, and death -----------------------------------------------------------------------------
 
 
