@@ -256,11 +256,10 @@ def _cursus_rows() -> list[Row]:
         "cursus-consume",
         "cursus",
         {"connections": 1, "requests": 2_000, "line": "CONSUME topic=@ partition=0 offset=0"},
-        (*_per_gb(Goal(0.6)), *_per_request(600)),
+        (*_per_gb(), *_per_request(1_000)),
         partitions=1,
         floor=Floor.NONE,
         prepare={"records": 100, "requests": 10, "value-bytes": 1_000},
-        keeps_topic=True,
     )
     streams = [
         Row(
