@@ -1,6 +1,5 @@
 """A Spark session per module, and topics filled by a client that is not ours."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,34 +12,38 @@ from broker import pipeline
 from broker.model.errors import Unsupported
 from broker.pipeline.java import find_java
 from tests.broker_process import Broker
+from tests.pipeline.rows import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# What is produced: its partition, key, value and headers, and its time in ms.
-Row = tuple[int, bytes | None, bytes | None, list[tuple[str, str | bytes | None]], int]
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator["SparkSession"]:
     """A local session that knows the format; stopped with the module."""
+    session = start_spark()
+    yield session
+    session.stop()
+
+
+def start_spark(**options: str) -> "SparkSession":
+    """A local session for tests, with more settings; skips where there is none to be had."""
     pytest.importorskip("pyspark")
     try:
         find_java()
     except Unsupported as error:
         pytest.skip(str(error))
-    os.environ["PYTHONPATH"] = os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
     session = pipeline.session(
         "local[2]",
         options={
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.python.filterPushdown.enabled": "true",
-        },
+        }
+        | options,
     )
     pipeline.register(session)
-    yield session
-    session.stop()
+    return session
 
 
 @pytest.fixture

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from broker.pipeline.schema import COLUMNS, HEADERS
 from tests.broker_process import Broker, BrokerProcess
-from tests.pipeline.conftest import Row
+from tests.pipeline.rows import FIRST_MS, collected, consumed, places, some
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.client
+pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 
-FIRST_MS = 1_700_000_000_000
 Read = Callable[..., "DataFrame"]
 
 
@@ -35,90 +34,6 @@ def read(spark: "SparkSession", options: dict[str, str]) -> Read:
         return (reader.schema(schema) if schema else reader).load()
 
     return read
-
-
-def some(count: int, partitions: int = 3, value_size: int = 100) -> list[Row]:
-    """Rows with and without keys, values and headers."""
-    rows: list[Row] = []
-    for each in range(count):
-        headers: list[tuple[str, str | bytes | None]] = [("n", b"%d" % each), ("empty", b"")]
-        rows.append(
-            (
-                each % partitions,
-                b"key %d" % each if each % 3 else None,
-                bytes([each % 256]) * (each % value_size) if each % 7 else None,
-                headers[: each % 3],
-                FIRST_MS + each,
-            )
-        )
-    return rows
-
-
-def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> list[Any]:
-    """What librdkafka reads of a topic, in the order of partitions and offsets."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "oracle",
-            "enable.partition.eof": True,
-            "isolation.level": isolation,
-        }
-    )
-    partitions = consumer.list_topics(topic, 10).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
-    rows, left = [], set(partitions)
-    while left:
-        for message in consumer.consume(1000, 10):
-            error = message.error()
-            if error is not None:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                left.discard(message.partition())
-                continue
-            kind, timestamp = message.timestamp()
-            rows.append(
-                (
-                    message.key(),
-                    message.value(),
-                    message.topic(),
-                    message.partition(),
-                    message.offset(),
-                    timestamp,
-                    kind - 1,
-                    message.headers(),
-                )
-            )
-    consumer.close()
-    return sorted(rows, key=lambda row: row[3:5])
-
-
-def collected(frame: "DataFrame") -> list[Any]:
-    """The rows of a frame with all columns, as `consumed` has them."""
-    return sorted(
-        (
-            (
-                None if row["key"] is None else bytes(row["key"]),
-                None if row["value"] is None else bytes(row["value"]),
-                row["topic"],
-                row["partition"],
-                row["offset"],
-                round(row["timestamp"].astimezone(UTC).timestamp() * 1000),
-                row["timestampType"],
-                None
-                if row["headers"] is None
-                else [(each["key"], bytes(each["value"])) for each in row["headers"]],
-            )
-            for row in frame.collect()
-        ),
-        key=lambda row: row[3:5],
-    )
-
-
-def places(frame: "DataFrame") -> dict[int, list[int]]:
-    """The offsets of a frame by partition, ascending."""
-    found: dict[int, list[int]] = {}
-    for row in frame.select("partition", "offset").collect():
-        found.setdefault(row["partition"], []).append(row["offset"])
-    return {each: sorted(offsets) for each, offsets in sorted(found.items())}
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -11,62 +11,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from tests.broker_process import BrokerProcess, wait_until
+from tests.pipeline.queries import Query
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Row
+    from tests.pipeline.rows import Row
 
-pytestmark = pytest.mark.client
-
-
-class Query:
-    """A query that appends the offsets that it reads to files."""
-
-    def __init__(self, spark: "SparkSession", options: dict[str, str], folder: Path) -> None:
-        self.spark = spark
-        self.options = options | {"startingOffsets": "earliest"}
-        self.folder = folder
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.folder / "checkpoint"
-
-    def start(self, *, available_now: bool, **more: str) -> "StreamingQuery":
-        """Start it, from its checkpoint if there is one."""
-        reader = self.spark.readStream.format("polylog")
-        for name, value in (
-            self.options | {k.replace("__", "."): v for k, v in more.items()}
-        ).items():
-            reader = reader.option(name, value)
-        writer = reader.load().select("topic", "partition", "offset").coalesce(1)
-        stream = writer.writeStream.format("json").option("path", str(self.folder / "rows"))
-        stream = stream.option("checkpointLocation", str(self.checkpoint))
-        if available_now:
-            return stream.trigger(availableNow=True).start()
-        return stream.trigger(processingTime="50 milliseconds").start()
-
-    def run(self, **more: str) -> list[int]:
-        """Read what there is; return how many rows each trigger had."""
-        query = self.start(available_now=True, **more)
-        assert query.awaitTermination(60)
-        return [each["numInputRows"] for each in query.recentProgress]
-
-    def rows(self) -> "DataFrame":
-        """Everything that was read."""
-        schema = "topic string, partition int, offset bigint"
-        return self.spark.read.schema(schema).json(str(self.folder / "rows"))
-
-    def places(self) -> list[tuple[int, int]]:
-        """Partition and offset of every row, sorted; a row that was read twice is there twice."""
-        return sorted((row["partition"], row["offset"]) for row in self.rows().collect())
-
-    def offsets(self) -> Any:
-        """The last offsets in the checkpoint."""
-        files = (each for each in (self.checkpoint / "offsets").iterdir() if each.name.isdigit())
-        newest = max(files, key=lambda file: int(file.name))
-        return json.loads(newest.read_text().splitlines()[-1])
+pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

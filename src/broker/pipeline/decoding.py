@@ -49,7 +49,9 @@ class Decoder:
         self._selection = selection
         self._check_crc = check_crc
         self._decoded = decoded_columns(selection.columns)
-        self._reuse: Columns | None = None
+        # Spark looks at one result while the next is made: memory is taken over from the one before.
+        self._older: Columns | None = None
+        self._newer: Columns | None = None
 
     def batches(
         self,
@@ -100,12 +102,12 @@ class Decoder:
                 max_timestamp=selection.max_timestamp,
                 key_filter=selection.keys,
                 aborted=aborted,
-                reuse=self._reuse,
+                reuse=self._older,
             )
-            self._reuse = columns
+            self._older, self._newer = self._newer, columns
             batch = arrow_batch(columns, selection.columns, self._topic, self._partition)
         except LimitExceeded as error:
-            self._reuse = None
+            self._older = None
             if len(headers) == 1:
                 raise self._placed(error, headers) from error
             half = len(headers) // 2
@@ -116,8 +118,10 @@ class Decoder:
         except CodecError as error:
             raise self._placed(error, headers) from error
         del columns  # so that the next ones may take over its memory
-        for first in range(0, batch.num_rows, PIPELINE_BATCH_ROWS):
-            yield batch.slice(first, PIPELINE_BATCH_ROWS)
+        parts = -(-batch.num_rows // PIPELINE_BATCH_ROWS)
+        for part in range(parts):  # of about the same size: a small rest costs as much as a batch
+            first, end = (batch.num_rows * each // parts for each in (part, part + 1))
+            yield batch.slice(first, end - first)
 
     def _placed(self, error: CodecError, headers: list[BatchHeader]) -> CodecError:
         where = f"{self._topic}-{self._partition}, in the batches from offset"

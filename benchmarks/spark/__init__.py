@@ -1,0 +1,1 @@
+"""Topics in Spark beside what Spark can take at all, and beside Spark's own Kafka source."""

@@ -1,0 +1,188 @@
+"""Spark's own Kafka connector on our broker, unchanged, and our source beside it.
+
+Its jars come through Maven, once, and are kept under build/. PyPI has none of them.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.broker_process import Broker
+from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, needs
+from tests.pipeline.conftest import start_spark
+from tests.pipeline.queries import Query
+from tests.pipeline.rows import FIRST_MS, collected, consumed, places, some
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
+
+# What the connector needs that Spark does not bring; newer ones were not to be had.
+JARS = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+DEPENDENCY = """    <dependency>
+      <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
+    </dependency>
+"""
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>polylog</groupId><artifactId>spark-connector</artifactId><version>1</version>
+  <dependencies>
+{}  </dependencies>
+</project>
+"""
+Frame = Callable[..., "DataFrame"]
+
+
+def find_jars() -> list[Path]:
+    """The connector's jars, fetched first if need be."""
+    folder = BUILD / "spark-connector"
+    pom = POM.format("".join(DEPENDENCY.format(*names) for names in JARS))
+    complete = folder / ".complete"
+    if not complete.exists() or complete.read_text() != pom:
+        needs("mvn", "fetch Spark's Kafka connector")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(pom)
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        fetch_with([*command, f"-DoutputDirectory={folder / 'jars'}"], folder)
+        complete.write_text(pom)
+    return [folder / "jars" / f"{name}-{version}.jar" for _, name, version in JARS]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator["SparkSession"]:
+    """A session of a JVM that has the connector; jars cannot be added to one that runs."""
+    try:
+        jars = find_jars()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    end_jvm()
+    session = start_spark(**{"spark.jars": ",".join(map(str, jars))})
+    yield session
+    session.stop()
+    end_jvm()
+
+
+def end_jvm() -> None:
+    """End the JVM that sessions of this process share."""
+    from pyspark import SparkContext  # noqa: PLC0415 - where it is installed
+
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture
+def frame(spark: "SparkSession", options: dict[str, str]) -> Frame:
+    """A frame of the test's topic in one of the formats, with more options."""
+
+    def frame(source: str, **more: str) -> "DataFrame":
+        given = options | {name.replace("__", "."): value for name, value in more.items()}
+        return spark.read.format(source).options(**given).load()
+
+    return frame
+
+
+def test_both_read_the_same_rows_of_the_same_schema(
+    broker: Broker, topic: str, fill: Any, frame: Frame
+) -> None:
+    fill(topic, some(3000), partitions=3)
+    stock, ours = (frame(each, includeHeaders="true") for each in ("kafka", "polylog"))
+
+    assert ours.schema == stock.schema
+    assert collected(ours) == collected(stock) == consumed(broker.address, topic)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"startingTimestamp": str(FIRST_MS + 10), "endingTimestamp": str(FIRST_MS + 200)},
+        {
+            "startingOffsetsByTimestamp": '{"%s": {"0": %d, "1": %d, "2": %d}}',
+            "endingOffsets": '{"%s": {"0": 90, "1": -1, "2": 60}}',
+        },
+        {"startingOffsets": '{"%s": {"0": 5, "1": -2, "2": 50}}'},
+        {"minPartitions": "7"},
+        {"minPartitions": "4", "maxRecordsPerPartition": "33"},
+    ],
+)
+def test_bounds_and_cuts_mean_the_same_to_both(
+    topic: str, fill: Any, frame: Frame, bounds: dict[str, str]
+) -> None:
+    fill(topic, some(300), partitions=3)
+    times = [FIRST_MS + each for each in (30, 60, 90)]
+    given = {
+        name: value % (topic, *times[: value.count("%d")]) if "%s" in value else value
+        for name, value in bounds.items()
+    }
+    stock, ours = (frame(each, **given) for each in ("kafka", "polylog"))
+
+    assert places(ours) == places(stock)
+    assert ours.rdd.getNumPartitions() == stock.rdd.getNumPartitions()
+
+
+def test_both_leave_out_what_was_aborted(
+    broker: Broker, topic: str, fill: Any, frame: Frame
+) -> None:
+    fill(topic, partitions=1)
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
+    producer.init_transactions(20)
+    for turn in range(4):
+        producer.begin_transaction()
+        for each in range(20):
+            producer.produce(topic, b"%d-%d" % (turn, each), partition=0)
+        producer.flush(20)
+        (producer.abort_transaction if turn % 2 else producer.commit_transaction)(20)
+    committed = {"kafka__isolation__level": "read_committed"}
+    stock, ours = (frame(each, **committed) for each in ("kafka", "polylog"))
+
+    assert places(ours) == places(stock)
+    assert ours.count() == 40
+
+
+def test_its_sink_writes_what_our_source_reads(
+    spark: "SparkSession", topic: str, fill: Any, options: dict[str, str], frame: Frame
+) -> None:
+    fill(topic, partitions=3)
+    rows = spark.range(1000).selectExpr(
+        "CAST(CAST(id AS STRING) AS BINARY) AS key",
+        "CAST(CAST(id * 2 AS STRING) AS BINARY) AS value",
+        "array(struct('h' AS key, CAST('1' AS BINARY) AS value)) AS headers",
+        f"'{topic}' AS topic",
+    )
+    rows.write.format("kafka").option(
+        "kafka.bootstrap.servers", options["kafka.bootstrap.servers"]
+    ).option("includeHeaders", "true").save()
+
+    read = frame("polylog", includeHeaders="true").collect()
+    assert {bytes(row["key"]): bytes(row["value"]) for row in read} == {
+        b"%d" % each: b"%d" % (2 * each) for each in range(1000)
+    }
+    assert {row["headers"][0]["key"] for row in read} == {"h"}
+
+
+def test_a_query_of_its_goes_on_with_our_format(
+    spark: "SparkSession", topic: str, fill: Any, options: dict[str, str], tmp_path: Path
+) -> None:
+    query = Query(spark, options, tmp_path)
+    fill(topic, some(300), partitions=3)
+    assert query.run(source="kafka", maxOffsetsPerTrigger="100")
+    assert query.offsets() == {topic: {"0": 100, "1": 100, "2": 100}}
+    fill(topic, some(300))
+    query.run()
+
+    assert query.places() == [(part, each) for part in range(3) for each in range(200)]
+    assert json.loads(json.dumps(query.offsets()))["version"] == 1
