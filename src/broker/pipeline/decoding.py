@@ -49,7 +49,7 @@ class Decoder:
         self._selection = selection
         self._check_crc = check_crc
         self._decoded = decoded_columns(selection.columns)
-        # Spark looks at one result while the next is made: memory is taken over from the one before.
+        # Spark looks at one result while the next is made: memory comes from the one before it.
         self._older: Columns | None = None
         self._newer: Columns | None = None
 

@@ -68,7 +68,7 @@ def test_many_rows_come_in_several_arrow_batches_of_about_the_same_size() -> Non
     data = joined([b""] * count)
     batches = list(Decoder("t", 0, Selection(("offset", "value"))).batches(data, 0, END))
 
-    assert [each.num_rows for each in batches] == [43690, 43691, 43692]
+    assert [each.num_rows for each in batches] == [43691] * 3
     assert [each for batch in batches for each in batch.column("offset").to_pylist()] == list(
         range(count)
     )
