@@ -81,7 +81,8 @@ class BatchReader(DataSourceReader):
         earliest = edges(cluster, settings, starts, EARLIEST)
         latest = edges(cluster, settings, starts, LATEST)
         by_offset = settings.starting.offsets or {}
-        lost = losses({each: starts[each] for each in by_offset}, earliest, latest)
+        named = {each: offset for each, offset in by_offset.items() if offset >= 0}
+        lost = losses(named, earliest, latest)
         if settings.ending.offsets:
             ahead = {each: end for each, end in ends.items() if end > latest[each]}
             lost += losses(ahead, earliest, latest)

@@ -1,0 +1,243 @@
+"""What a stream's reader says to Spark, against a broker that says what a test tells it to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
+
+from broker import codec
+from broker.codec import Fields
+from broker.model.clock import ManualClock
+from broker.pipeline.options import Use
+from broker.pipeline.source.offsets import Standing, from_json
+from broker.pipeline.source.settings import settings_of
+from broker.pipeline.source.stream import StreamReader
+from broker.pipeline.source.topics import DataLoss
+from tests.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
+
+ID, OTHER_ID = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+ALL = ReadAllAvailable()
+
+
+class Topic:
+    """Topic t of a broker: what it is, and where its two partitions begin and end."""
+
+    def __init__(self) -> None:
+        self.topic_id = ID
+        self.exists = True
+        self.edges = {0: (0, 100), 1: (0, 300)}
+        self.broker: ScriptedBroker
+        self.clock = ManualClock()
+
+    def answer(self, api: str, _version: int, body: Fields) -> Fields:
+        if api == "Metadata":
+            topics = {"t": self.topic_id} if self.exists else {"t": ""}
+            error = 0 if self.exists else 3
+            return metadata_of(self.broker.address, topics, len(self.edges), error)
+        if api == "Fetch":
+            return self._fetched(body)
+        parts = [
+            {
+                "partition_index": each["partition_index"],
+                "offset": self.edges[each["partition_index"]][each["timestamp"] == -1],
+            }
+            for each in body["topics"][0]["partitions"]
+        ]
+        return {"topics": [{"name": "t", "partitions": parts}]}
+
+    def _fetched(self, body: Fields) -> Fields:
+        part = body["topics"][0]["partitions"][0]
+        offset = part["fetch_offset"]
+        records = b"".join(codec.encode([bytes(930)] * 10, base_offset=offset))
+        fields = {"partition_index": part["partition"], "records": records}
+        return {"responses": [{"topic_id": bytes(16), "partitions": [fields]}]}
+
+    def reader(self, **options: str) -> StreamReader:
+        given = {"kafka.bootstrap.servers": str(self.broker.address), "subscribe": "t"}
+        given |= {"kafka.default.api.timeout.ms": "1"} | options
+        return StreamReader(settings_of(given, Use.STREAM), ("offset",), self.clock)
+
+
+@pytest.fixture
+def topic() -> Iterator[Topic]:
+    topic = Topic()
+    with scripted_broker(topic.answer) as topic.broker:
+        yield topic
+
+
+def at(topic_id: str = ID, **offsets: int) -> dict[str, Any]:
+    """The JSON of offsets of partitions p0, p1, ..."""
+    numbers = {each[1:]: offset for each, offset in offsets.items()}
+    return {"version": 1, "topics": {"t": {"id": topic_id, "partitions": numbers}}}
+
+
+def ranges(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+    """Partition, start and end of each task."""
+    return [
+        (each.value.partition, each.value.start, each.value.end)
+        for each in reader.partitions(start, end)
+    ]
+
+
+def test_a_new_query_begins_where_it_is_told(topic: Topic) -> None:
+    assert topic.reader().initialOffset() == at(p0=100, p1=300)
+    assert topic.reader(startingOffsets="earliest").initialOffset() == at(p0=0, p1=0)
+    offsets = '{"t": {"0": 7, "1": -1}}'
+    assert topic.reader(startingOffsets=offsets).initialOffset() == at(p0=7, p1=300)
+
+
+def test_a_start_that_is_not_there_is_a_loss(topic: Topic) -> None:
+    offsets = '{"t": {"0": 101, "1": 0}}'
+
+    with pytest.raises(DataLoss, match="t-0: expected offset 101, there are 0 to 100"):
+        topic.reader(startingOffsets=offsets).initialOffset()
+    reader = topic.reader(startingOffsets=offsets, failOnDataLoss="false")
+    assert reader.initialOffset() == at(p0=100, p1=0)
+
+
+def test_a_trigger_reads_all_that_there_is(topic: Topic) -> None:
+    reader = topic.reader()
+    end = reader.latestOffset(at(p0=10, p1=20), ALL)
+
+    assert end == at(p0=100, p1=300)
+    assert ranges(reader, at(p0=10, p1=20), end) == [(0, 10, 100), (1, 20, 300)]
+
+
+def test_where_nothing_is_new_the_start_comes_back_as_it_is(topic: Topic) -> None:
+    stock = {"t": {"1": 300, "0": 100}}
+
+    assert topic.reader().latestOffset(stock, ALL) is stock
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, ALL),
+        ({"maxOffsetsPerTrigger": "80"}, ReadMaxRows(80)),
+        ({"maxBytesPerTrigger": "80"}, ReadMaxBytes(80)),
+        ({"minOffsetsPerTrigger": "80"}, ReadMinRows(80)),
+        ({"minOffsetsPerTrigger": "8", "maxOffsetsPerTrigger": "80"}, ReadMaxRows(80)),
+    ],
+)
+def test_spark_is_told_the_limit(topic: Topic, options: dict[str, str], limit: ReadLimit) -> None:
+    assert topic.reader(**options).getDefaultReadLimit() == limit
+
+
+def test_a_limit_of_rows_is_kept_unless_spark_wants_everything(topic: Topic) -> None:
+    reader = topic.reader(maxOffsetsPerTrigger="80")
+
+    assert reader.latestOffset(at(p0=0, p1=0), ReadMaxRows(80)) == at(p0=20, p1=60)
+    assert reader.latestOffset(at(p0=0, p1=0), ALL) == at(p0=100, p1=300)
+    assert reader.reportLatestOffset() == at(p0=100, p1=300)
+
+
+def test_a_limit_of_bytes_is_kept_by_the_size_of_the_next_records(topic: Topic) -> None:
+    reader = topic.reader(maxBytesPerTrigger="40000")  # of some 950 bytes each
+
+    offsets = from_json(reader.latestOffset(at(p0=0, p1=0), ReadMaxBytes(40_000)))["t"].offsets
+    assert offsets == {0: 10, 1: 31}
+
+
+def test_few_records_wait_for_more_and_no_longer_than_the_delay(topic: Topic) -> None:
+    reader = topic.reader(minOffsetsPerTrigger="50", maxTriggerDelay="1m")
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(at(p0=0, p1=0), limit)
+    assert end == at(p0=100, p1=300)
+
+    topic.edges[0] = (0, 149)
+    assert reader.latestOffset(end, limit) is end
+    topic.clock.advance(59_999)
+    assert reader.latestOffset(end, limit) is end
+    topic.clock.advance(1)
+    later = reader.latestOffset(end, limit)
+    assert later == at(p0=149, p1=300)
+    topic.edges[0] = (0, 199)
+    assert reader.latestOffset(later, limit) == at(p0=199, p1=300)
+
+
+def test_available_now_ends_with_what_there_was_then(topic: Topic) -> None:
+    reader = topic.reader(maxOffsetsPerTrigger="200", minOffsetsPerTrigger="150")
+    reader.prepareForTriggerAvailableNow()
+    topic.edges = {0: (0, 500), 1: (0, 500), 2: (0, 500)}
+    limit = reader.getDefaultReadLimit()
+
+    middle = reader.latestOffset(at(p0=0, p1=0), limit)
+    assert middle == at(p0=50, p1=150, p2=0)
+    end = reader.latestOffset(middle, limit)
+    assert end == at(p0=100, p1=300, p2=0)
+    assert reader.latestOffset(end, limit) is end
+
+
+def test_a_partition_that_appears_is_read_from_its_beginning(topic: Topic) -> None:
+    reader = topic.reader()
+    topic.edges[2] = (40, 50)
+    end = reader.latestOffset(at(p0=100, p1=300), ALL)
+
+    assert end == at(p0=100, p1=300, p2=50)
+    assert ranges(reader, at(p0=100, p1=300), end) == [(2, 40, 50)]
+
+
+def test_a_topic_that_was_made_again_is_a_loss_or_is_read_from_its_beginning(
+    topic: Topic,
+) -> None:
+    topic.topic_id = OTHER_ID
+    start = at(p0=90, p1=20)
+
+    with pytest.raises(DataLoss, match=f"made again: its id was {ID}, now it is {OTHER_ID}"):
+        topic.reader().latestOffset(start, ALL)
+    reader = topic.reader(failOnDataLoss="false")
+    end = reader.latestOffset(start, ALL)
+    assert end == at(OTHER_ID, p0=100, p1=300)
+    assert ranges(reader, start, end) == [(0, 0, 100), (1, 0, 300)]
+
+
+@pytest.mark.parametrize("start", [at(p0=101, p1=20), {"t": {"0": 101, "1": 20}}])
+def test_a_log_that_ends_before_what_was_read_is_a_loss(
+    topic: Topic, start: dict[str, Any]
+) -> None:
+    with pytest.raises(DataLoss, match="t-0: expected offset 101, the log ends at 100"):
+        topic.reader().latestOffset(start, ALL)
+    reader = topic.reader(failOnDataLoss="false")
+    end = reader.latestOffset(start, ALL)
+    assert end == at(p0=100, p1=300)
+    assert ranges(reader, start, end) == [(1, 20, 300)]
+
+
+def test_what_retention_took_is_a_loss_or_is_passed_over(topic: Topic) -> None:
+    topic.edges[0] = (50, 100)
+    start, end = at(p0=10, p1=300), at(p0=100, p1=300)
+
+    with pytest.raises(DataLoss, match="t-0: expected offset 10, there are 50 to 100"):
+        topic.reader().partitions(start, end)
+    assert ranges(topic.reader(failOnDataLoss="false"), start, end) == [(0, 50, 100)]
+
+
+def test_a_partition_that_is_gone_is_a_loss_or_is_forgotten(topic: Topic) -> None:
+    del topic.edges[1]
+    start = at(p0=10, p1=300)
+
+    with pytest.raises(DataLoss, match="t-1 is gone"):
+        topic.reader().latestOffset(start, ALL)
+    assert topic.reader(failOnDataLoss="false").latestOffset(start, ALL) == at(p0=100)
+
+
+def test_offsets_of_sparks_own_source_get_the_topics_id_with_the_next_trigger(
+    topic: Topic,
+) -> None:
+    end = topic.reader().latestOffset({"t": {"0": 10, "1": 300}}, ALL)
+
+    assert from_json(end) == {"t": Standing(ID, {0: 100, 1: 300})}
+
+
+def test_nothing_lies_between_the_same_offsets(topic: Topic) -> None:
+    assert topic.reader().partitions(at(p0=1, p1=2), at(p0=1, p1=2)) == []
