@@ -91,6 +91,7 @@ class Decoder:
             return
         last = headers[-1]
         selection = self._selection
+        reuse, self._older = self._older, None  # even a call that fails has taken its memory
         try:
             columns = codec.decode_columns(
                 data[headers[0].position : last.position + last.size],
@@ -102,12 +103,11 @@ class Decoder:
                 max_timestamp=selection.max_timestamp,
                 key_filter=selection.keys,
                 aborted=aborted,
-                reuse=self._older,
+                reuse=reuse,
             )
             self._older, self._newer = self._newer, columns
             batch = arrow_batch(columns, selection.columns, self._topic, self._partition)
         except LimitExceeded as error:
-            self._older = None
             if len(headers) == 1:
                 raise self._placed(error, headers) from error
             half = len(headers) // 2

@@ -14,14 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker import segments
 from broker._native.kernel import file_ops
 from broker.codec.packages import needed
 from broker.model.errors import ConfigError, Corrupt
 from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.scan import Aborted, stable_end
-from broker.segments import Log
+from broker.segments import Log, Segment
 from broker.storage import checkpoint
 from broker.storage.segment_files import ABORTED, LOG, file_name, is_offset_file
 
@@ -118,7 +117,7 @@ def _closed(
         if not is_wanted(topic):
             continue
         try:
-            log = segments.open(folder)
+            log = Log(folder)
         except (FileNotFoundError, ValueError):
             continue  # no segment yet, or deleted just now
         with log:
@@ -147,7 +146,7 @@ def pieces(stored: StoredPartition, bytes_max: int, *, is_committed: bool) -> li
     """
     if bytes_max < PIECE_BYTES_MIN:
         raise ConfigError(f"{bytes_max} bytes per task, expected {PIECE_BYTES_MIN} or more")
-    with segments.open(stored.folder) as log:
+    with Log(stored.folder) as log:
         start, end = stored.start_offset, stored.end_offset
         aborted: list[Aborted] = []
         if is_committed:
@@ -198,7 +197,7 @@ def _cuts(log: Log, start: int, end: int, bytes_max: int) -> Iterator[int]:
         before += size
 
 
-def _batch_near(segment: segments.Segment, position: int) -> int | None:
+def _batch_near(segment: Segment, position: int) -> int | None:
     """Return the base offset of the first batch from a position on that the index knows."""
     entries = segment.offset_index
     place = bisect_left(entries["position"], position)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from broker import segments
 from broker.model.errors import ConfigError, Corrupt
 from broker.model.limits import PIPELINE_BATCH_ROWS, SCAN_CHUNK_BYTES
 from broker.pipeline.decoding import Decoder, Selection
@@ -26,7 +25,7 @@ from broker.pipeline.schema import checked_columns, columns_of, ddl, default_col
 from broker.pipeline.segments import scan
 from broker.pipeline.segments.planning import Piece, pieces, stored_partitions
 from broker.pipeline.segments.scan import Damage, Wanted
-from broker.segments import Chunk
+from broker.segments import Chunk, Log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +122,7 @@ class SegmentReader(DataSourceReader):
         wanted = Wanted(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         decoder = Decoder(piece.topic, piece.partition, selection)
-        with segments.open(piece.folder) as log:
+        with Log(Path(piece.folder)) as log:
             for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
                 if isinstance(chunk, Damage):
                     yield self._damaged(piece, chunk)
