@@ -30,6 +30,7 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
 # help or not: 3 ms for its import of every compression there is.
 _FORMATTER = partial(argparse.HelpFormatter, width=78)
 _WITH_COMMANDS = {
+    "pipeline": "audit stored topics; show how far groups are behind",
     "snapshot": "link the files of a running broker, to be read without it",
 }
 
@@ -143,10 +144,16 @@ def _start(parsed: argparse.Namespace) -> int:
     return start.check(config) if parsed.check else start.run(config)
 
 
+def _pipeline(parsed: argparse.Namespace) -> int:
+    from broker.cli import pipeline  # noqa: PLC0415 - a start needs none of it
+
+    return pipeline.run(parsed.rest)
+
+
 def _snapshot(parsed: argparse.Namespace) -> int:
     from broker.cli import snapshot  # noqa: PLC0415 - a start needs none of it
 
     return snapshot.run(parsed.rest)
 
 
-_COMMANDS = {"import": _import, "snapshot": _snapshot, "start": _start}
+_COMMANDS = {"import": _import, "pipeline": _pipeline, "snapshot": _snapshot, "start": _start}

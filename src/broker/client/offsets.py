@@ -89,9 +89,9 @@ def _ask_leader(
 
 
 def committed_offsets(
-    cluster: Cluster, group: str, partitions: Collection[Partition]
+    cluster: Cluster, group: str, partitions: Collection[Partition] | None = None
 ) -> dict[Partition, int]:
-    """Return what a group has committed, of those partitions where it has.
+    """Return what a group has committed, of those partitions where it has; None asks for all.
 
     Raises:
         RequestError: the coordinator refuses.
@@ -99,7 +99,9 @@ def committed_offsets(
     """
     body: Fields = {
         "group_id": group,
-        "topics": [
+        "topics": None
+        if partitions is None
+        else [
             {"name": topic, "partition_indexes": numbers}
             for topic, numbers in _by_topic(partitions).items()
         ],

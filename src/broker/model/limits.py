@@ -509,6 +509,7 @@ MANIFEST_BYTES_MAX = 256 * MIB
 PIECE_BYTES = 128 * MIB
 PIECE_BYTES_MIN = 64 * KIB
 SCAN_CHUNK_BYTES = 4 * MIB
+SOUNDNESS_CHUNK_BYTES = 8 * MIB
 # Of an archive: a file of the size that query engines like; offsets of a task and of a commit,
 # unless told otherwise; days whose files a task has open at once.
 ARCHIVE_FILE_BYTES = 128 * MIB

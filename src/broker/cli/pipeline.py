@@ -1,0 +1,128 @@
+"""`broker pipeline COMMAND`: what is done with topics as a whole, each with a report."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from broker.pipeline.jobs.report import Report
+
+    Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
+
+FORMATTER = partial(argparse.HelpFormatter, width=78)
+_LAG_SECONDS = 60.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns 0 when its report has no problem.
+
+    Each command sets `run`, which takes what was parsed and returns the exit code.
+    """
+    parser = argparse.ArgumentParser(prog="broker pipeline", formatter_class=FORMATTER)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_audit(commands)
+    _add_lag(commands)
+    parsed = parser.parse_args(arguments)
+    exit_code: int = parsed.run(parsed)
+    return exit_code
+
+
+def show(report: "Report", output: str) -> int:
+    """Print a report and return the exit code that it means."""
+    print(report.in_format(output))
+    return 0 if report.is_well else 1
+
+
+def say(line: str) -> None:
+    """Tell of progress, where no report is."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def add_output(command: argparse.ArgumentParser) -> None:
+    """Add the option that every command has."""
+    command.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="how to report"
+    )
+
+
+def _add_audit(commands: "Commands") -> None:
+    audit = commands.add_parser(
+        "audit",
+        help="look at every byte of stored segments",
+        description="Look at every byte of the closed segments of a data directory, or of a"
+        " snapshot: CRCs, gaps and repeats in offsets and in producers' sequences, the order of"
+        " times, indexes against their log. The exit code is 1 when something is wrong.",
+        formatter_class=FORMATTER,
+    )
+    audit.add_argument("folder", type=Path, metavar="DIR", help="a snapshot or a data directory")
+    audit.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="T",
+        help="only this topic; may be repeated (default: all but the internal ones)",
+    )
+    audit.add_argument("--workers", type=int, metavar="N", help="threads (default: one per core)")
+    audit.add_argument(
+        "--master", metavar="MASTER", help="let Spark do it: local[*], spark://HOST:PORT, ..."
+    )
+    add_output(audit)
+    audit.set_defaults(run=_audit)
+
+
+def _audit(parsed: argparse.Namespace) -> int:
+    from broker.pipeline.jobs.audit import audit  # noqa: PLC0415 - `--help` needs none of it
+
+    if parsed.master is None:
+        report = audit(parsed.folder, topics=parsed.topic, workers=parsed.workers, say=say)
+        return show(report, parsed.output)
+    from broker.pipeline.session import session  # noqa: PLC0415 - the same
+
+    spark = session(parsed.master, app_name="polylog audit")
+    try:
+        return show(audit(parsed.folder, topics=parsed.topic, spark=spark, say=say), parsed.output)
+    finally:
+        spark.stop()
+
+
+def _add_lag(commands: "Commands") -> None:
+    lag = commands.add_parser(
+        "lag",
+        help="how far groups are behind",
+        description="How far groups are behind, per partition: records, seconds, the rate at which"
+        " records come in, and how unevenly the lag is spread.",
+        formatter_class=FORMATTER,
+    )
+    lag.add_argument(
+        "--broker", default="localhost:9092", metavar="HOST:PORT", help="default: localhost:9092"
+    )
+    lag.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="G",
+        help="only this group; may be repeated (default: all)",
+    )
+    lag.add_argument(
+        "--window",
+        type=float,
+        default=_LAG_SECONDS,
+        metavar="SECONDS",
+        help="over how long the rate is taken (default: 60)",
+    )
+    lag.add_argument("--plot", type=Path, metavar="FILE.png", help="draw it, too")
+    add_output(lag)
+    lag.set_defaults(run=_lag)
+
+
+def _lag(parsed: argparse.Namespace) -> int:
+    from broker.pipeline.jobs.lag import lag, plot  # noqa: PLC0415 - `--help` needs none of it
+
+    report = lag(parsed.broker, groups=parsed.group, window_seconds=parsed.window)
+    if parsed.plot is not None:
+        plot(report, parsed.plot)
+        say(f"drawn: {parsed.plot}")
+    return show(report, parsed.output)

@@ -1,0 +1,216 @@
+"""`broker pipeline audit`: every segment of a folder, byte by byte; a row for each.
+
+A snapshot or a data directory (see segments/planning.py). Segments are looked at on all cores of
+this machine, or by Spark where a session is given; what goes from one segment into the next,
+offsets and sequences, is put together afterwards.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import ConfigError
+from broker.pipeline.jobs.report import Report
+from broker.pipeline.segments import manifest
+from broker.pipeline.segments.planning import StoredPartition, stored_partitions
+from broker.pipeline.segments.soundness import SegmentFacts, Soundness, audit_segment
+from broker.segments import Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "base_offset",
+    "next_offset",
+    "batches",
+    "records",
+    "size",
+    "min_timestamp",
+    "max_timestamp",
+    "crc_errors",
+    "damaged_batches",
+    "gaps",
+    "missing_offsets",
+    "disorders",
+    "late_batches",
+    "sequence_gaps",
+    "sequence_repeats",
+    "index_errors",
+    "unreadable_bytes",
+)
+# Words for what is always wrong, and for what is wrong where nothing was compacted.
+_FAULTS: Final = {
+    "crc_errors": "batches whose CRC does not fit",
+    "damaged_batches": "batches whose counts do not fit",
+    "disorders": "batches of offsets that were there before",
+    "sequence_repeats": "batches that a producer had written before",
+    "index_errors": "entries of an index that are not so",
+    "unreadable_bytes": "bytes that are no batch",
+}
+_FAULTS_WITHOUT_GAPS: Final = {
+    "missing_offsets": "offsets that are missing",
+    "sequence_gaps": "places where a producer's sequence has a gap",
+}
+_SAID_EVERY: Final = 20  # segments
+
+
+def audit(
+    folder: Path,
+    *,
+    topics: Sequence[str] = (),
+    spark: "SparkSession | None" = None,
+    workers: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    clock: Clock | None = None,
+) -> Report:
+    """Look at every segment of a folder.
+
+    Args:
+        folder: a snapshot, a data directory or a partition's folder.
+        topics: by name; none means all but the internal ones.
+        spark: looks at the segments, in tasks of its own; it must see the same folder.
+        workers: threads where it does not; as many as cores by default.
+        say: told of progress, a line each.
+        clock: tells how long it took.
+
+    Raises:
+        ConfigError: no such folder, nothing of these topics in it, or less than one worker.
+        Corrupt: the manifest of a snapshot is damaged.
+        FileNotFoundError: a segment went while it was looked at.
+    """
+    if workers is not None and workers < 1:
+        raise ConfigError(f"{workers} workers, expected 1 or more")
+    clock = clock or SystemClock()
+    wanted = frozenset(topics)
+    is_wanted: Callable[[str], bool] = (
+        wanted.__contains__ if wanted else lambda topic: not topic.startswith("__")
+    )
+    stored = stored_partitions(folder, is_wanted)
+    missing = wanted - {each.topic for each in stored}
+    if missing:
+        raise ConfigError(f"{folder}: no closed segment of {', '.join(sorted(missing))}")
+    facts = [each for partition in stored for each in _facts(folder, partition)]
+    begun_ms = clock.monotonic_ms()
+    if spark is None:
+        found = list(_in_threads(facts, workers or len(os.sched_getaffinity(0)), say))
+    else:
+        say(f"{len(facts)} segments go to Spark")
+        tasks = spark.sparkContext.parallelize(facts, max(len(facts), 1))
+        found = tasks.map(audit_segment).collect()
+    seconds = max(clock.monotonic_ms() - begun_ms, 1) / 1000
+    return _report(found, seconds)
+
+
+def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
+    """Say what is known of each segment of a partition."""
+    positions: dict[int, int] = {}
+    if (folder / manifest.FILE_NAME).exists():
+        positions = {
+            segment.base_offset: segment.end_position
+            for each in manifest.read(folder).partitions
+            if (each.topic, each.partition) == stored[:2]
+            for segment in each.segments
+        }
+    ends = dict(stored.ends or ())
+    has_gaps = not ends or any(one[1] != two[0] for one, two in pairwise(stored.ends or ()))
+    with Log(stored.folder) as log:
+        for base in log.base_offsets:
+            if base < stored.end_offset:
+                file = str(stored.folder / f"{base:020}.log")
+                yield SegmentFacts(
+                    stored.topic,
+                    stored.partition,
+                    file,
+                    positions.get(base),
+                    ends.get(base),
+                    has_gaps,
+                )
+
+
+def _in_threads(
+    facts: Sequence[SegmentFacts], workers: int, say: Callable[[str], None]
+) -> Iterator[Soundness]:
+    with ThreadPoolExecutor(workers) as pool:
+        for number, found in enumerate(pool.map(audit_segment, facts), 1):
+            if number % _SAID_EVERY == 0 or number == len(facts):
+                say(f"{number} of {len(facts)} segments")
+            yield found
+
+
+def _report(found: Sequence[Soundness], seconds: float) -> Report:
+    joined = list(_joined(found))
+    records, size = sum(each.records for each in joined), sum(each.size for each in joined)
+    totals = {
+        "segments": len(joined),
+        "records": records,
+        "bytes": size,
+        "seconds": round(seconds, 3),
+        "records_per_second": round(records / seconds),
+        "faulty_segments": sum(any(_faults(each)) for each in joined),
+    }
+    rows = [tuple(_cell(each, name) for name in COLUMNS) for each in joined]
+    return Report(COLUMNS, rows, totals, [fault for each in joined for fault in _faults(each)])
+
+
+def _cell(found: Soundness, name: str) -> object:
+    if name in {"topic", "partition"}:
+        return getattr(found.facts, name)
+    value = getattr(found, name)
+    return None if name.endswith("timestamp") and value < 0 else value
+
+
+def _faults(found: Soundness) -> Iterator[str]:
+    """Say what is wrong with a segment, in words."""
+    words = _FAULTS if found.facts.has_gaps else _FAULTS | _FAULTS_WITHOUT_GAPS
+    for name, what in words.items():
+        count = getattr(found, name)
+        if count:
+            yield f"{found.facts.file}: {count:,} {what}"
+
+
+def _joined(found: Iterable[Soundness]) -> Iterator[Soundness]:
+    """Add to each segment what only the one before it can tell."""
+    key: tuple[str, int] | None = None
+    producers: dict[int, tuple[int, int, int]] = {}
+    next_offset = -1
+    for each in found:
+        if key != (each.facts.topic, each.facts.partition):
+            key, producers, next_offset = (each.facts.topic, each.facts.partition), {}, -1
+        gaps, repeats = _between(producers, each.producers)
+        end = each.facts.end_offset
+        begin = each.base_offset if next_offset < 0 else max(next_offset, each.base_offset)
+        reached = max(each.next_offset, each.base_offset)
+        missing = 0
+        if not each.facts.has_gaps and end is not None:
+            missing = max(end - reached, 0)
+            if each.batches and next_offset >= 0:
+                missing += max(each.first_offset - begin, 0)
+        is_back = bool(each.batches) and each.first_offset < begin
+        yield each._replace(
+            missing_offsets=each.missing_offsets + missing,
+            disorders=each.disorders + is_back,
+            sequence_gaps=each.sequence_gaps + gaps,
+            sequence_repeats=each.sequence_repeats + repeats,
+        )
+        producers |= each.producers
+        next_offset = max(next_offset, each.next_offset)
+
+
+def _between(
+    before: dict[int, tuple[int, int, int]], after: dict[int, tuple[int, int, int]]
+) -> tuple[int, int]:
+    """Count the gaps and repeats of producers that go on in the next segment."""
+    gaps = repeats = 0
+    for producer, (epoch, first, _) in after.items():
+        known = before.get(producer)
+        if known is not None and known[0] == epoch:
+            ahead = (first - known[2]) % (1 << 31)
+            gaps += 0 < ahead < 1 << 30
+            repeats += ahead >= 1 << 30
+    return gaps, repeats

@@ -1,0 +1,228 @@
+"""`broker pipeline lag`: how far groups are behind, partition by partition.
+
+lag                 high watermark - committed offset, in records
+seconds_behind      how old the first record is that the group has not had yet; 0 when none is
+records_per_second  how many came in, over the last window, by the times that records have
+share               of the lag that the group has in the topic, in percent
+skew                of a group in a topic: its largest lag in a partition, over the mean one
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from broker.client.fetch import Range, fetch
+from broker.client.metadata import Cluster, Topic
+from broker.client.offsets import EARLIEST, LATEST, Found, committed_offsets, list_offsets
+from broker.client.retry import check
+from broker.codec import decode_columns
+from broker.codec.packages import needed
+from broker.model.address import Address, parse_address
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import ConfigError, ErrorCode, RequestError
+from broker.pipeline.jobs.report import Report
+
+COLUMNS: Final = (
+    "group",
+    "topic",
+    "partition",
+    "end",
+    "committed",
+    "lag",
+    "records_per_second",
+    "seconds_behind",
+    "share",
+)
+_LIST_GROUPS: Final = range(5)  # versions
+_METADATA: Final = range(4, 14)
+_FIRST_BATCH_BYTES: Final = 1  # a broker answers with a whole batch
+_BAR_INCHES: Final = 0.3
+_BARS_MAX: Final = 200
+
+Partition = tuple[str, int]
+
+
+class _Log(NamedTuple):
+    """What is known of a partition."""
+
+    start: int
+    end: int
+    records_per_second: float
+
+
+def lag(
+    broker: str,
+    *,
+    groups: Sequence[str] = (),
+    window_seconds: float = 60.0,
+    clock: Clock | None = None,
+) -> Report:
+    """Ask brokers how far groups are behind; a row per group and partition.
+
+    Args:
+        broker: HOST:PORT of one of them.
+        groups: by name; none means all that have committed anything.
+        window_seconds: over how long the rate is taken.
+        clock: tells the time; that of the records is compared with it.
+
+    Raises:
+        ConfigError: a window that is none, or a group that has committed nothing.
+        Unreachable: no broker there.
+        RequestError: it refuses.
+    """
+    if not window_seconds > 0:
+        raise ConfigError(f"{window_seconds} seconds, expected a window above 0")
+    now_ms = (clock or SystemClock()).wall_ms()
+    cluster = Cluster([parse_address(broker)])
+    topics = cluster.existing_topics()
+    committed = {
+        group: _of_known(committed_offsets(cluster, group), topics)
+        for group in groups or sorted(_groups(cluster))
+    }
+    empty = [group for group in groups if not committed[group]]
+    if empty:
+        raise ConfigError(f"{cluster}: no offset is committed by {', '.join(map(repr, empty))}")
+    logs = _logs(
+        cluster, {key for each in committed.values() for key in each}, now_ms, window_seconds
+    )
+    rows = [
+        row
+        for group, offsets in committed.items()
+        for row in _rows(cluster, group, offsets, logs, topics, now_ms)
+    ]
+    totals: dict[str, Any] = {
+        "groups": len({row[0] for row in rows}),
+        "partitions": len(rows),
+        "lag": sum(row[5] for row in rows),
+    }
+    totals |= {f"skew of {group} in {topic}": value for group, topic, value in _skews(rows)}
+    return Report(COLUMNS, rows, totals)
+
+
+def _of_known(
+    offsets: Mapping[Partition, int], topics: Mapping[str, Topic]
+) -> dict[Partition, int]:
+    """Leave out partitions that are no more: their offsets stay until they expire."""
+    return {
+        (topic, partition): offset
+        for (topic, partition), offset in sorted(offsets.items())
+        if topic in topics and partition in topics[topic].partitions
+    }
+
+
+def _groups(cluster: Cluster) -> set[str]:
+    """Ask every broker for the groups that it coordinates."""
+    body = {"topics": [], "allow_auto_topic_creation": False}
+    _, answer = cluster.ask_any("Metadata", _METADATA, body)
+    found = set()
+    for broker in answer["brokers"]:
+        address = Address(broker["host"], broker["port"])
+        with cluster.lease(address) as client:
+            version = client.version("ListGroups", _LIST_GROUPS)
+            listed = client.request("ListGroups", version, {"states_filter": []})
+        check(listed["error_code"], f"{address}: the list of groups")
+        found |= {each["group_id"] for each in listed["groups"]}
+    return found
+
+
+def _logs(
+    cluster: Cluster, partitions: set[Partition], now_ms: int, window_seconds: float
+) -> dict[Partition, _Log]:
+    since = now_ms - int(window_seconds * 1000)
+
+    def ask(what: int) -> dict[Partition, Found]:
+        wanted = dict.fromkeys(partitions, what)
+        return list_offsets(cluster, wanted) if wanted else {}
+
+    starts, recent, ends = ask(EARLIEST), ask(since), ask(LATEST)
+    return {
+        key: _Log(
+            starts[key].offset,
+            end.offset,
+            0.0
+            if recent[key].offset < 0  # none is as young
+            else max(end.offset - recent[key].offset, 0) / window_seconds,
+        )
+        for key, end in ends.items()
+    }
+
+
+def _rows(
+    cluster: Cluster,
+    group: str,
+    offsets: Mapping[Partition, int],
+    logs: Mapping[Partition, _Log],
+    topics: Mapping[str, Topic],
+    now_ms: int,
+) -> Iterator[tuple[Any, ...]]:
+    lags = {key: max(logs[key].end - offset, 0) for key, offset in offsets.items()}
+    of_topic: dict[str, int] = {}
+    for (topic, _), behind in lags.items():
+        of_topic[topic] = of_topic.get(topic, 0) + behind
+    for (topic, partition), offset in offsets.items():
+        log, behind = logs[topic, partition], lags[topic, partition]
+        seconds: float | None = 0.0
+        if behind:
+            first = max(offset, log.start)
+            seconds = _seconds_behind(cluster, topics[topic], partition, first, log.end, now_ms)
+        share = 100 * behind / of_topic[topic] if of_topic[topic] else 0.0
+        rate = round(log.records_per_second, 3)
+        yield group, topic, partition, log.end, offset, behind, rate, seconds, round(share, 1)
+
+
+def _seconds_behind(
+    cluster: Cluster, topic: Topic, partition: int, first: int, end: int, now_ms: int
+) -> float | None:
+    """Return how old the first record from an offset on is; None when it is gone meanwhile."""
+    part = Range(topic.name, topic.topic_id, partition, first, end)
+    try:
+        for chunk in fetch(cluster, part, bytes_max=_FIRST_BATCH_BYTES):
+            columns = decode_columns(chunk.data, columns=["timestamp"], min_offset=first)
+            if len(columns):
+                return max(now_ms - memoryview(columns.column("timestamp"))[0], 0) / 1000
+    except RequestError as error:
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise
+        return None
+    return 0.0  # only control records are left to read
+
+
+def _skews(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, str, float]]:
+    lags: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        lags.setdefault((row[0], row[1]), []).append(row[5])
+    for (group, topic), found in lags.items():
+        total = sum(found)
+        if len(found) > 1 and total:
+            yield group, topic, round(max(found) * len(found) / total, 2)
+
+
+def plot(report: Report, file: Path) -> None:
+    """Draw the lag of every group and partition as bars, the largest first.
+
+    Raises:
+        Unsupported: matplotlib is not installed.
+        ConfigError: a kind of file that it does not draw, or a folder that is not there.
+    """
+    figures: Any = needed("matplotlib.figure", "a plot")
+    rows = sorted(report.rows, key=lambda row: -row[5])[:_BARS_MAX]
+    figure = figures.Figure(figsize=(9, 1.5 + _BAR_INCHES * max(len(rows), 1)), layout="tight")
+    axes = figure.subplots()
+    names = [f"{row[0]}: {row[1]}-{row[2]}" for row in rows]
+    bars = axes.barh(range(len(rows)), [row[5] for row in rows])
+    words = [_bar_text(row) for row in rows]
+    axes.bar_label(bars, words, padding=4)
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    axes.margins(x=0.25)
+    axes.set_xlabel("records behind")
+    axes.set_title(f"Lag: {report.totals['lag']:,} records in {len(report.rows)} partitions")
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be drawn: {error}") from None
+
+
+def _bar_text(row: tuple[Any, ...]) -> str:
+    age = "" if row[7] is None else f", {row[7]:,.0f} s"
+    return f"{row[5]:,}{age}, {row[6]:,.0f}/s in"
