@@ -46,7 +46,7 @@ cdef class Column:
         self.shape[0] = self.count
         self.strides[0] = self.item_size
         view.obj = self
-        view.buf = self.data
+        view.buf = self.data if self.data != NULL else <void*>FORMATS  # Arrow aborts at a null
         view.len = self.count * self.item_size
         view.itemsize = self.item_size
         view.readonly = 1

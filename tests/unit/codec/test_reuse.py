@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.codec import Columns, Corrupt, decode_columns
+from broker.codec.control_records import Marker, encode_marker
 from tests.oracles.record_batch_oracle import Record
 from tests.record_bytes import COLUMNS, GZIP, batch, numbers, rows, some
 
@@ -134,6 +135,25 @@ def test_an_older_result_is_empty_when_its_memory_was_taken() -> None:
 
     assert all(len(before.column(name)) == 0 for name in before.names)
     assert memoryview(before.column("offset")).tolist() == []
+
+
+def test_an_older_result_has_no_rows_as_arrow_when_its_memory_was_taken() -> None:
+    old = decode_columns(LARGE, columns=COLUMNS)
+
+    decode_columns(SMALL, columns=COLUMNS, reuse=old)
+
+    assert old.to_arrow().num_rows == 0
+
+
+def test_no_rows_are_arrow_after_an_error_took_the_older_memory() -> None:
+    marker = encode_marker(Marker(7, 0, is_committed=True, coordinator_epoch=0))
+    old = decode_columns(SMALL, columns=COLUMNS)
+    with pytest.raises(Corrupt):
+        decode_columns(LARGE[:-1] + bytes([LARGE[-1] ^ 1]), columns=COLUMNS, reuse=old)
+
+    found = decode_columns(marker, columns=COLUMNS, reuse=old)
+
+    assert found.to_arrow().num_rows == 0
 
 
 def test_an_older_result_may_be_given_twice() -> None:
