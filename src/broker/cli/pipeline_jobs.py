@@ -26,7 +26,7 @@ def add_commands(
 ) -> None:
     """Add the three to the subcommands of `broker pipeline`.
 
-    Each sets `run`, which takes what was parsed and returns the exit code.
+    Each sets `run`, which takes what was parsed and returns the report.
     """
     archive = commands.add_parser(
         "archive",
@@ -129,7 +129,7 @@ def _add_common(parser: argparse.ArgumentParser, job: Callable[..., "Report"]) -
     parser.set_defaults(run=lambda parsed: _run(parsed, job))
 
 
-def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> int:
+def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> "Report":
     from broker import pipeline  # noqa: PLC0415 - only these commands need it
     from broker.pipeline.session import session  # noqa: PLC0415
 
@@ -137,15 +137,13 @@ def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> int:
     spark = session(parsed.master, options={"spark.ui.showConsoleProgress": "false"})
     pipeline.register(spark)
     try:
-        report = job(spark, parsed, _say)
+        return job(spark, parsed, _say)
     finally:
         spark.stop()
-    print(report.in_format(parsed.output))
-    return 0 if report.is_well else 1
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(text, file=sys.stderr, flush=True)
 
 
 def _archive(spark: "SparkSession", parsed: argparse.Namespace, progress: Progress) -> "Report":
