@@ -162,3 +162,20 @@ def test_an_aborted_transaction_ends_at_its_producers_marker() -> None:
     assert still_aborted([(7, 3), (8, 3), (7, 11)], headers) == [(8, 3), (7, 11)]
     assert still_aborted([(7, 3)], []) == [(7, 3)]
     assert still_aborted(None, headers) is None
+
+
+def test_a_decoder_survives_what_it_could_not_read() -> None:
+    decoder = Decoder("t", 0, Selection(("offset", "key", "value")))
+    whole = joined([(b"k", b"v")] * 50)
+    damaged, empty = bytearray(whole), memoryview(marker(7, 10, is_commit=False))
+    damaged[-10] ^= 1
+    for _ in range(2):  # so that there are two results to take memory over from
+        [batch] = decoder.batches(whole, 0, END)
+        del batch
+    with pytest.raises(Corrupt):
+        list(decoder.batches(memoryview(damaged), 0, END))
+
+    for _ in range(3):
+        assert list(decoder.batches(empty, 0, END)) == []  # without a row, nor memory for any
+    [batch] = decoder.batches(whole, 0, END)
+    assert batch.column("value").to_pylist() == [b"v"] * 50
