@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
@@ -20,6 +21,12 @@ from benchmarks.spark.filling import fill
 from benchmarks.spark.measuring import Cost, measured
 from broker import pipeline
 from broker.model.address import Address
+from broker.model.limits import SCAN_CHUNK_BYTES
+from broker.pipeline.jobs import snapshot
+from broker.pipeline.jobs.audit import audit
+from broker.pipeline.segments import scan
+from broker.pipeline.segments.planning import stored_partitions
+from broker.segments import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,10 +64,14 @@ def main(words: list[str]) -> int:
                     "large": (asked.records // 10, 1000),
                 }.items()
             }
+            files = Path(folder) / "snapshot"
+            snapshot.create(files, Path(folder) / "broker", str(address))
             spark = _session(asked.stock_jars)
             rows = _rows(spark, address, counts, has_stock=asked.stock_jars is not None)
+            rows += _segment_rows(spark, files)
             chosen = [each for each in rows if asked.only in each.name]
             print(_table(chosen, counts, _measure(spark, chosen, broker.pid, asked.rounds)))
+            print(_without_spark(files, counts["small"]))
             spark.stop()
         finally:
             broker.stop()
@@ -122,6 +133,45 @@ def _rows(
             Row("stock, 7 columns, 1 KB", "large", lambda: topic("kafka", "large", None)),
         ]
     return rows
+
+
+def _segment_rows(spark: "SparkSession", files: Path) -> list[Row]:
+    def segments(name: str, schema: str | None) -> "DataFrame":
+        reader = spark.read.format("polylog").options(segments=str(files), subscribe=name)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return [
+        Row("segments, 7 columns, 100 B", "small", lambda: segments("small", None)),
+        Row("segments, offset, 100 B", "small", lambda: segments("small", "offset bigint")),
+        Row("segments, 7 columns, 1 KB", "large", lambda: segments("large", None)),
+    ]
+
+
+def _without_spark(files: Path, records: int) -> str:
+    """What reads the same segments in this process: an audit, a count by headers."""
+
+    def count() -> int:
+        found = 0
+        for each in stored_partitions(files, lambda topic: topic == "small"):
+            wanted = scan.Wanted(each.start_offset, each.end_offset, (), each.ends)
+            with Log(each.folder) as log:
+                for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
+                    assert not isinstance(chunk, scan.Damage)
+                    found += scan.count_by_headers(chunk, wanted) or 0
+        return found
+
+    lines = []
+    for name, job in {
+        "audit, one thread": lambda: audit(files, topics=["small"], workers=1).totals["records"],
+        "audit, two threads": lambda: audit(files, topics=["small"], workers=2).totals["records"],
+        "count by headers": count,
+    }.items():
+        job()
+        began, used = time.perf_counter(), time.process_time()
+        assert job() == records
+        seconds, used = time.perf_counter() - began, time.process_time() - used
+        lines.append(f"{name:32}{records / seconds / 1e6:10.2f}{used / records * 1e6:33.4f}")
+    return "\n".join(lines)
 
 
 def _measure(

@@ -15,14 +15,37 @@ The options and columns are those of Spark's own Kafka source. Importing this im
 what needs it does.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from broker.pipeline.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register", "session"]
+    from broker.pipeline.jobs.audit import audit
+    from broker.pipeline.jobs.lag import lag
+
+__all__ = [
+    "audit",
+    "lag",
+    "register",
+    "session",
+]
+
+_JOBS: Final = {
+    "audit": "audit",
+    "lag": "lag",
+}
+
+
+if not TYPE_CHECKING:  # which would take every name for one that is there
+
+    def __getattr__(name: str) -> object:
+        """Import a job when somebody asks for it: it needs numpy or more."""
+        if name not in _JOBS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"broker.pipeline.jobs.{_JOBS[name]}"), name)
 
 
 def register(spark: "SparkSession") -> None:

@@ -63,6 +63,7 @@ def session(
         java_home = find_java().home
         if java_home is not None:
             os.environ["JAVA_HOME"] = str(java_home)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # of what no setting is about
     for name in _PYTHON:
         # The variable goes before the setting, and without either workers are `python3` of PATH.
         os.environ.setdefault(name, sys.executable)

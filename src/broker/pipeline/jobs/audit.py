@@ -8,6 +8,7 @@ offsets and sequences, is put together afterwards.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,8 +32,8 @@ COLUMNS: Final = (
     "batches",
     "records",
     "size",
-    "min_timestamp",
-    "max_timestamp",
+    "oldest",
+    "newest",
     "crc_errors",
     "damaged_batches",
     "gaps",
@@ -44,6 +45,7 @@ COLUMNS: Final = (
     "index_errors",
     "unreadable_bytes",
 )
+_COUNTS: Final = frozenset(COLUMNS[COLUMNS.index("newest") + 1 :])
 # Words for what is always wrong, and for what is wrong where nothing was compacted.
 _FAULTS: Final = {
     "crc_errors": "batches whose CRC does not fit",
@@ -155,14 +157,26 @@ def _report(found: Sequence[Soundness], seconds: float) -> Report:
         "faulty_segments": sum(any(_faults(each)) for each in joined),
     }
     rows = [tuple(_cell(each, name) for name in COLUMNS) for each in joined]
-    return Report(COLUMNS, rows, totals, [fault for each in joined for fault in _faults(each)])
+    faults = [fault for each in joined for fault in _faults(each)]
+    return Report(COLUMNS, rows, totals, faults, _COUNTS)
 
 
 def _cell(found: Soundness, name: str) -> object:
     if name in {"topic", "partition"}:
         return getattr(found.facts, name)
-    value = getattr(found, name)
-    return None if name.endswith("timestamp") and value < 0 else value
+    if name == "oldest":
+        return _time(found.min_timestamp)
+    return _time(found.max_timestamp) if name == "newest" else getattr(found, name)
+
+
+def _time(timestamp_ms: int) -> str | None:
+    """Return a time in words; what no calendar has, a record can have."""
+    if timestamp_ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(" ", "milliseconds")[:-6]
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
 
 
 def _faults(found: Soundness) -> Iterator[str]:

@@ -215,7 +215,7 @@ def plot(report: Report, file: Path) -> None:
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.margins(x=0.25)
-    axes.set_xlabel("records behind")
+    axes.set_xlabel("records behind; how old the first one is; how many come in")
     axes.set_title(f"Lag: {report.totals['lag']:,} records in {len(report.rows)} partitions")
     try:
         figure.savefig(file)
@@ -225,4 +225,4 @@ def plot(report: Report, file: Path) -> None:
 
 def _bar_text(row: tuple[Any, ...]) -> str:
     age = "" if row[7] is None else f", {row[7]:,.0f} s"
-    return f"{row[5]:,}{age}, {row[6]:,.0f}/s in"
+    return f"{row[5]:,}{age}, {row[6]:,.0f}/s"

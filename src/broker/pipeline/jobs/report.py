@@ -15,12 +15,14 @@ class Report(NamedTuple):
         rows: a value of each field, for JSON: text, numbers, bool, None.
         totals: what is said once, about all of it.
         problems: what is wrong, in words; none when all went well.
+        unless_zero: columns that a table has only where a row has something to say in them.
     """
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
     totals: dict[str, Any]
     problems: Sequence[str] = ()
+    unless_zero: frozenset[str] = frozenset()
 
     @property
     def is_well(self) -> bool:
@@ -36,11 +38,16 @@ class Report(NamedTuple):
 
     def as_table(self) -> Iterator[str]:
         """Yield the lines of a table, numbers to the right, then the totals and the problems."""
-        cells = [[_text(value) for value in row] for row in self.rows]
-        if cells:
-            widths = [max(map(len, column)) for column in zip(self.columns, *cells, strict=True)]
-            is_number = [_is_number(column) for column in zip(*self.rows, strict=True)]
-            for line in (list(self.columns), *cells):
+        shown = [
+            (name, column)
+            for name, column in zip(self.columns, zip(*self.rows, strict=True), strict=False)
+            if any(column) or name not in self.unless_zero
+        ]
+        if shown:
+            cells = [[name, *map(_text, column)] for name, column in shown]
+            widths = [max(map(len, column)) for column in cells]
+            is_number = [_is_number(column) for _, column in shown]
+            for line in zip(*cells, strict=True):
                 padded = [
                     text.rjust(width) if right else text.ljust(width)
                     for text, width, right in zip(line, widths, is_number, strict=True)
@@ -59,7 +66,7 @@ def _text(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

@@ -17,6 +17,13 @@ def test_a_table_has_numbers_on_the_right_and_totals_below() -> None:
     ]
 
 
+def test_a_table_leaves_out_what_is_zero_where_that_is_what_is_expected() -> None:
+    report = Report(("a", "b", "c"), [(0, 0, 0), (0, 2, 0)], {}, (), frozenset({"b", "c"}))
+
+    assert list(report.as_table()) == ["a  b", "0  0", "0  2"]
+    assert json.loads(report.as_json())["rows"][0] == {"a": 0, "b": 0, "c": 0}
+
+
 def test_json_names_every_field() -> None:
     assert json.loads(REPORT.in_format("json")) == {
         "rows": [{"topic": "a", "records": 12_345}, {"topic": "long", "records": None}],
