@@ -17,9 +17,8 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.pipeline.jobs.report import Report
 from broker.pipeline.segments import manifest
-from broker.pipeline.segments.planning import StoredPartition, stored_partitions
+from broker.pipeline.segments.planning import StoredPartition, opened, stored_partitions
 from broker.pipeline.segments.soundness import SegmentFacts, Soundness, audit_segment
-from broker.segments import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +83,7 @@ def audit(
     Raises:
         ConfigError: no such folder, nothing of these topics in it, or less than one worker.
         Corrupt: the manifest of a snapshot is damaged.
-        FileNotFoundError: a segment went while it was looked at.
+        SegmentGone: one went before it was looked at, by retention or compaction.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"{workers} workers, expected 1 or more")
@@ -121,7 +120,7 @@ def _facts(folder: Path, stored: StoredPartition) -> Iterator[SegmentFacts]:
         }
     ends = dict(stored.ends or ())
     has_gaps = not ends or any(one[1] != two[0] for one, two in pairwise(stored.ends or ()))
-    with Log(stored.folder) as log:
+    with opened(stored.folder) as log:
         for base in log.base_offsets:
             if base < stored.end_offset:
                 file = str(stored.folder / f"{base:020}.log")

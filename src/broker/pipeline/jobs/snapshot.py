@@ -100,7 +100,10 @@ def create(
     wanted = [each for each in found.values() if topics or not each.is_internal]
     epochs = _leader_epochs(cluster, wanted)
     created_ms = (clock or SystemClock()).wall_ms()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made: {error}") from None
     try:
         entries, problems = [], []
         for topic in sorted(wanted):

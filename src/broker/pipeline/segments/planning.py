@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from broker._native.kernel import file_ops
 from broker.codec.packages import needed
-from broker.model.errors import ConfigError, Corrupt
+from broker.model.errors import ConfigError, Corrupt, SegmentGone
 from broker.model.limits import PIECE_BYTES_MIN, SCAN_CHUNK_BYTES
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.scan import Aborted, stable_end
@@ -146,7 +146,7 @@ def pieces(stored: StoredPartition, bytes_max: int, *, is_committed: bool) -> li
     """
     if bytes_max < PIECE_BYTES_MIN:
         raise ConfigError(f"{bytes_max} bytes per task, expected {PIECE_BYTES_MIN} or more")
-    with Log(stored.folder) as log:
+    with opened(stored.folder) as log:
         start, end = stored.start_offset, stored.end_offset
         aborted: list[Aborted] = []
         if is_committed:
@@ -174,6 +174,14 @@ def pieces(stored: StoredPartition, bytes_max: int, *, is_committed: bool) -> li
         for first, after in pairwise(cuts)
         if first < after
     ]
+
+
+def opened(folder: Path) -> Log:
+    """Open a partition's folder; SegmentGone when it is not there any more."""
+    try:
+        return Log(folder)
+    except (FileNotFoundError, ValueError) as error:
+        raise SegmentGone(f"{folder}: the log is gone ({error})") from None
 
 
 def _within(aborted: list[Aborted], start: int, end: int) -> tuple[Aborted, ...]:

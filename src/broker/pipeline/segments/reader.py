@@ -23,9 +23,9 @@ from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.options import Use, parse
 from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
 from broker.pipeline.segments import scan
-from broker.pipeline.segments.planning import Piece, pieces, stored_partitions
+from broker.pipeline.segments.planning import Piece, opened, pieces, stored_partitions
 from broker.pipeline.segments.scan import Damage, Wanted
-from broker.segments import Chunk, Log
+from broker.segments import Chunk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,7 +122,7 @@ class SegmentReader(DataSourceReader):
         wanted = Wanted(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         decoder = Decoder(piece.topic, piece.partition, selection)
-        with Log(Path(piece.folder)) as log:
+        with opened(Path(piece.folder)) as log:
             for chunk in scan.chunks(log, wanted, SCAN_CHUNK_BYTES):
                 if isinstance(chunk, Damage):
                     yield self._damaged(piece, chunk)

@@ -307,7 +307,8 @@ def _batches(chunk: Chunk, position: int, offset: int) -> Iterator[Chunk | Damag
 def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str:
     """Return why offsets [offset, end) are missing behind a position, "" for compaction.
 
-    Compaction leaves such a gap only where a batch or a segment follows that goes on from there.
+    Compaction leaves such a gap only where a batch or a segment goes on behind it: it never touches
+    the last segment.
     """
     followers = [each for each in log.base_offsets if each > base]
     file = SegmentFile(log.path / f"{base:020}.log" if log.path.is_dir() else log.path)
@@ -315,12 +316,13 @@ def _gap_fault(log: Log, base: int, position: int, offset: int, end: int) -> str
         first, second = islice(chain(file.batches(position, offset), repeat(None)), 2)
         if first is None:
             is_end = bool(followers) and file.has_only_zeros(position)
-            return "" if is_end else file.fault(position, offset) or "nothing"
+            is_sound = is_end and followers[0] >= end
+            return "" if is_sound else file.fault(position, offset) or "nothing"
         is_last = second is None and file.has_only_zeros(first.end)
     finally:
         file.close()
-    is_sound = first.base_offset >= end and (second is not None or is_last)
-    if is_sound and (not followers or first.last_offset < followers[0]):
+    can_follow = first.base_offset >= end and (second is not None or is_last)
+    if can_follow and followers and first.last_offset < followers[0]:
         return ""
     return f"a batch of offset {first.base_offset}, expected {offset}"
 

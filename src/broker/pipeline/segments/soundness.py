@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker import codec
 from broker.codec.packages import needed
-from broker.model.errors import CodecError, Corrupt
+from broker.model.errors import CodecError, Corrupt, SegmentGone
 from broker.model.limits import SOUNDNESS_CHUNK_BYTES
 from broker.segments import Segment
 from broker.segments.file import SegmentFile
@@ -93,11 +93,14 @@ def audit_segment(facts: SegmentFacts) -> Soundness:
     """Read a segment from its first byte to its last.
 
     Raises:
-        FileNotFoundError: it has gone.
+        SegmentGone: it is not there any more.
     """
     path = Path(facts.file)
-    with Segment(path) as segment:
-        file = SegmentFile(path)
+    try:
+        segment, file = Segment(path), SegmentFile(path)
+    except FileNotFoundError:
+        raise SegmentGone(f"{path}: the segment is gone") from None
+    with segment:
         try:
             size = file.size
             limit = size if facts.end_position is None else min(facts.end_position, size)

@@ -9,9 +9,11 @@ import pytest
 
 from broker.codec import encode
 from broker.model.clock import ManualClock
-from broker.model.errors import ConfigError
+from broker.model.errors import ConfigError, SegmentGone
 from broker.pipeline.jobs.audit import audit
 from broker.pipeline.jobs.report import Report
+from broker.pipeline.segments import soundness
+from broker.pipeline.segments.soundness import SegmentFacts, Soundness
 from broker.storage import checkpoint
 from tests.native_log import placed
 from tests.segment_files import segment_files, stored, write_ascending
@@ -215,3 +217,19 @@ def test_an_index_of_zeros_only_has_no_entry(tmp_path: Path) -> None:
     segment_files(folder)[0].with_suffix(".index").write_bytes(struct.pack(">ii", 0, 0) * 100)
 
     assert audit(tmp_path).is_well
+
+
+def test_a_segment_that_goes_before_it_is_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = data_dir(tmp_path)
+    second = segment_files(folder)[1]
+
+    def before(facts: SegmentFacts) -> Soundness:
+        second.unlink(missing_ok=True)
+        return soundness.audit_segment(facts)
+
+    monkeypatch.setattr("broker.pipeline.jobs.audit.audit_segment", before)
+
+    with pytest.raises(SegmentGone, match=f"{second}: the segment is gone"):
+        audit(tmp_path, workers=1)

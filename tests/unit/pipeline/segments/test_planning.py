@@ -1,12 +1,13 @@
 """What of a folder is read, and how it is cut."""
 
+import shutil
 import struct
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from broker.model.errors import ConfigError, Corrupt
+from broker.model.errors import ConfigError, Corrupt, SegmentGone
 from broker.pipeline.segments import manifest, planning
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.pipeline.segments.planning import StoredPartition, pieces
@@ -164,3 +165,11 @@ def test_a_damaged_index_of_aborted_transactions_is_told_with_its_place(tmp_path
 
     with pytest.raises(Corrupt, match="txnindex: no aborted transaction"):
         pieces(partition, PIECE, is_committed=True)
+
+
+def test_a_log_that_went_before_it_was_cut_is_named(tmp_path: Path) -> None:
+    partition = large(tmp_path)
+    shutil.rmtree(partition.folder)
+
+    with pytest.raises(SegmentGone, match="topic-0: the log is gone"):
+        pieces(partition, PIECE, is_committed=False)

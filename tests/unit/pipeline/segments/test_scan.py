@@ -26,13 +26,15 @@ def read(
     end: int = RECORDS,
     aborted: tuple[Aborted, ...] | None = None,
     chunk_bytes: int = 8_000,
+    *,
+    may_have_gaps: bool = False,
 ) -> tuple[Rows, list[Damage]]:
     """Return the values by offset, each of which comes once and in order, and the damages."""
     rows: list[tuple[int, bytes | None]] = []
     damages: list[Damage] = []
     decoder = Decoder("topic", 0, Selection(COLUMNS))
     with segments.open(folder) as log:
-        ends = tuple(pairwise((*log.base_offsets, end)))
+        ends = None if may_have_gaps else tuple(pairwise((*log.base_offsets, end)))
         wanted = Wanted(start, end, aborted, ends)
         for chunk in scan.chunks(log, wanted, chunk_bytes):
             if isinstance(chunk, Damage):
@@ -143,6 +145,58 @@ def test_a_base_offset_that_was_flipped_is_told(
 
     assert damages
     assert set(rows.values()) <= set(whole.values())
+
+
+def test_where_there_may_be_gaps_no_flipped_bit_is_passed_over_either(tmp_path: Path) -> None:
+    folder = write_ascending(tmp_path, count=30)
+    end = 300
+    whole, _ = read(folder, end=end)
+    files = segment_files(folder)
+    some = random.Random(11)
+    for _ in range(200):
+        file = some.choice(files)
+        content = file.read_bytes()
+        change(file, some.randrange(len(content)), 1 << some.randrange(8))
+
+        rows, damages = read(folder, end=end, may_have_gaps=True)
+
+        assert rows == whole or damages
+        file.write_bytes(content)
+
+
+def compact(folder: Path) -> set[int]:
+    """Take batches out of the first two segments: in the middle, and at the end; what is left."""
+    left = set(range(RECORDS))
+    for file in segment_files(folder)[:2]:
+        found = batches_of(file)
+        gone = [found[3], found[-2], found[-1]]
+        file.write_bytes(b"".join(each.data for each in found if each not in gone))
+        for suffix in (".index", ".timeindex"):
+            file.with_suffix(suffix).write_bytes(b"")
+        for each in gone:
+            left -= set(range(each.base_offset, each.last_offset + 1))
+    return left
+
+
+@pytest.mark.parametrize("end", [190, 380, 450, 500])
+@pytest.mark.parametrize("chunk_bytes", [1, 3_000, 1 << 20])
+def test_what_compaction_has_taken_is_no_damage(tmp_path: Path, end: int, chunk_bytes: int) -> None:
+    folder = write_ascending(tmp_path)
+    left = compact(folder)
+
+    rows, damages = read(folder, 0, end, chunk_bytes=chunk_bytes, may_have_gaps=True)
+
+    assert damages == []
+    assert set(rows) == {each for each in left if each < end}
+
+
+def test_where_nothing_was_compacted_the_same_is_damage(tmp_path: Path) -> None:
+    folder = write_ascending(tmp_path)
+    left = compact(folder)
+
+    _, damages = read(folder, chunk_bytes=1)
+
+    assert lost(damages) == set(range(RECORDS)) - left
 
 
 def test_no_flipped_bit_is_passed_over_in_silence(tmp_path: Path) -> None:
