@@ -7,12 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import xxhash
 
 from broker import segments
+from broker.client.metadata import Cluster
 from broker.codec import encode, records
 from broker.model.errors import ConfigError, RequestError, SnapshotFailed, Unreachable
 from broker.pipeline.jobs import snapshot
@@ -237,7 +239,7 @@ def test_another_file_system_is_told(start_broker: StartBroker, tmp_path: Path, 
 def test_without_a_broker_the_error_has_its_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.client.metadata.CLIENT_GIVE_UP_SECONDS", 0)
+    monkeypatch.setattr(snapshot, "Cluster", partial(Cluster, give_up_seconds=0))
 
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         snapshot.create(tmp_path / "snapshot", tmp_path, "127.0.0.1:1")
