@@ -1,8 +1,11 @@
 """What librdkafka reads of a topic: the judge of what our sink has written."""
 
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Message, TopicPartition
+
+from tests.broker_process import wait_until
 
 _TIMEOUT_S = 20.0
 
@@ -18,8 +21,14 @@ class Read(NamedTuple):
     timestamp: int
 
 
-def read_committed(address: str, topic: str) -> list[Read]:
-    """All committed records of a topic, by partition and offset."""
+def read_committed(address: str, topic: str, *, is_settled: bool = True) -> list[Read]:
+    """All committed records of a topic, by partition and offset.
+
+    A transaction that is committed is seen a moment later: markers are written behind the answer.
+    So when all have ended (`is_settled`), this waits until committed records go up to the end.
+    """
+    if is_settled:
+        wait_until(lambda: _is_settled(address, topic), "all markers are written", _TIMEOUT_S)
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -53,6 +62,21 @@ def read_committed(address: str, topic: str) -> list[Read]:
     finally:
         consumer.close()
     return found
+
+
+def _is_settled(address: str, topic: str) -> bool:
+    return _ends(address, topic, "read_committed") == _ends(address, topic, "read_uncommitted")
+
+
+def _ends(address: str, topic: str, isolation: str) -> list[int]:
+    settings = {"bootstrap.servers": address, "group.id": "judge", "isolation.level": isolation}
+    with closing(Consumer(settings)) as consumer:
+        partitions = consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions
+        edges = [
+            consumer.get_watermark_offsets(TopicPartition(topic, each), _TIMEOUT_S)
+            for each in partitions
+        ]
+    return [end for _, end in edges]
 
 
 def _read(message: Message) -> Read:

@@ -11,8 +11,12 @@
         .load()
     )
 
-The options and columns are those of Spark's own Kafka source. Importing this imports no PySpark;
-what needs it does.
+The options and columns are those of Spark's own Kafka source. The jobs are functions of a session
+and their options:
+
+    pipeline.archive(spark, pipeline.ArchiveOptions(brokers, "clicks", Path("clicks.delta")))
+
+Importing this imports no PySpark; what needs it does.
 """
 
 from importlib import import_module
@@ -23,19 +27,36 @@ from broker.pipeline.session import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact
     from broker.pipeline.jobs.audit import audit
+    from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
     from broker.pipeline.jobs.lag import lag
+    from broker.pipeline.jobs.replay import ReplayOptions, replay
 
 __all__ = [
+    "ArchiveOptions",
+    "DedupeOptions",
+    "ReplayOptions",
+    "archive",
     "audit",
+    "compact",
+    "dedupe",
     "lag",
     "register",
+    "replay",
     "session",
 ]
 
 _JOBS: Final = {
+    "ArchiveOptions": "archive",
+    "DedupeOptions": "dedupe",
+    "ReplayOptions": "replay",
+    "archive": "archive",
     "audit": "audit",
+    "compact": "archive",
+    "dedupe": "dedupe",
     "lag": "lag",
+    "replay": "replay",
 }
 
 

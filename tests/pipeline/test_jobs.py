@@ -1,0 +1,294 @@
+"""Archive, replay and dedupe, with a real Spark and a real broker."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from broker.model.address import parse_address
+from broker.model.errors import ConfigError
+from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact
+from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
+from broker.pipeline.jobs.replay import ReplayOptions, replay
+from broker.pipeline.source.topics import DataLoss
+from tests.broker_process import Broker
+from tests.pipeline import archive_driver
+from tests.pipeline.conftest import Row
+from tests.pipeline.reading import read_committed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.client
+
+FIRST_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+DRIVER_TIMEOUT_S = 200.0
+FORMATS = ("delta", "parquet")
+Fill = Callable[..., None]
+
+
+def some(count: int, partitions: int = 2) -> list[Row]:
+    """Records of three days."""
+    return [
+        (
+            each % partitions,
+            b"k%d" % each if each % 3 else None,
+            b"v%d" % each if each % 5 else None,
+            [("n", b"%d" % each)] if each % 2 else [],
+            FIRST_MS + each * 72 * HOUR_MS // count,
+        )
+        for each in range(count)
+    ]
+
+
+def archived(folder: Path, table_format: str) -> list[Any]:
+    """The records of a table by partition and offset, as read_committed has them."""
+    if table_format == "delta":
+        deltalake = pytest.importorskip("deltalake")
+        files = deltalake.DeltaTable(str(folder)).file_uris()
+    else:
+        files = [str(each) for each in folder.glob("date=*/*.parquet")]
+    rows = [row for each in files for row in pq.ParquetFile(each).read().to_pylist()]
+    return sorted(
+        (
+            row["partition"],
+            row["offset"],
+            row["key"],
+            row["value"],
+            tuple((each["key"], each["value"]) for each in row["headers"] or ()),
+            round(row["timestamp"].timestamp() * 1000),
+        )
+        for row in rows
+    )
+
+
+def options_of(broker: Broker, topic: str, folder: Path, table_format: str) -> ArchiveOptions:
+    return ArchiveOptions(
+        (parse_address(broker.address),), topic, folder, table_format, commit_records=400
+    )
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_an_archive_has_what_the_topic_has_and_goes_on_from_there(
+    spark: "SparkSession",
+    broker: Broker,
+    fill: Fill,
+    topic: str,
+    tmp_path: Path,
+    table_format: str,
+) -> None:
+    options = options_of(broker, topic, tmp_path / "table", table_format)
+    fill(topic, some(1_000), partitions=2)
+
+    report = archive(spark, options)
+    assert report.totals["records"] == 1_000
+    assert report.totals["commits"] == 3
+    assert archive(spark, options).totals["commits"] == 0
+    fill(topic, some(100))
+    archive(spark, options)
+    compact(options.folder, table_format)
+
+    found = archived(options.folder, table_format)
+    assert found == sorted(tuple(each) for each in read_committed(broker.address, topic))
+    days = {each.name for each in options.folder.glob("date=*")}
+    assert days == {f"date=2023-11-{day}" for day in (14, 15, 16, 17)}
+
+
+def test_records_that_retention_took_before_they_were_archived_are_missed(
+    spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
+) -> None:
+    from confluent_kafka import TopicPartition  # noqa: PLC0415 - of this test alone
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    options = options_of(broker, topic, tmp_path / "table", "parquet")
+    fill(topic, some(10, 1), partitions=1)
+    archive(spark, options)
+    fill(topic, some(10, 1))
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    place = TopicPartition(topic, 0, 15)
+    admin.delete_records([place])[place].result(10)
+
+    with pytest.raises(DataLoss, match=r"goes on at offset 10.* 5 offsets are lost"):
+        archive(spark, options)
+    archive(spark, options._replace(fails_on_data_loss=False))
+
+    assert [each[1] for each in archived(options.folder, "parquet")] == [
+        *range(10),
+        *range(15, 20),
+    ]
+
+
+@pytest.mark.timeout(2 * DRIVER_TIMEOUT_S)
+@pytest.mark.parametrize(
+    ("table_format", "kill"),
+    [
+        ("delta", "write"),
+        ("delta", "before commit"),
+        ("delta", "after commit"),
+        ("parquet", "link"),
+    ],
+)
+def test_an_archive_that_is_killed_has_every_record_once(
+    broker: Broker, fill: Fill, topic: str, tmp_path: Path, table_format: str, kill: str
+) -> None:
+    fill(topic, some(1_000), partitions=2)
+    folder = tmp_path / "table"
+
+    def drive(kill: str) -> int:
+        return subprocess.run(
+            [
+                sys.executable,
+                archive_driver.__file__,
+                broker.address,
+                topic,
+                str(folder),
+                table_format,
+                kill,
+            ],
+            check=False,
+            start_new_session=True,
+            timeout=DRIVER_TIMEOUT_S,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, "src"])},
+        ).returncode
+
+    assert drive(kill) == -signal.SIGKILL
+    assert drive("never") == 0
+
+    found = archived(folder, table_format)
+    assert found == sorted(tuple(each) for each in read_committed(broker.address, topic))
+
+
+def test_a_replay_brings_records_back_in_order_and_once(
+    spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
+) -> None:
+    options = options_of(broker, topic, tmp_path / "table", "parquet")
+    fill(topic, some(1_000), partitions=2)
+    archive(spark, options)
+    again = f"{topic}-again"
+    fill(again, partitions=2)
+    replaying = ReplayOptions(
+        options.folder, "parquet", options.bootstrap, again, slice_records=200
+    )
+
+    assert replay(spark, replaying).totals["slices"] == 3
+    assert replay(spark, replaying).totals["slices found done"] == 2
+
+    def content(name: str) -> list[Any]:
+        return [each._replace(offset=0) for each in read_committed(broker.address, name)]
+
+    assert content(again) == content(topic)
+
+    by_key = replaying._replace(
+        where="date = '2023-11-15' AND key IS NOT NULL", keeps_partitions=False, topic=topic
+    )
+    count = replay(spark, by_key).totals["records"]
+    assert 0 < count < 1_000
+    assert len(content(topic)) == 1_000 + count
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"where": "nothing = 1"}, "condition 'nothing = 1'"),
+        ({"table_format": "delta"}, "is no Delta table"),
+    ],
+)
+def test_a_replay_that_cannot_be_is_refused(
+    spark: "SparkSession",
+    broker: Broker,
+    fill: Fill,
+    topic: str,
+    tmp_path: Path,
+    change: dict[str, Any],
+    complaint: str,
+) -> None:
+    options = options_of(broker, topic, tmp_path / "table", "parquet")
+    fill(topic, some(10), partitions=2)
+    archive(spark, options)
+    replaying = ReplayOptions(options.folder, "parquet", options.bootstrap, topic)
+
+    with pytest.raises(ConfigError, match=complaint):
+        replay(spark, replaying._replace(**change))
+
+
+def test_a_dedupe_keeps_one_of_each_and_goes_on_from_there(
+    spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
+) -> None:
+    target = f"{topic}-clean"
+    rows: list[Row] = [
+        (each % 2, b"k%d" % (each % 50), b"v", [], FIRST_MS + each) for each in range(200)
+    ]
+    rows += [(0, None, b"v", [], FIRST_MS)] * 3  # without a key none is another's copy
+    fill(topic, rows, partitions=2)
+    fill(target, partitions=2)
+    options = DedupeOptions(
+        (parse_address(broker.address),), topic, target, "key", "1 hour", tmp_path / "seen"
+    )
+
+    report = dedupe(spark, options)
+    assert report.totals["records read"] == 203
+    assert report.totals["records written"] == 53
+    assert report.totals["copies left out"] == 150
+    fill(topic, [(0, b"k7", b"v", [], FIRST_MS + 300), (1, b"new", b"v", [], FIRST_MS + 301)])
+    assert dedupe(spark, options).totals["records written"] == 1
+
+    found = read_committed(broker.address, target)
+    keys = Counter(each.key for each in found)
+    assert keys == Counter({b"k%d" % each: 1 for each in range(50)} | {None: 3, b"new": 1})
+    for number in (0, 1):
+        times = [each.timestamp for each in found if each.partition == number and each.key]
+        assert times == sorted(times)
+
+
+def test_a_dedupe_says_how_many_records_were_too_old(
+    spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
+) -> None:
+    target = f"{topic}-clean"
+    fill(topic, [(0, b"young", b"v", [], FIRST_MS + 10 * HOUR_MS)], partitions=1)
+    fill(target, partitions=1)
+    options = DedupeOptions(
+        (parse_address(broker.address),), topic, target, "key", "1 hour", tmp_path / "seen"
+    )
+    dedupe(spark, options)
+    fill(topic, [(0, b"old", b"v", [], FIRST_MS)])
+
+    report = dedupe(spark, options)
+
+    assert report.totals["too old to compare"] == 1
+    assert not report.is_well
+
+
+def test_the_command_archives_and_reports(
+    broker: Broker, fill: Fill, topic: str, tmp_path: Path
+) -> None:
+    fill(topic, some(10), partitions=2)
+    program = (
+        "import argparse\n"
+        "from broker.cli.pipeline_jobs import add_commands\n"
+        "parser = argparse.ArgumentParser()\n"
+        "add_commands(parser.add_subparsers(), argparse.HelpFormatter)\n"
+        "parsed = parser.parse_args()\n"
+        "print(parsed.run(parsed).in_format(parsed.output))\n"
+    )
+    arguments = ["archive", topic, str(tmp_path / "t"), "--broker", broker.address, "--compact"]
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments, "--master", "local[1]", "-o", "json"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=DRIVER_TIMEOUT_S,
+    )
+
+    report = json.loads(ended.stdout)
+    assert report["totals"]["records"] == 10
+    assert [row["records"] for row in report["rows"]] == [5, 5]
