@@ -9,8 +9,9 @@ from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, Partition, list_offsets
 from broker.client.produce import Producer
+from broker.client.retry import patiently
 from broker.client.transactions import ProducerId
-from broker.model.errors import ConfigError
+from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.limits import (
     SINK_MARKER_PARTITIONS,
     SINK_MARKER_SEGMENT_BYTES,
@@ -87,6 +88,29 @@ class MarkerTopic:
         while len(_REMEMBERED) > SINK_QUERIES_REMEMBERED:
             _REMEMBERED.popitem(last=False)
         return log
+
+    def read_of(self, task: int) -> QueryLog:
+        """Return what is written, when it is known what has become of a task's last transaction.
+
+        For the one who has taken over the task's transactional id: the end of what was open is
+        decided then, but may be written to this partition a moment later.
+
+        Raises:
+            RequestError: it does not come within the cluster's patience; or as `read`.
+            MarkerMismatch, Unreachable: as `read`.
+        """
+
+        def ask() -> QueryLog:
+            log = self.read()
+            if log.is_open(task):
+                raise RequestError(
+                    ErrorCode.CONCURRENT_TRANSACTIONS,
+                    f"{self._cluster}: the last transaction of task {task} of {self._query!r} has"
+                    f" no end in {self.partition[0]}-{self.partition[1]}",
+                )
+            return log
+
+        return patiently(ask, give_up_seconds=self._cluster.give_up_seconds)
 
     def write(self, record: tuple[bytes, bytes]) -> None:
         """Write a record that belongs to no transaction; twice, should an answer be lost.

@@ -123,6 +123,11 @@ class QueryLog:
         elif self.plan is None or self.plan.number < batch.number:
             self.plan = batch  # the first of a batch counts, whoever came second finds that out
 
+    def is_open(self, task: int) -> bool:
+        """Whether a record of a task's is there whose transaction has not ended yet."""
+        own = _key(self._query, task)
+        return any(key == own for found in self._open.values() for key, _ in found)
+
     def is_begun(self, batch: Batch) -> bool:
         """Whether a plan for the batch is there, and is this one.
 

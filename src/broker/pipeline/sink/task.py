@@ -17,7 +17,7 @@ from broker.client.offsets import Partition
 from broker.client.produce import Producer
 from broker.client.transactions import Transactions, new_producer_id
 from broker.model.clock import Clock, SystemClock
-from broker.model.errors import MarkerMismatch, PolylogError
+from broker.model.errors import MarkerMismatch, PeerError, PolylogError
 from broker.model.limits import CLIENT_GIVE_UP_SECONDS, SINK_CHUNK_BYTES, SINK_PACE_MS
 from broker.pipeline.sink.identity import Batch
 from broker.pipeline.sink.marker_topic import MarkerTopic, prepare
@@ -78,16 +78,22 @@ def write_exactly_once(
     rows = _chunks(options, batches)
     first = next(rows, None)
     if first is None:
+        if log.is_open(task):  # an earlier attempt had rows: what has become of it?
+            Transactions(cluster, f"{batch.query}-{task}", options.transaction_ms)
+            log = markers.read_of(task)
         _check_same(log.written(batch, task), Digest())
         return Outcome(0, was_done=False)
     rows = chain([first], rows)
     # From here on an earlier attempt of this task can write no more, and its marker is there or
     # never will be.
     transactions = Transactions(cluster, f"{batch.query}-{task}", options.transaction_ms)
-    log = markers.read()
+    log = markers.read_of(task)
     if not log.is_begun(batch):
         markers.write(plan_record(batch))
-        markers.read().is_begun(batch)
+        if not markers.read().is_begun(batch):
+            raise PeerError(
+                f"{cluster}: a record of {markers.partition} was acknowledged, not kept"
+            )
     done = log.written(batch, task)
     if done is not None:
         if batch.tasks is None:  # nothing but the rows can tell whether they are the same

@@ -85,6 +85,15 @@ def test_a_task_whose_transaction_is_aborted_or_open_has_not_written() -> None:
     assert log_of(written(DONE)).written(BATCH, 0) is None
 
 
+def test_a_task_is_open_until_its_transaction_has_ended() -> None:
+    log = log_of(written(DONE))
+
+    assert log.is_open(0)
+    assert not log.is_open(1)
+    log.feed(ended(is_committed=True))
+    assert not log.is_open(0)
+
+
 def test_an_open_transaction_of_another_task_hides_nothing() -> None:
     other = written(DONE._replace(task=1), producer_id=5)
 
