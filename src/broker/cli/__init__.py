@@ -29,23 +29,22 @@ _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
 # Of a given width, because argparse asks shutil for the terminal's with every option that is added,
 # help or not: 3 ms for its import of every compression there is.
 _FORMATTER = partial(argparse.HelpFormatter, width=78)
-_WITH_COMMANDS = {
-    "pipeline": "audit stored topics; show how far groups are behind",
-    "snapshot": "link the files of a running broker, to be read without it",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code; errors are one line that says what to do."""
-    parser = _parser()
-    parsed = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if words and words[0] in _WITH_COMMANDS:
+            return _WITH_COMMANDS[words[0]](words[1:])
+        parser = _parser()
+        parsed = parser.parse_args(words)
         if parsed.version:
             return _version()
         if parsed.command is None:
             parser.print_help(sys.stderr)
             return EXIT_USAGE
-        return _COMMANDS[parsed.command](parsed)
+        return _import(parsed) if parsed.command == "import" else _start(parsed)
     except PolylogError as error:
         print(f"broker: {error}", file=sys.stderr)
         return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
@@ -86,10 +85,12 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="check the configuration, print it and exit"
     )
     _add_import(commands)
-    for name, purpose in _WITH_COMMANDS.items():
-        # Its own module reads the rest of the line, so that no start builds those parsers.
-        rest = commands.add_parser(name, help=purpose, add_help=False, formatter_class=_FORMATTER)
-        rest.add_argument("rest", nargs=argparse.REMAINDER)
+    # Their own modules read the rest of the line, so that no start builds those parsers.
+    for name, purpose in (
+        ("pipeline", "audit stored topics; show how far groups are behind"),
+        ("snapshot", "link the files of a running broker, to be read without it"),
+    ):
+        commands.add_parser(name, help=purpose, formatter_class=_FORMATTER)
     return parser
 
 
@@ -144,16 +145,16 @@ def _start(parsed: argparse.Namespace) -> int:
     return start.check(config) if parsed.check else start.run(config)
 
 
-def _pipeline(parsed: argparse.Namespace) -> int:
+def _pipeline(words: Sequence[str]) -> int:
     from broker.cli import pipeline  # noqa: PLC0415 - a start needs none of it
 
-    return pipeline.run(parsed.rest)
+    return pipeline.run(words)
 
 
-def _snapshot(parsed: argparse.Namespace) -> int:
+def _snapshot(words: Sequence[str]) -> int:
     from broker.cli import snapshot  # noqa: PLC0415 - a start needs none of it
 
-    return snapshot.run(parsed.rest)
+    return snapshot.run(words)
 
 
-_COMMANDS = {"import": _import, "pipeline": _pipeline, "snapshot": _snapshot, "start": _start}
+_WITH_COMMANDS = {"pipeline": _pipeline, "snapshot": _snapshot}

@@ -173,3 +173,30 @@ def test_reading_the_configuration_imports_nothing_slow() -> None:
 
 def test_exit_codes_are_documented_values() -> None:
     assert (cli.EXIT_OK, cli.EXIT_USAGE, cli.EXIT_DATA_DIR, cli.EXIT_STORAGE) == (0, 2, 73, 74)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--help"], "pipeline"),
+        (["pipeline", "--help"], "audit"),
+        (["pipeline", "audit", "--help"], "--workers"),
+        (["snapshot", "--help"], "create"),
+    ],
+)
+def test_commands_of_commands_have_their_own_help(
+    words: list[str], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 0
+    assert shown in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["pipeline"], ["snapshot"], ["pipeline", "nosuch"]])
+def test_a_command_without_its_command_is_wrong_usage(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 2
