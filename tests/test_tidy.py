@@ -33,8 +33,6 @@ MAY_USE_FILES = {
     "cli/v1_directory.py": {"open"},  # of another server, read from one end to the other
     "codec/schema.py": {"open"},  # its own table of messages
     "model/config.py": {"read_text"},  # the user's settings
-    "pipeline/segments/planning.py": {"open"},  # calls segments.open
-    "pipeline/segments/reader.py": {"open"},  # the same
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
     "storage/log_dir.py": {"open"},  # the lock between processes

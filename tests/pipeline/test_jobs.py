@@ -21,8 +21,8 @@ from broker.pipeline.jobs.replay import ReplayOptions, replay
 from broker.pipeline.source.topics import DataLoss
 from tests.broker_process import Broker
 from tests.pipeline import archive_driver
-from tests.pipeline.conftest import Row
 from tests.pipeline.reading import read_committed
+from tests.pipeline.rows import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,51 +1,32 @@
 """`broker pipeline COMMAND`: what is done with topics as a whole, each with a report."""
 
 import argparse
-import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from broker.cli import pipeline_jobs
+from broker.cli.reporting import FORMATTER, add_output, say, show
 
 if TYPE_CHECKING:
+    from broker.cli.reporting import Commands
     from broker.pipeline.jobs.report import Report
 
-    Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
-
-FORMATTER = partial(argparse.HelpFormatter, width=78)
 _LAG_SECONDS = 60.0
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns 0 when its report has no problem.
 
-    Each command sets `run`, which takes what was parsed and returns the exit code.
+    Each command sets `run`, which takes what was parsed and returns the report.
     """
     parser = argparse.ArgumentParser(prog="broker pipeline", formatter_class=FORMATTER)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    pipeline_jobs.add_commands(commands)
     _add_audit(commands)
     _add_lag(commands)
     parsed = parser.parse_args(arguments)
-    exit_code: int = parsed.run(parsed)
-    return exit_code
-
-
-def show(report: "Report", output: str) -> int:
-    """Print a report and return the exit code that it means."""
-    print(report.in_format(output))
-    return 0 if report.is_well else 1
-
-
-def say(line: str) -> None:
-    """Tell of progress, where no report is."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def add_output(command: argparse.ArgumentParser) -> None:
-    """Add the option that every command has."""
-    command.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to report"
-    )
+    return show(parsed.run(parsed), parsed.output)
 
 
 def _add_audit(commands: "Commands") -> None:
@@ -73,17 +54,16 @@ def _add_audit(commands: "Commands") -> None:
     audit.set_defaults(run=_audit)
 
 
-def _audit(parsed: argparse.Namespace) -> int:
+def _audit(parsed: argparse.Namespace) -> "Report":
     from broker.pipeline.jobs.audit import audit  # noqa: PLC0415 - `--help` needs none of it
 
     if parsed.master is None:
-        report = audit(parsed.folder, topics=parsed.topic, workers=parsed.workers, say=say)
-        return show(report, parsed.output)
+        return audit(parsed.folder, topics=parsed.topic, workers=parsed.workers, say=say)
     from broker.pipeline.session import session  # noqa: PLC0415 - the same
 
     spark = session(parsed.master, app_name="polylog audit")
     try:
-        return show(audit(parsed.folder, topics=parsed.topic, spark=spark, say=say), parsed.output)
+        return audit(parsed.folder, topics=parsed.topic, spark=spark, say=say)
     finally:
         spark.stop()
 
@@ -118,11 +98,11 @@ def _add_lag(commands: "Commands") -> None:
     lag.set_defaults(run=_lag)
 
 
-def _lag(parsed: argparse.Namespace) -> int:
+def _lag(parsed: argparse.Namespace) -> "Report":
     from broker.pipeline.jobs.lag import lag, plot  # noqa: PLC0415 - `--help` needs none of it
 
     report = lag(parsed.broker, groups=parsed.group, window_seconds=parsed.window)
     if parsed.plot is not None:
         plot(report, parsed.plot)
         say(f"drawn: {parsed.plot}")
-    return show(report, parsed.output)
+    return report

@@ -1,17 +1,18 @@
 """`broker pipeline archive | replay | dedupe`: what the command line says, and how it is done."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker.cli.reporting import FORMATTER, add_output, say
 from broker.model.address import parse_address
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from broker.cli.reporting import Commands
     from broker.pipeline.jobs.report import Report
 
 _BOOTSTRAP = "localhost:9092"
@@ -20,10 +21,7 @@ _FORMATS = ("delta", "parquet")
 Progress = Callable[[str], None]
 
 
-def add_commands(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    formatter: Callable[..., argparse.HelpFormatter],
-) -> None:
+def add_commands(commands: "Commands") -> None:
     """Add the three to the subcommands of `broker pipeline`.
 
     Each sets `run`, which takes what was parsed and returns the report.
@@ -33,7 +31,7 @@ def add_commands(
         help="a topic into a table of Parquet files, each record exactly once",
         description="Bring a table up to the end that the topic has now. Where to go on stands in"
         " the table: start it again whenever you like, after whatever has happened.",
-        formatter_class=formatter,
+        formatter_class=FORMATTER,
     )
     archive.add_argument("topic", metavar="TOPIC")
     _add_table(archive)
@@ -53,7 +51,7 @@ def add_commands(
         help="an archive back into a topic, with keys, times and order, exactly once",
         description="Write the records of an archive to a topic. Started again, it goes on where it"
         " was; the same replay is not written twice.",
-        formatter_class=formatter,
+        formatter_class=FORMATTER,
     )
     _add_table(replay)
     replay.add_argument("topic", metavar="TOPIC")
@@ -77,7 +75,7 @@ def add_commands(
         help="a topic into another one, without the records that came twice",
         description="Write one of all records with the same identity. Started again, it goes on"
         " where it was.",
-        formatter_class=formatter,
+        formatter_class=FORMATTER,
     )
     dedupe.add_argument("source", metavar="FROM")
     dedupe.add_argument("target", metavar="TO")
@@ -123,9 +121,7 @@ def _add_common(parser: argparse.ArgumentParser, job: Callable[..., "Report"]) -
         metavar="URL",
         help="where Spark runs (default: local[*], in this process)",
     )
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to report"
-    )
+    add_output(parser)
     parser.set_defaults(run=lambda parsed: _run(parsed, job))
 
 
@@ -137,13 +133,9 @@ def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> "Report":
     spark = session(parsed.master, options={"spark.ui.showConsoleProgress": "false"})
     pipeline.register(spark)
     try:
-        return job(spark, parsed, _say)
+        return job(spark, parsed, say)
     finally:
         spark.stop()
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _archive(spark: "SparkSession", parsed: argparse.Namespace, progress: Progress) -> "Report":
