@@ -59,6 +59,21 @@ def test_the_old_clients_snippet_reads_what_todays_wrote(
     assert shown == ["b'hello'\n", "[b'hello', b'hello from 2015']\n"]
 
 
+def test_the_spark_snippet_shows_what_was_archived(
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    snippets = code_blocks("python")
+    [spark] = [each for each in snippets if "pipeline.archive" in each]
+    broker = start_broker()
+
+    shown = [
+        run(each.replace("localhost:9092", broker.address), tmp_path)
+        for each in (snippets[0], spark)
+    ]
+
+    assert re.search(r"\|\s*0\|\s*0\|20\d\d-[^|]+\|\s*hello\|", shown[1]), shown[1]
+
+
 def run_over_a_socket(broker: BrokerProcess, mark: str) -> str:
     """Run the snippet that has the mark, whose socket goes to this broker; what it prints."""
     [snippet] = [each for each in code_blocks("python") if mark in each]

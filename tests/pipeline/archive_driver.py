@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from broker.model.address import parse_address
 from broker.pipeline.jobs import archive_files, archive_tables
 from broker.pipeline.jobs.archive import ArchiveOptions, archive
 from broker.pipeline.session import session
@@ -64,7 +63,7 @@ def main(address: str, topic: str, folder: str, table_format: str, kill: str) ->
 
         vars(job)["FileWriter"] = DyingWriter
     options = ArchiveOptions(
-        (parse_address(address),), topic, Path(folder), table_format, commit_records=COMMIT_RECORDS
+        address, topic, Path(folder), table_format, commit_records=COMMIT_RECORDS
     )
     archive(spark, options)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from broker.model.address import parse_address
 from broker.model.errors import ConfigError
 from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact
 from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
@@ -72,9 +71,7 @@ def archived(folder: Path, table_format: str) -> list[Any]:
 
 
 def options_of(broker: Broker, topic: str, folder: Path, table_format: str) -> ArchiveOptions:
-    return ArchiveOptions(
-        (parse_address(broker.address),), topic, folder, table_format, commit_records=400
-    )
+    return ArchiveOptions(broker.address, topic, folder, table_format, commit_records=400)
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -230,9 +227,7 @@ def test_a_dedupe_keeps_one_of_each_and_goes_on_from_there(
     rows += [(0, None, b"v", [], FIRST_MS)] * 3  # without a key none is another's copy
     fill(topic, rows, partitions=2)
     fill(target, partitions=2)
-    options = DedupeOptions(
-        (parse_address(broker.address),), topic, target, "key", "1 hour", tmp_path / "seen"
-    )
+    options = DedupeOptions(broker.address, topic, target, "key", "1 hour", tmp_path / "seen")
 
     report = dedupe(spark, options)
     assert report.totals["records read"] == 203
@@ -255,9 +250,7 @@ def test_a_dedupe_says_how_many_records_were_too_old(
     target = f"{topic}-clean"
     fill(topic, [(0, b"young", b"v", [], FIRST_MS + 10 * HOUR_MS)], partitions=1)
     fill(target, partitions=1)
-    options = DedupeOptions(
-        (parse_address(broker.address),), topic, target, "key", "1 hour", tmp_path / "seen"
-    )
+    options = DedupeOptions(broker.address, topic, target, "key", "1 hour", tmp_path / "seen")
     dedupe(spark, options)
     fill(topic, [(0, b"old", b"v", [], FIRST_MS)])
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.cli.reporting import FORMATTER, add_output, say
-from broker.model.address import parse_address
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,7 +128,6 @@ def _run(parsed: argparse.Namespace, job: Callable[..., "Report"]) -> "Report":
     from broker import pipeline  # noqa: PLC0415 - only these commands need it
     from broker.pipeline.session import session  # noqa: PLC0415
 
-    parsed.bootstrap = (parse_address(parsed.broker),)
     spark = session(parsed.master, options={"spark.ui.showConsoleProgress": "false"})
     pipeline.register(spark)
     try:
@@ -142,7 +140,7 @@ def _archive(spark: "SparkSession", parsed: argparse.Namespace, progress: Progre
     from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact  # noqa: PLC0415
 
     options = ArchiveOptions(
-        parsed.bootstrap,
+        parsed.broker,
         parsed.topic,
         parsed.folder,
         parsed.format,
@@ -164,7 +162,7 @@ def _replay(spark: "SparkSession", parsed: argparse.Namespace, progress: Progres
     options = ReplayOptions(
         parsed.folder,
         parsed.format,
-        parsed.bootstrap,
+        parsed.broker,
         parsed.topic,
         where=parsed.where,
         keeps_partitions=not parsed.by_key,
@@ -178,7 +176,7 @@ def _dedupe(spark: "SparkSession", parsed: argparse.Namespace, progress: Progres
     from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe  # noqa: PLC0415
 
     options = DedupeOptions(
-        parsed.bootstrap,
+        parsed.broker,
         parsed.source,
         parsed.target,
         by=parsed.by,

@@ -52,6 +52,11 @@ class Address(NamedTuple):
         return _BOTH_FAMILIES.get(self.host, (self.host,))
 
 
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Read HOST:PORT,HOST:PORT as clients have it in bootstrap.servers."""
+    return tuple(parse_address(each) for each in text.split(","))
+
+
 def parse_address(text: str) -> Address:
     """Read HOST:PORT, also in Kafka's form PLAINTEXT://HOST:PORT; a missing host means all."""
     scheme, separator, rest = text.strip().rpartition("://")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.client.fetch import Range
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
-from broker.model.address import Address
+from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.limits import (
     ARCHIVE_COMMIT_RECORDS,
@@ -41,7 +41,7 @@ class ArchiveOptions(NamedTuple):
     """What to archive where.
 
     Attributes:
-        bootstrap: brokers to begin with.
+        bootstrap: brokers to begin with, HOST:PORT,HOST:PORT.
         topic: its name.
         folder: of the table; made if it is not there.
         table_format: "delta" or "parquet".
@@ -51,7 +51,7 @@ class ArchiveOptions(NamedTuple):
         fails_on_data_loss: whether it is an error that records are gone that were to be archived.
     """
 
-    bootstrap: tuple[Address, ...]
+    bootstrap: str
     topic: str
     folder: Path
     table_format: str = "delta"
@@ -81,7 +81,7 @@ def archive(
     """
     clock = clock or SystemClock()
     begun = clock.monotonic_ms()
-    cluster = Cluster(options.bootstrap)
+    cluster = Cluster(parse_addresses(options.bootstrap))
     topic = cluster.topics([options.topic])[options.topic]
     table = open_table(options.folder, options.table_format, topic)
     begins = _begins(cluster, topic, table, fails=options.fails_on_data_loss)
@@ -167,7 +167,7 @@ def _write(
 ) -> list[ArchivedFile]:
     """Let a task write each range."""
     folder = table.staging(uuid.uuid4().hex)
-    bootstrap, file_bytes = options.bootstrap, options.file_bytes
+    bootstrap, file_bytes = parse_addresses(options.bootstrap), options.file_bytes
 
     def write(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.metadata import Cluster
 from broker.codec.packages import needed
-from broker.model.address import Address
+from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.limits import DEDUPE_BATCH_RECORDS
@@ -41,7 +41,7 @@ class DedupeOptions(NamedTuple):
     """What to clean.
 
     Attributes:
-        bootstrap: brokers to begin with.
+        bootstrap: brokers to begin with, HOST:PORT,HOST:PORT.
         source: the topic that is read, from its beginning.
         target: the topic that is written; it has to be there.
         by: "key", "value", "key+value" or "header:NAME".
@@ -50,7 +50,7 @@ class DedupeOptions(NamedTuple):
         batch_records: how many offsets are a batch.
     """
 
-    bootstrap: tuple[Address, ...]
+    bootstrap: str
     source: str
     target: str
     by: str
@@ -81,13 +81,12 @@ def dedupe(
     identity = identity_of(options.by)
     if options.source == options.target:
         raise ConfigError(f"topic {options.source!r} cannot be cleaned into itself: name another")
-    cluster = Cluster(options.bootstrap)
+    cluster = Cluster(parse_addresses(options.bootstrap))
     topics = cluster.topics([options.source, options.target])
     keeps = len(topics[options.source].partitions) <= len(topics[options.target].partitions)
     counts = _Counts(progress)
-    servers = ",".join(map(str, options.bootstrap))
-    records = _first_of_each(_stream(spark, options, servers), identity, options.within)
-    query = _start(records, options, servers, counts, keeps_partitions=keeps)
+    records = _first_of_each(_stream(spark, options), identity, options.within)
+    query = _start(records, options, counts, keeps_partitions=keeps)
     read: dict[int, int] = {}
     late: dict[int, int] = {}
     try:
@@ -145,10 +144,10 @@ class _Counts:
         self._progress(f"batch {batch_id}: {records} records")
 
 
-def _stream(spark: "SparkSession", options: DedupeOptions, servers: str) -> "DataFrame":
+def _stream(spark: "SparkSession", options: DedupeOptions) -> "DataFrame":
     return (
         spark.readStream.format("polylog")
-        .option("kafka.bootstrap.servers", servers)
+        .option("kafka.bootstrap.servers", options.bootstrap)
         .option("subscribe", options.source)
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
@@ -173,7 +172,6 @@ def _first_of_each(records: "DataFrame", identity: str, within: str) -> "DataFra
 def _start(
     records: "DataFrame",
     options: DedupeOptions,
-    servers: str,
     counts: _Counts,
     *,
     keeps_partitions: bool,
@@ -195,7 +193,7 @@ def _start(
             ordered.select(*columns)
             .write.format("polylog")
             .mode("append")
-            .option("kafka.bootstrap.servers", servers)
+            .option("kafka.bootstrap.servers", options.bootstrap)
             .option("topic", options.target)
             .option("delivery", "exactly-once")
             .option("writeId", f"dedupe-{query_id}")

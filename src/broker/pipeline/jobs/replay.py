@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.client.metadata import Cluster
 from broker.codec.packages import needed
-from broker.model.address import Address
+from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
@@ -38,7 +38,7 @@ class ReplayOptions(NamedTuple):
     Attributes:
         folder: of the archive.
         table_format: "delta" or "parquet".
-        bootstrap: brokers to begin with.
+        bootstrap: brokers to begin with, HOST:PORT,HOST:PORT.
         topic: where the records go; it has to be there.
         where: which records, as a condition of SQL over the columns of the archive; None: all.
         keeps_partitions: whether a record goes to the partition that it came from; else to its
@@ -50,7 +50,7 @@ class ReplayOptions(NamedTuple):
 
     folder: Path
     table_format: str
-    bootstrap: tuple[Address, ...]
+    bootstrap: str
     topic: str
     where: str | None = None
     keeps_partitions: bool = True
@@ -90,7 +90,7 @@ def replay(
     begun = clock.monotonic_ms()
     records = _records(spark, options)
     parts = _parts(records)
-    cluster = Cluster(options.bootstrap)
+    cluster = Cluster(parse_addresses(options.bootstrap))
     there = len(cluster.topics([options.topic])[options.topic].partitions)
     if options.keeps_partitions and any(each.partition >= there for each in parts):
         raise ConfigError(
@@ -182,7 +182,7 @@ def _first_slice(cluster: Cluster, options: ReplayOptions, replay_id: str, first
 
 def _sink_options(options: ReplayOptions) -> dict[str, str]:
     return {
-        "kafka.bootstrap.servers": ",".join(map(str, options.bootstrap)),
+        "kafka.bootstrap.servers": options.bootstrap,
         "topic": options.topic,
         "delivery": "exactly-once",
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 from broker.client.metadata import Cluster
-from broker.model.address import Address, parse_address
+from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
 from broker.pipeline.options import Use, parse
 
@@ -56,7 +56,7 @@ class SinkOptions(NamedTuple):
         if servers is None:
             raise ConfigError("option kafka.bootstrap.servers is missing: expected HOST:PORT[,…]")
         return cls(
-            bootstrap=tuple(parse_address(each.strip()) for each in servers.split(",")),
+            bootstrap=parse_addresses(servers),
             client_id=given["kafka.client.id"],
             topic=given["topic"],
             is_exactly_once=given["delivery"] == EXACTLY_ONCE,

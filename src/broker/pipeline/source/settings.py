@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.client.metadata import Cluster
 from broker.client.offsets import EARLIEST, LATEST
-from broker.model.address import Address, parse_address
+from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
 from broker.model.limits import CLIENT_FETCH_BYTES, CLIENT_GIVE_UP_SECONDS, FETCH_BYTES_MAX
 from broker.pipeline.options import Assignment, Numbers, Use, parse
@@ -112,7 +112,7 @@ def _exactly_one(values: Mapping[str, Any], *names: str) -> None:
 def _bootstrap(servers: str | None) -> tuple[Address, ...]:
     if servers is None:
         raise ConfigError("option kafka.bootstrap.servers: expected HOST:PORT, it is missing")
-    return tuple(parse_address(each) for each in servers.split(","))
+    return parse_addresses(servers)
 
 
 def _chunk_bytes(values: Mapping[str, Any]) -> int:
