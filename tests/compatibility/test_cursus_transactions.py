@@ -24,6 +24,7 @@ from tests.wire_client import WireClient
 
 TIMEOUT_S = 30.0
 KILLS = 3
+MANY_PARTITIONS = 1_000
 TRANSACTIONAL_ID_NOT_FOUND = 105
 LIFE_TIMEOUT_S = 120.0
 StartBroker = Callable[..., BrokerProcess]
@@ -753,6 +754,39 @@ def test_kill_9_leaves_committed_transactions_whole_and_open_ones_aborted(
     assert sorted(committed_values(broker.address, "t", at_least=len(expected), partitions=2)) == (
         expected
     )
+
+
+def test_after_kill_9_nobody_begins_before_a_commit_that_was_decided(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    with CursusClient(broker.address) as cursus, CursusClient(broker.address) as other:
+        cursus.ask(f"CREATE topic=T partitions={MANY_PARTITIONS}")  # before the offsets' topic
+        member = joined(cursus, "T", "g")
+        who = begun(cursus, "tx")
+        for partition in range(MANY_PARTITIONS):
+            publish = f"TXN_PUBLISH {who} topic=T partition={partition} seqNum=1 message=m"
+            assert cursus.ask(publish).startswith("OK ")
+        there = f"topic=T group=g member={member} generation=1"
+        assert cursus.ask(f"SEND_OFFSETS_TO_TXN {who} {there} P0:5").startswith("OK ")
+        cursus.send(f"END_TXN {who}")
+        status = "TXN_STATUS transactional_id=tx"
+        while "state=commit" not in other.ask(status):  # Its markers take a little longer.
+            pass
+        broker.kill()
+    broker.start_loading()
+
+    answers = set()
+    with CursusClient(broker.address) as cursus:
+
+        def is_over() -> bool:
+            answers.add(cursus.ask("FETCH_OFFSET topic=T group=g partition=0"))
+            return "state=committed" in cursus.ask(status)
+
+        wait_until(is_over, "its markers are written")
+        answers.add(cursus.ask("FETCH_OFFSET topic=T group=g partition=0"))
+
+    assert answers - {"ERROR: coordinator_not_available"} == {"OK offset=5"}
 
 
 class Load(Thread):

@@ -199,6 +199,23 @@ class TransactionCoordinator:
             await self._patience.wait(transactional_id)
         return True
 
+    async def commits_have_come(self, place: Place, timeout_ms: int) -> bool:
+        """Wait until a partition has all of the commits that have begun by now; False: not in time.
+
+        Also False as long as not every transaction is known, as after a start.
+        """
+        deadline_ms = self._world.clock.monotonic_ms() + timeout_ms
+        waiting = self._committing(place)
+        while waiting and self._partitions.is_complete:
+            if self._world.clock.monotonic_ms() >= deadline_ms:
+                return False
+            await self._patience.wait(min(waiting))
+            waiting &= self._committing(place)  # Those that begin later are not waited for.
+        return self._partitions.is_complete
+
+    def _committing(self, place: Place) -> set[str]:
+        return {each for shard in self._partitions.shards() for each in shard.committing(place)}
+
     # ---- partitions ------------------------------------------------------------------------------
 
     def add(self, request: AddRequest) -> Future[ErrorCode]:

@@ -179,6 +179,13 @@ class TransactionShard:
         transaction = self.transactions.get(transactional_id)
         return transaction is not None and transaction.is_ending
 
+    def committing(self, place: Place) -> Iterator[str]:
+        """The transactional ids whose commit has begun and a partition has not all of."""
+        for transactional_id, transaction in self.transactions.items():
+            image = transaction.image
+            if image is not None and transaction.is_committing and place in image.partitions:
+                yield transactional_id
+
     def undecided(self) -> Iterator[tuple[int, frozenset[Place]]]:
         """The producer of every transaction that awaits markers, and where it awaits them."""
         for transaction in self.transactions.values():

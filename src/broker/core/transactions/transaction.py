@@ -87,6 +87,13 @@ class Transaction:
         """Whether its end has begun, and its markers are not all on the disk."""
         return self._ending is not None or self.is_prepared
 
+    @property
+    def is_committing(self) -> bool:
+        """Whether it ends with a commit, as far as anybody has said."""
+        if self._ending is not None:
+            return self._ending.is_commit
+        return self.image is not None and self.image.state is TransactionState.PREPARE_COMMIT
+
     def is_of(self, producer: Producer) -> bool:
         """Whether its transaction is this producer's, open and not about to end."""
         return (

@@ -112,7 +112,10 @@ class Transactions:
 
     @contextmanager
     def commit_of(self, group: str) -> Iterator[None]:
-        """Held from the check of a group's member until its offsets count with a transaction."""
+        """Held from the check of a group's member until its transaction's commit is asked for.
+
+        From then on the coordinator knows of it.
+        """
         done: Future[None] = get_running_loop().create_future()
         self._commits[done] = group
         try:
@@ -121,8 +124,8 @@ class Transactions:
             del self._commits[done]
             done.set_result(None)
 
-    async def commits_are_done(self, group: str) -> None:
-        """Wait for those commits: who has a member's partitions next begins behind them."""
+    async def commits_are_asked_for(self, group: str) -> None:
+        """Wait for those checks: who has a member's partitions next begins behind its commit."""
         commits = [done for done, each in self._commits.items() if each == group]
         if commits:
             await wait(commits, timeout=CURSUS_TRANSACTION_END_WAIT_MS / 1000)

@@ -5,6 +5,7 @@ Every log is in memory; what is appended is durable at once, or when a test has 
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from broker.core.transactions.commands import (
     Producer,
 )
 from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.markers import Markers
 from broker.core.transactions.records import Place, TransactionState
 from broker.core.transactions.transaction import Transaction
 from broker.model import limits
@@ -476,7 +478,105 @@ def test_a_transaction_decides_about_the_offsets_of_a_group(
     assert (None if offset is None else offset.offset) == expected
 
 
+def committing_offsets(broker: Broker, name: str = "x") -> Producer:
+    """A transaction with offsets of a group, whose commit waits for a disk."""
+    producer = broker.begin(OFFSETS, name=name)
+    broker.state.syncs = False
+    broker.end(producer)
+    return producer
+
+
+def come(broker: Broker) -> "asyncio.Task[bool]":
+    """Somebody waits for the commits in a partition, and has had a turn."""
+    waiting = broker.loop.create_task(broker.transactions.commits_have_come(OFFSETS, 3_000))
+    broker.loop.run_until_complete(asyncio.sleep(0))
+    return waiting
+
+
+def test_who_asks_how_far_a_group_is_waits_for_commits_that_have_begun(broker: Broker) -> None:
+    committing_offsets(broker)
+
+    waiting = come(broker)
+    assert not waiting.done()
+    broker.state.syncs = True
+    broker.state.sync()
+
+    assert broker.loop.run_until_complete(waiting)
+
+
+def test_commits_elsewhere_aborts_and_open_transactions_are_not_waited_for(broker: Broker) -> None:
+    broker.begin(OFFSETS, name="open")
+    elsewhere, aborted = broker.begin(FIRST, name="x"), broker.begin(OFFSETS, name="y")
+    broker.state.syncs = False
+    broker.end(elsewhere)
+    broker.end(aborted, is_commit=False)
+
+    assert come(broker).result()
+
+
+def test_a_commit_that_begins_later_is_not_waited_for(broker: Broker) -> None:
+    for place in (FIRST, SECOND):
+        broker.logs[place].syncs = False
+    first = broker.begin(OFFSETS, FIRST, name="first")
+    later = broker.begin(OFFSETS, SECOND, name="later")
+    broker.end(first)
+    waiting = come(broker)
+
+    broker.end(later)
+    broker.logs[FIRST].syncs = True
+    broker.logs[FIRST].sync()
+
+    assert broker.loop.run_until_complete(waiting)
+    again = come(broker)
+    assert not again.done()
+    again.cancel()
+    broker.loop.run_until_complete(asyncio.wait([again]))
+
+
+def test_a_commit_is_not_waited_for_for_ever(broker: Broker) -> None:
+    committing_offsets(broker)
+    waiting = come(broker)
+
+    broker.tick(3_000)
+
+    assert not broker.loop.run_until_complete(waiting)
+
+
 # ---- a restart -----------------------------------------------------------------------------------
+
+
+def test_what_groups_have_committed_is_not_known_before_everything_is_loaded(
+    broker: Broker,
+) -> None:
+    producer = broker.begin(OFFSETS)
+    broker.end(producer)
+    broker.restart()
+    assert not come(broker).result()
+
+    broker.recover()
+
+    assert come(broker).result()
+
+
+def test_a_commit_that_was_decided_before_a_crash_is_waited_for(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        arguments[-1](ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Markers, "write", fail)
+        broker.end(broker.begin(OFFSETS))
+        broker.restart()
+        broker.recover()
+        waiting = come(broker)
+        assert not waiting.done()
+
+    broker.tick(limits.TRANSACTION_RETRY_MS)  # Their coordinator begins to load.
+    broker.groups.tick()
+    broker.tick(limits.TRANSACTION_RETRY_MS)
+
+    assert broker.loop.run_until_complete(waiting)
 
 
 def test_until_it_has_loaded_the_coordinator_asks_for_patience(broker: Broker) -> None:

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from broker.core.groups.commands import FetchOffsetsResponse
+from broker.core.groups.records import CommittedOffset
 from broker.core.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions import markers, shard
-from broker.core.transactions.commands import Producer
+from broker.core.transactions.commands import AddRequest, Producer
 from broker.core.writing import Written, write_batches
 from broker.model import limits
 from broker.model.errors import ErrorCode
 from broker.protocols.cursus import dispatch
-from broker.protocols.cursus.handlers import staging, transactions
+from broker.protocols.cursus.handlers import offsets, staging, transactions
 from broker.protocols.cursus.holders import refusal_of
 from broker.protocols.cursus.memory import Memory
 from broker.protocols.cursus.staged import Transactions
@@ -244,6 +246,60 @@ def test_an_offset_is_fetched_behind_a_commit_that_was_allowed(talk: Conversatio
     assert asyncio.run(is_fetched()) == [False, True]
 
 
+def begin_to_commit_offsets(talk: Conversation) -> None:
+    """Have offsets of a group in the transaction, and its commit on a disk that is slow."""
+    transactions = talk.world.transactions
+    producer = Producer("polylog-cursus:x", 1000, 0)
+    place = transactions.offsets_place("g")
+
+    async def begin() -> None:
+        assert await transactions.add(AddRequest(producer, (place,))) is ErrorCode.NONE
+        talk.world.state_log.syncs = False
+        asked = asyncio.create_task(talk.answer(f"END_TXN {WHO}"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        asked.cancel()  # its client has gone
+
+    talk.world.state_log.syncs = True
+    asyncio.run(begin())
+    before, after = ({"t": {0: CommittedOffset(offset, -1, "", 0)}} for offset in (0, 5))
+    unstable = FetchOffsetsResponse(ErrorCode.NONE, before, frozenset({("t", 0)}))
+    committed = FetchOffsetsResponse(ErrorCode.NONE, after)
+    talk.world.groups.answers = [unstable, committed]
+
+
+def test_an_offset_is_fetched_behind_a_commit_whose_client_has_gone(talk: Conversation) -> None:
+    begin_to_commit_offsets(talk)
+
+    async def fetched() -> str:
+        asked = asyncio.create_task(talk.answer("FETCH_OFFSET topic=t partition=0 group=g"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not asked.done()
+        talk.world.state_log.syncs = True
+        talk.world.state_log.sync()
+        return await asked
+
+    assert asyncio.run(fetched()) == "OK offset=5"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "FETCH_OFFSET topic=t partition=0 group=g",
+        "CONSUME topic=t partition=0 offset=0 group=g",
+        "STREAM topic=t partition=0 group=g",
+    ],
+)
+def test_nobody_begins_before_a_commit_that_has_begun(
+    talk: Conversation, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "CURSUS_TRANSACTION_END_WAIT_MS", 0)
+    begin_to_commit_offsets(talk)
+
+    assert asyncio.run(talk.answer(command)) == "ERROR: coordinator_not_available"
+
+
 def test_an_end_whose_markers_cannot_be_written_is_answered_and_goes_on(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +354,7 @@ def test_who_has_the_partitions_next_begins_behind_a_commit_that_was_allowed() -
         events = []
 
         async def fetch(group: str) -> None:
-            await known.commits_are_done(group)
+            await known.commits_are_asked_for(group)
             events.append(f"fetch {group}")
 
         with known.commit_of("g"):

@@ -172,7 +172,7 @@ async def _source(
         return _Source(topic.name, log, latest.setdefault(log, end), end)
     offset = wanted.offset
     if wanted.group:
-        before = await committed_offset(request.broker, wanted.group, topic.name, wanted.partition)
+        before = await committed_offset(request, wanted.group, topic.name, wanted.partition)
         offset = max(offset, before or 0)
     if offset < log.log_start_offset:
         raise _out_of_range(log, offset)

@@ -5,10 +5,10 @@ Offsets are the next to be read, as everywhere. Through this door they only rise
 
 from typing import Final
 
-from broker.core.broker import Broker
 from broker.core.groups.commands import FetchOffsetsRequest
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import CURSUS_TRANSACTION_END_WAIT_MS
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import refused
 from broker.protocols.cursus.grammar import integer, partition_of
@@ -33,8 +33,7 @@ async def fetch(request: Request) -> str:
     partition = partition_of(command)
     group = command.need("group")
     check_partition(topic, partition)
-    await request.memory.transactions.commits_are_done(group)
-    offset = await committed_offset(request.broker, group, topic.name, partition)
+    offset = await committed_offset(request, group, topic.name, partition)
     return f"OK offset={0 if offset is None else offset}"
 
 
@@ -53,10 +52,23 @@ async def commit(request: Request) -> str:
     return "OK"
 
 
-async def committed_offset(broker: Broker, group: str, topic: str, partition: int) -> int | None:
-    """What a group has committed of a partition, None for nothing."""
+async def committed_offset(request: Request, group: str, topic: str, partition: int) -> int | None:
+    """What a group has committed of a partition, None for nothing.
+
+    Who begins there begins behind every commit that was allowed before, also one in a transaction
+    that is decided and has not come there yet; RequestError when that takes too long.
+    """
+    broker = request.broker
+    wanted = FetchOffsetsRequest(group, {topic: (partition,)}, requires_stable=True)
     groups = await groups_of(broker)
-    response = await groups.fetch_offsets(FetchOffsetsRequest(group, {topic: (partition,)}))
+    await request.memory.transactions.commits_are_asked_for(group)
+    response = await groups.fetch_offsets(wanted)
+    if response.unstable:
+        place = broker.transactions.offsets_place(group)
+        wait_ms = CURSUS_TRANSACTION_END_WAIT_MS
+        if not await broker.transactions.commits_have_come(place, wait_ms):
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        response = await groups.fetch_offsets(wanted)
     if response.error is not ErrorCode.NONE and response.error not in _NOWHERE:
         raise RequestError(response.error)
     committed = response.topics.get(topic, {}).get(partition)

@@ -53,9 +53,7 @@ async def handle(request: Request) -> FlowAnswer | LastAnswer:
     call = await _call(request, wanted, topic)
     committed = None
     if wanted.group:
-        committed = await committed_offset(
-            request.broker, wanted.group, topic.name, wanted.partition
-        )
+        committed = await committed_offset(request, wanted.group, topic.name, wanted.partition)
     log = log_of(topic, wanted.partition)
     offset = _start(wanted, committed, log)
     if offset < log.log_start_offset:

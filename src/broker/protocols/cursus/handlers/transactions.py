@@ -10,11 +10,13 @@ and, as long as that takes no more than a few seconds, every record and offset o
 send it again gives the same answer.
 """
 
+from asyncio import Future
 from typing import Final
 
 from broker.core.transactions.commands import (
     BeginRequest,
     EndRequest,
+    EndResponse,
     InitRequest,
     InitResponse,
     Producer,
@@ -135,20 +137,10 @@ async def _end(request: Request, holder: Holder, result: str) -> str:
     is_commit = result == _COMMIT
     if holder.is_over or holder.state is not TransactionState.ONGOING:
         return _ended_before(holder, is_commit=is_commit)
-    if not is_commit:
-        return await _decide(request, holder, is_commit=False)
-    if holder.staged is None:
+    if is_commit and holder.staged is None:
         raise aborted(holder.name)
-    scope = holder.staged.scope
-    if scope is None:
-        return await _decide(request, holder, is_commit=True)
-    with request.memory.transactions.commit_of(scope.group):
-        await _check_scope(request, scope)
-        return await _decide(request, holder, is_commit=True)
-
-
-async def _decide(request: Request, holder: Holder, *, is_commit: bool) -> str:
-    response = await request.broker.transactions.end(EndRequest(holder.producer, is_commit))
+    decided = await _asked_for(request, holder, is_commit=is_commit)
+    response = await decided
     if response.error in (
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.PRODUCER_FENCED,
@@ -162,6 +154,17 @@ async def _decide(request: Request, holder: Holder, *, is_commit: bool) -> str:
         holder.staged.end()
     await _ended(request, holder.name)
     return _committed(holder) if is_commit else _aborted(holder)
+
+
+async def _asked_for(request: Request, holder: Holder, *, is_commit: bool) -> Future[EndResponse]:
+    """What the coordinator will say; offsets are committed by a member that may."""
+    end = EndRequest(holder.producer, is_commit)
+    scope = holder.staged.scope if is_commit and holder.staged is not None else None
+    if scope is None:
+        return request.broker.transactions.end(end)
+    with request.memory.transactions.commit_of(scope.group):
+        await _check_scope(request, scope)
+        return request.broker.transactions.end(end)  # Known there before anybody else's turn.
 
 
 def _ended_before(holder: Holder, *, is_commit: bool) -> str:
