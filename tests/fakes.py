@@ -20,6 +20,7 @@ from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
 from broker.core.groups.assigned.commands import (
+    AssignedCall,
     AssignedCommits,
     AssignedError,
     AssignedResponse,
@@ -361,6 +362,9 @@ class FakeGroups:
     ) -> asyncio.Future[commands.CommitResponse]:
         errors = (ErrorCode.NONE,) * len(request.offsets)
         return self._serve(request, commands.CommitResponse(errors))
+
+    def assigned_check(self, call: AssignedCall) -> asyncio.Future[AssignedResponse]:
+        return self._serve(call, AssignedResponse(AssignedError.NONE))
 
     def assigned_commit_all(self, request: AssignedCommits) -> asyncio.Future[AssignedResponse]:
         return self._serve(request, AssignedResponse(AssignedError.GROUP_NOT_FOUND))

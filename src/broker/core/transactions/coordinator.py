@@ -309,6 +309,11 @@ class TransactionCoordinator:
         shard = self._shard_of(producer)
         return shard is not None and shard.has(producer, place)
 
+    def is_open(self, producer: Producer) -> bool:
+        """Whether a producer's transaction has begun and is not decided."""
+        shard = self._shard_of(producer)
+        return shard is not None and shard.is_open(producer)
+
     def offsets_place(self, group_id: str) -> Place:
         """The partition that a transaction touches when it commits a group's offsets."""
         return OFFSETS_TOPIC, self._groups.partition_for(group_id)

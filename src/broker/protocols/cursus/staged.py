@@ -7,7 +7,7 @@ before a restart, and is aborted.
 """
 
 from asyncio import Future, Lock, get_running_loop, wait
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -83,7 +83,7 @@ class Staged:
 
 
 class Transactions:
-    """Of all transactional ids, those that began last."""
+    """Of all transactional ids, those that are open and, of the others, those that began last."""
 
     __slots__ = ("_commits", "_locks", "_staged")
 
@@ -97,12 +97,13 @@ class Transactions:
         """Held while a command of a transactional id is served: a client may have repeated it."""
         return self._locks.setdefault(name, Lock())
 
-    def begin(self, name: str, producer: Producer) -> Staged:
-        """A transaction begins."""
+    def begin(self, name: str, producer: Producer, is_open: Callable[[Producer], bool]) -> Staged:
+        """A transaction begins; `is_open` says of whose others the coordinator knows it too."""
         self._staged.pop(name, None)
+        if len(self._staged) >= CURSUS_TRANSACTIONS_REMEMBERED:
+            over = (each for each, staged in self._staged.items() if not is_open(staged.producer))
+            del self._staged[next(over, None) or next(iter(self._staged))]
         staged = self._staged[name] = Staged(producer)
-        if len(self._staged) > CURSUS_TRANSACTIONS_REMEMBERED:
-            del self._staged[next(iter(self._staged))]
         return staged
 
     def of(self, name: str, producer: Producer) -> Staged | None:

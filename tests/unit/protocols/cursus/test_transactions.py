@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.core.groups.assigned.commands import AssignedError, AssignedResponse
 from broker.core.groups.commands import FetchOffsetsResponse
 from broker.core.groups.records import CommittedOffset
 from broker.core.topic import TRANSACTIONS_TOPIC
@@ -14,7 +15,7 @@ from broker.core.transactions.commands import AddRequest, Producer
 from broker.core.writing import Written, write_batches
 from broker.model import limits
 from broker.model.errors import ErrorCode
-from broker.protocols.cursus import dispatch
+from broker.protocols.cursus import dispatch, staged
 from broker.protocols.cursus.handlers import offsets, staging, transactions
 from broker.protocols.cursus.holders import refusal_of
 from broker.protocols.cursus.memory import Memory
@@ -369,8 +370,42 @@ def test_who_has_the_partitions_next_begins_behind_a_commit_that_was_allowed() -
     assert asyncio.run(order()) == ["fetch other", "committed", "fetch g", "fetch g"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_bound"),
+    [(AssignedError.UNAVAILABLE, True), (AssignedError.NOT_ASSIGNED, False)],
+)
+def test_offsets_that_may_have_been_written_bind_the_commit_to_their_member(
+    talk: Conversation, answer: AssignedError, is_bound: bool
+) -> None:
+    allowed, stale = map(AssignedResponse, (AssignedError.NONE, AssignedError.STALE_GENERATION))
+    talk.world.groups.answers = [allowed, AssignedResponse(answer, partition=0), stale]
+    send = f"SEND_OFFSETS_TO_TXN {WHO} topic=t group=g member=m generation=1 P0:1"
+    talk.world.state_log.syncs = True
+
+    assert asyncio.run(talk.answer(send)).startswith("ERROR: ")
+    ended = asyncio.run(talk.answer(f"END_TXN {WHO}"))
+
+    assert ended.startswith("ERROR: GEN_MISMATCH " if is_bound else "OK ")
+
+
+def test_an_open_transaction_is_remembered_however_many_others_come_and_go(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged, "CURSUS_TRANSACTIONS_REMEMBERED", 2)
+    talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
+
+    for name in "abc":
+        who = talk.say(f"INIT_PRODUCER_ID transactional_id={name}").removeprefix("OK ")
+        talk.say(f"BEGIN_TXN {who}")
+        talk.say(f"END_TXN {who}")
+
+    assert (
+        talk.say(f"END_TXN {WHO}") == "OK transactional_id=x state=committed messages=1 offsets=0"
+    )
+
+
 def test_only_the_last_messages_are_looked_through() -> None:
-    staged = Transactions().begin("x", PRODUCER)
+    staged = Transactions().begin("x", PRODUCER, lambda _: False)
     count = limits.CURSUS_TRANSACTION_MESSAGES_REMEMBERED + 1
     for sequence in range(1, count + 1):
         staged.add("t", sequence, (b"", b"m"), 1)
@@ -384,11 +419,21 @@ def test_only_the_last_messages_are_looked_through() -> None:
     assert staged.messages == count
 
 
+def test_no_more_are_remembered_although_all_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged, "CURSUS_TRANSACTIONS_REMEMBERED", 1)
+    known = Transactions()
+    for name in "ab":
+        known.begin(name, PRODUCER, lambda _: True)
+
+    assert known.of("a", PRODUCER) is None
+    assert known.of("b", PRODUCER) is not None
+
+
 def test_only_the_last_transactions_are_remembered() -> None:
     known = Transactions()
     for number in range(limits.CURSUS_TRANSACTIONS_REMEMBERED + 1):
-        known.begin(str(number), PRODUCER)
-        known.begin("1", PRODUCER)
+        known.begin(str(number), PRODUCER, lambda _: False)
+        known.begin("1", PRODUCER, lambda _: False)
 
     assert known.of("0", PRODUCER) is None
     assert known.of("1", PRODUCER) is not None, "it began again"

@@ -169,13 +169,16 @@ async def send_offsets(request: Request) -> str:
         place = request.broker.transactions.offsets_place(group)
         if not request.broker.transactions.has(holder.producer, place):
             await _add(request, holder, place, _OFFSETS_FAILED)
+        before, staged.scope = staged.scope, scope  # Who asked may be gone when they are written.
         try:
             await members.commit(request.broker, call, tuple(offsets.items()), holder.producer)
+        except RefusedError:
+            staged.scope = before
+            raise
         except RequestError as error:
             if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
                 raise aborted(name) from error  # by its timeout, just now
             raise _refused(request, error, _OFFSETS_FAILED) from error
-        staged.scope = scope
         staged.offsets |= offsets
     return f"OK transactional_id={name} staged_offsets={len(offsets)}"
 

@@ -101,7 +101,7 @@ async def begin(request: Request) -> str:
 async def _begin(request: Request, holder: Holder) -> None:
     transactions = request.broker.transactions
     # Before it has begun: a client that is gone meanwhile asks again, and finds it empty.
-    request.memory.transactions.begin(holder.name, holder.producer)
+    request.memory.transactions.begin(holder.name, holder.producer, transactions.is_open)
     error = await transactions.begin(BeginRequest(holder.producer))
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and await _ended(request, holder.name):
         error = await transactions.begin(BeginRequest(holder.producer))
