@@ -475,6 +475,38 @@ def test_offsets_count_with_the_transaction(
     assert [cursus.ask(f"{fetch}{partition}") for partition in (0, 1)] == after
 
 
+@pytest.mark.parametrize(
+    "command", ["COMMIT_OFFSET {} partition=0 offset={}", "BATCH_COMMIT {} P0:{}"]
+)
+def test_a_member_commits_nothing_lower_than_what_its_transaction_will(
+    cursus: CursusClient, topic: str, name: str, command: str
+) -> None:
+    """Its client commits what it has handled from time to time, a message is handled in between."""
+    who, group = begun(cursus, name), f"g-{name}"
+    member = joined(cursus, topic, group)
+    here = f"topic={topic} group={group} member={member} generation=1"
+    cursus.ask(f"SEND_OFFSETS_TO_TXN {who} {here} P0:10")
+
+    assert cursus.ask(command.format(here, 9)) == (
+        f'ERROR: offset_regression reason="offset regression group={group} topic={topic}'
+        ' partition=0 current=10 got=9"'
+    )
+    assert cursus.ask(f"END_TXN {who}").endswith(" offsets=1")
+    fetch = f"FETCH_OFFSET topic={topic} partition=0 group={group}"
+    assert cursus.ask(fetch) == "OK offset=10"
+
+    cursus.ask(f"BEGIN_TXN {who}")
+    cursus.ask(f"SEND_OFFSETS_TO_TXN {who} {here} P0:20")
+    assert cursus.ask(f"END_TXN {who} result=abort").startswith("OK ")
+    assert cursus.ask(command.format(here, 11)).startswith("OK")
+    assert cursus.ask(fetch) == "OK offset=11"
+
+    cursus.ask(f"BEGIN_TXN {who}")
+    cursus.ask(f"SEND_OFFSETS_TO_TXN {who} {here} P0:20")
+    cursus.ask(f"JOIN_GROUP topic={topic} group={group} member=other")
+    assert cursus.ask(command.format(here, 12)).startswith("ERROR: GEN_MISMATCH ")
+
+
 def test_offsets_are_those_of_one_member_in_one_generation(
     cursus: CursusClient, topic: str, name: str
 ) -> None:

@@ -309,10 +309,10 @@ class TransactionCoordinator:
         shard = self._shard_of(producer)
         return shard is not None and shard.has(producer, place)
 
-    def is_open(self, producer: Producer) -> bool:
-        """Whether a producer's transaction has begun and is not decided."""
+    def is_unfinished(self, producer: Producer) -> bool:
+        """Whether a producer's transaction has begun and has not ended everywhere."""
         shard = self._shard_of(producer)
-        return shard is not None and shard.is_open(producer)
+        return shard is not None and shard.is_unfinished(producer)
 
     def offsets_place(self, group_id: str) -> Place:
         """The partition that a transaction touches when it commits a group's offsets."""

@@ -174,12 +174,13 @@ class TransactionShard:
             return False
         return place in transaction.image.partitions
 
-    def is_open(self, producer: Producer) -> bool:
-        """Whether a producer's transaction has begun and is not decided."""
+    def is_unfinished(self, producer: Producer) -> bool:
+        """Whether a producer's transaction has begun and has not ended everywhere."""
         transaction = self.transactions.get(producer.transactional_id)
-        if transaction is None or not transaction.is_open or transaction.image is None:
+        if transaction is None or transaction.image is None:
             return False
-        return transaction.image[:2] == producer[1:]
+        is_begun = transaction.is_open or transaction.is_prepared
+        return is_begun and transaction.image[:2] == producer[1:]
 
     def is_ending(self, transactional_id: str) -> bool:
         """Whether a transactional id's next transaction cannot begin yet, but soon."""

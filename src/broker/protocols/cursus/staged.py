@@ -97,11 +97,15 @@ class Transactions:
         """Held while a command of a transactional id is served: a client may have repeated it."""
         return self._locks.setdefault(name, Lock())
 
-    def begin(self, name: str, producer: Producer, is_open: Callable[[Producer], bool]) -> Staged:
-        """A transaction begins; `is_open` says of whose others the coordinator knows it too."""
+    def begin(
+        self, name: str, producer: Producer, is_unfinished: Callable[[Producer], bool]
+    ) -> Staged:
+        """A transaction begins; `is_unfinished` says which of the others must stay."""
         self._staged.pop(name, None)
         if len(self._staged) >= CURSUS_TRANSACTIONS_REMEMBERED:
-            over = (each for each, staged in self._staged.items() if not is_open(staged.producer))
+            over = (
+                each for each, staged in self._staged.items() if not is_unfinished(staged.producer)
+            )
             del self._staged[next(over, None) or next(iter(self._staged))]
         staged = self._staged[name] = Staged(producer)
         return staged
@@ -110,6 +114,15 @@ class Transactions:
         """What a producer's transaction has staged; None: this broker does not know."""
         staged = self._staged.get(name)
         return staged if staged is not None and staged.producer == producer else None
+
+    def pending(self, scope: Scope, is_unfinished: Callable[[Producer], bool]) -> dict[int, int]:
+        """The offsets by partition that a member's transactions will commit unless they abort."""
+        offsets: dict[int, int] = {}
+        for staged in self._staged.values():
+            if staged.scope == scope and is_unfinished(staged.producer):
+                for partition, offset in staged.offsets.items():
+                    offsets[partition] = max(offset, offsets.get(partition, 0))
+        return offsets
 
     @contextmanager
     def commit_of(self, group: str) -> Iterator[None]:

@@ -1,6 +1,8 @@
 """COMMIT_OFFSET and BATCH_COMMIT: a member says how far it has read what it was assigned.
 
-Both need the member's generation; all of a batch counts, or nothing. Offsets only rise.
+Both need the member's generation; all of a batch counts, or nothing. Offsets only rise, also above
+those that the member has in an open transaction: a later commit, be it lower, would take their
+place, and its clients commit from time to time what they have handled before.
 """
 
 from typing import Final
@@ -12,6 +14,7 @@ from broker.protocols.cursus.errors import quoted, refused
 from broker.protocols.cursus.grammar import Command, integer, partition_of
 from broker.protocols.cursus.handlers.offsets import check_partition, offset_of
 from broker.protocols.cursus.requests import Request
+from broker.protocols.cursus.staged import Scope
 
 _ENTRIES_PER_STEP: Final = 1_000  # about 1 ms
 
@@ -43,10 +46,18 @@ async def commit_batch(request: Request) -> str:
 async def _commit(
     request: Request, topic: Topic, group: str, offsets: tuple[tuple[int, int], ...]
 ) -> None:
-    command = request.command
-    generation = members.generation_of(command)
-    call = members.call_of(topic, group, command.need("member"), generation)
-    await members.commit(request.broker, call, offsets)
+    command, broker = request.command, request.broker
+    generation, member = members.generation_of(command), command.need("member")
+    call = members.call_of(topic, group, member, generation)
+    groups = await members.groups_of(broker)
+    scope = Scope(topic.name, group, member, generation)
+    pending = request.memory.transactions.pending(scope, broker.transactions.is_unfinished)
+    for partition, offset in offsets:
+        current = pending.get(partition, 0)
+        if offset < current:
+            members.checked(await groups.assigned_check(call), call)
+            raise members.regression(group, topic.name, partition, current, offset)
+    await members.commit(broker, call, offsets)
 
 
 async def entries(command: Command, topic: Topic, group: str) -> dict[int, int]:

@@ -169,17 +169,18 @@ async def send_offsets(request: Request) -> str:
         place = request.broker.transactions.offsets_place(group)
         if not request.broker.transactions.has(holder.producer, place):
             await _add(request, holder, place, _OFFSETS_FAILED)
-        before, staged.scope = staged.scope, scope  # Who asked may be gone when they are written.
+        before = staged.scope, staged.offsets
+        staged.scope, staged.offsets = scope, staged.offsets | offsets
+        # Whoever asked may be gone when they are written.
         try:
             await members.commit(request.broker, call, tuple(offsets.items()), holder.producer)
         except RefusedError:
-            staged.scope = before
+            staged.scope, staged.offsets = before
             raise
         except RequestError as error:
             if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
                 raise aborted(name) from error  # by its timeout, just now
             raise _refused(request, error, _OFFSETS_FAILED) from error
-        staged.offsets |= offsets
     return f"OK transactional_id={name} staged_offsets={len(offsets)}"
 
 

@@ -101,7 +101,7 @@ async def begin(request: Request) -> str:
 async def _begin(request: Request, holder: Holder) -> None:
     transactions = request.broker.transactions
     # Before it has begun: a client that is gone meanwhile asks again, and finds it empty.
-    request.memory.transactions.begin(holder.name, holder.producer, transactions.is_open)
+    request.memory.transactions.begin(holder.name, holder.producer, transactions.is_unfinished)
     error = await transactions.begin(BeginRequest(holder.producer))
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and await _ended(request, holder.name):
         error = await transactions.begin(BeginRequest(holder.producer))
@@ -150,9 +150,9 @@ async def _end(request: Request, holder: Holder, result: str) -> str:
     if response.error is not ErrorCode.NONE:
         code = "transaction_commit_failed" if is_commit else "transaction_abort_failed"
         raise refusal_of(response.error, holder.name, code)
+    await _ended(request, holder.name)
     if holder.staged is not None:
         holder.staged.end()
-    await _ended(request, holder.name)
     return _committed(holder) if is_commit else _aborted(holder)
 
 
