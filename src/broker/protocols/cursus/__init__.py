@@ -36,7 +36,8 @@ document, its clients, and their broker, which differ) could not all be followed
   keeps nothing. COMMIT without a member is allowed at any time.
 - A transaction's records are written at once, by a producer of Kafka's kind, and its offsets wait
   with their group; the answer says "staged", not that the disk has them. END_TXN has them there
-  before it is decided, and is answered when they can be seen. So every dialect sees a transaction
+  before it is decided, and is answered when they can be seen, after three seconds at most. So every
+  dialect sees a transaction
   as a whole or not at all, and a staged message costs no sync.
 - What is open when the broker stops, or for longer than a minute, is aborted: its producer hears
   transaction_aborted, and producer_reinitialization_required when it begins the next. Otherwise one
@@ -49,6 +50,9 @@ document, its clients, and their broker, which differ) could not all be followed
   Other than that seqNum is only kept: clients count by topic, or everything.
 - Offsets in a transaction are a member's, who is asked for when they are sent and again before the
   commit: one that has lost its partitions hears GEN_MISMATCH, and can only abort.
+- Nobody begins before a commit that is decided and on its way to its group: FETCH_OFFSET, CONSUME
+  and STREAM wait for it, then hear coordinator_not_available. What a member commits meanwhile below
+  what its transaction will is an offset_regression.
 - How much a transaction had is not known after a restart: END_TXN sent again leaves the numbers
   out, TXN_STATUS says 0, as one client needs them.
 - ` principal=… auth_token=…` behind the message of a TXN_PUBLISH is never stored: two clients write
