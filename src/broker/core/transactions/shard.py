@@ -63,6 +63,7 @@ class TransactionShard:
         self._outside = outside
         self.transactions: dict[str, Transaction] = {}
         self.open_count = 0
+        self._unfinished: dict[str, Transaction] = {}  # those that have begun and not ended
         self._deadlines: list[tuple[int, str]] = []  # an entry may be early, never late
 
     # ---- the log ---------------------------------------------------------------------------------
@@ -78,6 +79,10 @@ class TransactionShard:
         self.open_count -= transaction.is_open
         transaction.replay(image)
         self.open_count += transaction.is_open
+        if transaction.is_open or transaction.is_prepared:
+            self._unfinished[transactional_id] = transaction
+        else:
+            self._unfinished.pop(transactional_id, None)
         if image is None:
             del self.transactions[transactional_id]
 
@@ -176,11 +181,10 @@ class TransactionShard:
 
     def is_unfinished(self, producer: Producer) -> bool:
         """Whether a producer's transaction has begun and has not ended everywhere."""
-        transaction = self.transactions.get(producer.transactional_id)
+        transaction = self._unfinished.get(producer.transactional_id)
         if transaction is None or transaction.image is None:
             return False
-        is_begun = transaction.is_open or transaction.is_prepared
-        return is_begun and transaction.image[:2] == producer[1:]
+        return transaction.image[:2] == producer[1:]
 
     def is_ending(self, transactional_id: str) -> bool:
         """Whether a transactional id's next transaction cannot begin yet, but soon."""
@@ -189,16 +193,16 @@ class TransactionShard:
 
     def committing(self, place: Place) -> Iterator[str]:
         """The transactional ids whose commit has begun and a partition has not all of."""
-        for transactional_id, transaction in self.transactions.items():
+        for transactional_id, transaction in self._unfinished.items():
             image = transaction.image
             if image is not None and transaction.is_committing and place in image.partitions:
                 yield transactional_id
 
     def undecided(self) -> Iterator[tuple[int, frozenset[Place]]]:
         """The producer of every transaction that awaits markers, and where it awaits them."""
-        for transaction in self.transactions.values():
+        for transaction in self._unfinished.values():
             image = transaction.image
-            if image is not None and (transaction.is_open or transaction.is_prepared):
+            if image is not None:
                 yield image.producer_id, image.partitions
 
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
