@@ -336,7 +336,8 @@ cdef class Poller(Shared):
         """Close connections that say nothing, stall inside a frame, or take none of their replies.
 
         A connection whose first bytes do not tell its protocol has `first_ms_max` from the first
-        byte; one that has sent nothing at all is idle.
+        byte; one that has sent nothing at all is idle. Who reads a flow asks for nothing, and may
+        pause as long as an idle one.
         """
         cdef Connection connection
         cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), silent_ms
@@ -344,7 +345,7 @@ cdef class Poller(Shared):
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.active_ms
             if connection.output.head != NULL:
-                if silent_ms > stalled_ms_max:
+                if silent_ms > (stalled_ms_max if connection.flow is None else idle_ms_max):
                     connection.close("stalled: it takes none of its replies")
             elif connection.is_busy or connection.slots_head != NULL:
                 continue

@@ -15,6 +15,8 @@ from tests.native_wire import Client, Wire
 
 UNSENT_MAX = 256 << 10
 READ_BYTES = 128 << 10
+NEVER_MS = 10**9
+AT_ONCE_MS = -1
 Told = list[str]
 
 
@@ -144,6 +146,25 @@ def test_a_peer_that_does_not_read_gets_no_more_than_may_be_unsent(
 
     streaming.wire.run_until(has_all)
     assert offsets_of(found) == list(range(500))
+
+
+def unread(client: Client) -> None:
+    """Have the sockets hold little of what a client does not read."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+
+def test_who_reads_a_stream_may_pause_as_long_as_an_idle_connection(
+    streaming: Streaming, client: Client
+) -> None:
+    unread(client)
+    streaming.append(*(records(1, size=10_000) for _ in range(200)))
+    streaming.open(client)
+
+    streaming.wire.poller.sweep(NEVER_MS, AT_ONCE_MS, AT_ONCE_MS)
+    assert streaming.wire.closed == []
+
+    streaming.wire.poller.sweep(AT_ONCE_MS, NEVER_MS, NEVER_MS)
+    assert streaming.wire.closed == ["stalled: it takes none of its replies"]
 
 
 def test_a_stream_begins_behind_the_answers_to_what_came_before(logs: Logs) -> None:

@@ -18,7 +18,8 @@ document, its clients, and their broker, which differ) could not all be followed
 - `offset=` counts unless the group has committed a higher one; nothing is cached per connection.
 - A frame holds at most 8,192 records and 15 MiB, or one record; one of a STREAM ends near 1 MiB.
 - What is said behind an open STREAM waits, unread, for its end; a peer that only ends its own side
-  of the connection ends it. A stream that cannot begin where it was asked to closes with the offset
+  of the connection ends it. Who reads may pause for as long as connections.max.idle.ms with frames
+  unsent. A stream that cannot begin where it was asked to closes with the offset
   of the first record there is. A batch that is damaged or unfolds to more than 64 MiB is stepped
   over with a log line; its readers see the gap in the offsets, as CLOSE would have some of them ask
   for it again without end.
