@@ -644,6 +644,39 @@ def test_peers_that_never_read_take_little_memory(start_broker: StartBroker) -> 
         )
 
 
+def test_peers_that_never_read_share_what_is_kept_of_unfolded_batches(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker()
+    streams, unfolded = 16, 60 << 20
+    with CursusClient(broker.address) as client, WireClient(broker.address) as wire:
+        client.ask("CREATE topic=t partitions=1")
+        rows = [(None, bytes(unfolded // 100)) for _ in range(100)]
+        [body] = encode(rows, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
+        wire_requests.produce(wire, "t", body)
+        before = broker.private_memory()
+        readers = [CursusClient(broker.address) for _ in range(streams)]
+        for number, reader in enumerate(readers):
+            reader.send(f"STREAM topic=t partition=0 group=g{number}")
+        # What is unfolded for it comes behind what was unfolded for the others.
+        client.send("STREAM topic=t partition=0 group=reading")
+        offsets: list[int] = []
+        while len(offsets) < len(rows):
+            offsets += [each.offset for each in next_batch(client)]
+
+        # At most 128 MiB are kept; as much is on its way, and each stream has a frame or two.
+        assert broker.private_memory() - before < (256 << 20) + streams * (4 << 20)
+        assert offsets == list(range(len(rows)))
+        # Who begins to read gets the same, whatever was dropped meanwhile.
+        for reader in readers[:3]:
+            found: list[int] = []
+            while len(found) < len(rows):
+                found += [each.offset for each in next_batch(reader)]
+            assert found == offsets
+        for reader in readers:
+            reader.close()
+
+
 def test_a_thousand_idle_streams_get_signs_of_life_and_what_comes(
     start_broker: StartBroker,
 ) -> None:

@@ -37,6 +37,7 @@ cdef class CursusFrame:
     # What is read, as long as it is: batches of one slice, and the one that was begun.
     cdef Cursor batches
     cdef int64_t slice_end            # its next offset
+    cdef size_t read_size             # bytes of it
     cdef BatchInfo info
     cdef Cursor records
     cdef int32_t left

@@ -184,6 +184,7 @@ cdef class CursusFrame:
         self.next_offset = offset
         self.is_committed = is_committed
         self.has_aborted = False
+        self.read_size = 0
         if offset >= end:
             return FRAME_END
         status = log.slice(offset, end, READ_BYTES, True, &found, &owner)
@@ -204,7 +205,7 @@ cdef class CursusFrame:
             log.fail(<int>size if size < 0 else -EIO)
             return FRAME_OFFLINE
         self.batches.next = page.data
-        self.batches.left = <size_t>size
+        self.batches.left = self.read_size = <size_t>size
         self.slice_end = found.next_offset
         return self.walk(log)
 

@@ -5,8 +5,10 @@
               than CURSUS_STREAM_UNSENT_BYTES_MAX are unsent; the socket's room wakes it
     AWAY      Python was told of something: a compressed batch, one that cannot be read, the end
 
-What is unsent is so at most that, and what one read finds: a batch, however large, or 128 KiB. In
-memory are the frames that hold it, of which the first may have been sent in part.
+What is unsent is so at most that, one frame, and as many bytes as one read found (a batch, however
+large, or 128 KiB): records that are longer in frames than in their log are read again for the rest.
+In memory are the frames that hold it, of which the first may have been sent in part, and what was
+unfolded and is not sent: `unfolded_bytes`, until `drop_unfolded`.
 Between what it tells and `go_on_at`, `unfold` or `end` nothing is read; keepalives go on.
 """
 
@@ -173,14 +175,16 @@ cdef class CursusStream(Flow):
         return "out of range" if self.next_offset < self.log.log_start_offset else None
 
     cdef FrameStatus fill(self):
-        """Queue frames of what one read finds, or of what was unfolded as long as there is room."""
+        """Queue frames of what one read finds, or was unfolded, as long as there is room."""
         cdef CursusFrame frame = self.frame
         cdef FrameStatus status
+        cdef int64_t unsent_max = UNSENT_BYTES_MAX
         if frame.unfolded is not None:
             status = frame.walk(self.log)
         else:
             status = frame.read_slice(
                 self.log, self.next_offset, self.end_offset(), self.is_committed)
+            unsent_max += <int64_t>frame.read_size
         while True:
             if frame.count > 0 and not self.queue_frame():
                 status = FRAME_NO_MEMORY
@@ -188,8 +192,7 @@ cdef class CursusStream(Flow):
             if status != FRAME_FULL:
                 frame.unfolded = None
                 break
-            if frame.unfolded is not None and (
-                    self.connection.output.bytes > UNSENT_BYTES_MAX):
+            if self.connection.output.bytes > unsent_max:
                 break
             status = frame.walk(self.log)
         frame.trim()
@@ -224,6 +227,15 @@ cdef class CursusStream(Flow):
     def is_open(self):
         """Whether it sends, or will once it has begun."""
         return self.connection is not None
+
+    @property
+    def unfolded_bytes(self):
+        """How much it holds of a batch that was unfolded for it and is not sent."""
+        return 0 if self.frame.unfolded is None else len(self.frame.unfolded)
+
+    def drop_unfolded(self):
+        """Let go of that; it is asked for again when there is room to send more."""
+        self.frame.unfolded = None
 
     def go_on_at(self, int64_t offset):
         """Go on with what an offset has, which is not below where it was."""

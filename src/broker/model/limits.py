@@ -204,6 +204,9 @@ CURSUS_READ_BYTES_PER_STEP = 128 * KIB
 # A stream's frame may be full earlier; none is made while more than so much waits for the socket.
 CURSUS_STREAM_FRAME_BYTES_MAX = 1 * MIB
 CURSUS_STREAM_UNSENT_BYTES_MAX = 256 * KIB
+# What all streams together keep of batches that were unfolded for them and are not sent: more of it
+# is unfolded again. It is what the largest batch may unfold to, and as much again.
+CURSUS_STREAMS_UNFOLDED_BYTES_MAX = 128 * MIB
 # A sign of life on a stream with nothing to send: some clients read with a timeout of 5 s.
 CURSUS_KEEPALIVE_MS = 1_900
 CURSUS_BATCH_RECORDS_MAX = 100_000
@@ -580,4 +583,5 @@ assert RUSTLOG_FRAME_BYTES_MAX < RUSTLOG_MESSAGE_BYTES_MAX < FRAME_BYTES_MAX
 assert RUSTLOG_JSON_RECORDS_MAX * 21 < RUSTLOG_FRAME_BYTES_MAX
 assert 2 * UNREAD_ANSWER_BYTES_MAX < SEND_BUFFER_BYTES
 assert OPEN_TRANSACTIONS_MAX < CURSUS_TRANSACTIONS_REMEMBERED
+assert READ_UNFOLDED_BYTES_MAX < CURSUS_STREAMS_UNFOLDED_BYTES_MAX
 assert MESSAGE_BYTES_MAX < CURSUS_CONSUME_BYTES_MAX < CURSUS_FRAME_BYTES_MAX

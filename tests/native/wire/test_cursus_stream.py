@@ -15,6 +15,7 @@ from tests.native_wire import Client, Wire
 
 UNSENT_MAX = 256 << 10
 READ_BYTES = 128 << 10
+LEAST_RECORD = 50  # bytes of a record that has nothing, in a frame
 NEVER_MS = 10**9
 AT_ONCE_MS = -1
 Told = list[str]
@@ -151,6 +152,53 @@ def test_a_peer_that_does_not_read_gets_no_more_than_may_be_unsent(
 def unread(client: Client) -> None:
     """Have the sockets hold little of what a client does not read."""
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+
+def read_all(streaming: Streaming, client: Client, count: int) -> list[int]:
+    """Read until so many records have come; their offsets."""
+    found: list[bytes] = []
+
+    def has_all() -> bool:
+        found.extend(client.frames())
+        return len(offsets_of(found)) >= count
+
+    streaming.wire.run_until(has_all)
+    return offsets_of(found)
+
+
+def test_records_that_are_long_in_frames_are_not_queued_all_at_once(
+    streaming: Streaming, client: Client
+) -> None:
+    unread(client)
+    body = records(40_000, size=0)
+    streaming.append(body)
+
+    stream = streaming.open(client)
+
+    # Beside it there is a frame of a thousand, and what the sockets hold.
+    assert stream.next_offset * LEAST_RECORD < UNSENT_MAX + len(body) + (1 << 20)
+    assert stream.next_offset < 40_000
+    assert read_all(streaming, client, 40_000) == list(range(40_000))
+
+
+def test_what_was_unfolded_can_be_dropped_and_is_asked_for_again(
+    streaming: Streaming, client: Client
+) -> None:
+    plain = records(900, size=1000)[61:]
+    streaming.on_told = lambda stream, what: (
+        stream.unfold(streaming.log.read(0, 1), plain) if what == "folded" else None
+    )
+    unread(client)
+    streaming.append(records(900, size=1000, codec=1))
+    stream = streaming.open(client, records_max=100)
+    assert stream.unfolded_bytes == len(plain)
+
+    stream.drop_unfolded()
+
+    assert stream.unfolded_bytes == 0
+    assert read_all(streaming, client, 900) == list(range(900))
+    assert streaming.told == ["folded", "folded"]
+    assert stream.unfolded_bytes == 0
 
 
 def test_who_reads_a_stream_may_pause_as_long_as_an_idle_connection(

@@ -16,16 +16,15 @@ import logging
 from asyncio import Task
 from collections.abc import Coroutine
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker._native.wire.cursus_stream import CursusStream
-from broker.codec.compression import decompress
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.assigned.commands import AssignedCall
-from broker.core.reading import UNREADABLE, unfold
-from broker.model.errors import CodecError, RequestError, StorageError
+from broker.core.reading import UNREADABLE, unfold_records
+from broker.model.errors import RequestError, StorageError
+from broker.model.limits import CURSUS_STREAMS_UNFOLDED_BYTES_MAX
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import encoded
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from broker.core.groups.coordinator import GroupCoordinator
 
 _log = logging.getLogger(__name__)
-_HEADER_BYTES: Final = 61  # of a batch, in front of its records
-_CODEC: Final = 0x07
 # Why a stream ends: by what it tells, the reason that clients know, and if the connection ends too.
 _ENDS: Final = {
     "removed": ("removed", True),
@@ -65,7 +62,15 @@ def close_text(reason: str, offset: int, **fields: int) -> str:
 class Streams:
     """Every open stream; there are at most as many as connections."""
 
-    __slots__ = ("_by_group", "_by_key", "_changed", "_groups", "_readers", "_tasks")
+    __slots__ = (
+        "_by_group",
+        "_by_key",
+        "_changed",
+        "_groups",
+        "_readers",
+        "_tasks",
+        "_unfolded",
+    )
 
     def __init__(self) -> None:
         """Start with none."""
@@ -75,6 +80,8 @@ class Streams:
         self._changed: set[str] = set()  # groups whose members are still to be asked about
         self._groups: GroupCoordinator | None = None  # that tells when they rebalance
         self._tasks: set[Task[None]] = set()
+        # Those that may hold what was unfolded for them, in the order in which they were given it.
+        self._unfolded: dict[CursusStream, None] = {}
 
     def __len__(self) -> int:
         """How many there are."""
@@ -101,7 +108,7 @@ class Streams:
         if what == "closed":
             self._forget(stream, reader)
         elif what == "folded":
-            self._start(self._unfold(stream, reader))
+            self._read_folded(stream, reader)
         elif what == "out of range":
             log = stream.log
             start = log.log_start_offset
@@ -122,6 +129,7 @@ class Streams:
 
     def _forget(self, stream: CursusStream, reader: Reader) -> None:
         del self._readers[stream]
+        self._unfolded.pop(stream, None)
         if reader.key is not None and self._by_key.get(reader.key) is stream:
             del self._by_key[reader.key]
         if reader.call is not None:
@@ -145,29 +153,49 @@ class Streams:
 
     # ---- compressed batches ----------------------------------------------------------------------
 
-    async def _unfold(self, stream: CursusStream, reader: Reader) -> None:
-        offset = stream.next_offset
+    def _read_folded(self, stream: CursusStream, reader: Reader) -> None:
+        """Read the batch that was told of at once: later it may be another one that is there."""
         try:
-            batch = stream.log.read(offset, 1)
-            [header, *_] = scan_headers(batch)
-            batch = batch[header.position : header.position + header.size]
-        except (StorageError, IndexError):
-            stream.go_on_at(offset)  # it finds out itself what has become of its log
+            data = stream.log.read(stream.next_offset, 1)
+            [header, *_] = scan_headers(data)
+        except StorageError:
+            stream.go_on_at(stream.next_offset)  # it finds its log offline
             return
+        self._start(self._unfold(stream, reader, header, data[: header.size]))
+
+    async def _unfold(
+        self, stream: CursusStream, reader: Reader, header: BatchHeader, batch: bytes
+    ) -> None:
         try:
-            unfolded = await self._unfolded(header, batch, reader)
+            records = await unfold_records(header, batch, reader.broker.recompression.run)
         except UNREADABLE as error:
-            _step_over(stream, header.last_offset + 1, str(error))
-        except CodecError as error:
-            _log.warning("stream closed: log=%s error=%s", stream.log, error)
+            if stream.is_open:
+                _step_over(stream, header.last_offset + 1, str(error))
+        except Exception:  # noqa: BLE001 - told; nothing else would ever end it, or have it go on
+            _log.exception("a stream ends over a batch: log=%s", stream.log)
             if stream.is_open:
                 self._close(stream, "error", is_last=False)
         else:
-            stream.unfold(batch, unfolded)
+            self._make_room(stream, len(records))
+            stream.unfold(batch, records)
 
-    async def _unfolded(self, header: BatchHeader, batch: bytes, reader: Reader) -> bytes:
-        decode = partial(decompress, header.attributes & _CODEC, batch[_HEADER_BYTES:])
-        return await unfold(header, decode, reader.broker.recompression.run)
+    def _make_room(self, stream: CursusStream, size: int) -> None:
+        """Have streams whose peers do not read let go of what was unfolded for them, oldest first.
+
+        They ask for it again once they can send more.
+        """
+        self._unfolded.pop(stream, None)
+        held = {each: each.unfolded_bytes for each in self._unfolded}
+        self._unfolded = {each: None for each, has in held.items() if has > 0}
+        over = sum(held.values()) + size - CURSUS_STREAMS_UNFOLDED_BYTES_MAX
+        for each in tuple(self._unfolded):
+            if over <= 0:
+                break
+            over -= held[each]
+            each.drop_unfolded()
+            del self._unfolded[each]
+        if stream.is_open:
+            self._unfolded[stream] = None
 
     # ---- rebalances ------------------------------------------------------------------------------
 

@@ -1,0 +1,158 @@
+"""Open streams: what becomes of compressed batches, and of what they unfold to."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from broker.codec.encoding import encode
+from broker.core import reading
+from broker.protocols.cursus import streams as streams_module
+from broker.protocols.cursus.connections import ConnectionState
+from broker.protocols.cursus.streams import Reader, Streams
+
+if TYPE_CHECKING:
+    from broker._native.wire.cursus_stream import CursusStream
+    from broker.core.broker import Broker
+
+VALUES = (b"a" * 1000, b"b" * 1000)
+[BATCH] = encode(VALUES, timestamp_ms=0, compression="gzip")
+UNFOLDED_BYTES = len(encode(VALUES, timestamp_ms=0, compression="none")[0]) - 61
+
+
+class Log:
+    """One batch, until compaction takes it away."""
+
+    def __init__(self) -> None:
+        self.data = BATCH
+
+    def read(self, offset: int, size: int) -> bytes:
+        assert (offset, size) == (0, 1)
+        return self.data
+
+
+class Stream:
+    """Notes what is done to it."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.next_offset = 0
+        self.skip_offset = 0
+        self.is_open = True
+        self.unfolded_bytes = 0
+        self.last: tuple[bytes | None, bool] | None = None
+
+    def unfold(self, batch: bytes, unfolded: bytes) -> None:
+        assert batch == BATCH
+        self.unfolded_bytes = len(unfolded)
+
+    def drop_unfolded(self) -> None:
+        self.unfolded_bytes = 0
+
+    def end(self, last: bytes | None, *, is_last: bool) -> None:
+        self.last = last, is_last
+
+
+class Recompression:
+    """The thread beside the loop."""
+
+    async def run(self, work: Callable[[], bytes]) -> bytes:
+        return work()
+
+
+class World:
+    """Streams without a broker."""
+
+    def __init__(self) -> None:
+        self.streams = Streams()
+        self.recompression = Recompression()
+
+    def open(self) -> Stream:
+        stream = Stream()
+        broker = cast("Broker", self)
+        reader = Reader(broker, ConnectionState(), is_positional=False, key=None, call=None)
+        self.streams.add(cast("CursusStream", stream), reader)
+        return stream
+
+    def tell(self, stream: Stream, what: str = "folded") -> None:
+        self.streams.told(cast("CursusStream", stream), what)
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_the_batch_that_is_unfolded_is_the_one_that_was_told_of() -> None:
+    async def play() -> None:
+        world = World()
+        stream = world.open()
+
+        world.tell(stream)
+        stream.log.data = b""  # compacted before the loop's next turn
+        await settle()
+
+        assert stream.unfolded_bytes == UNFOLDED_BYTES
+
+    asyncio.run(play())
+
+
+def test_a_fault_while_unfolding_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> None:
+        monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_PER_TURN", 0)
+
+        async def fail(_work: object) -> bytes:
+            raise MemoryError
+
+        world = World()
+        monkeypatch.setattr(world.recompression, "run", fail)
+        stream = world.open()
+
+        world.tell(stream)
+        await settle()
+
+        assert stream.last == (b"STREAM_CONTROL type=CLOSE reason=error offset=0", False)
+        assert "a stream ends over a batch" in caplog.text
+
+    asyncio.run(play())
+
+
+def test_streams_together_hold_no_more_unfolded_than_they_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play() -> None:
+        monkeypatch.setattr(streams_module, "CURSUS_STREAMS_UNFOLDED_BYTES_MAX", 2 * UNFOLDED_BYTES)
+        world = World()
+        opened = [world.open() for _ in range(4)]
+
+        for stream in opened:
+            world.tell(stream)
+            await settle()
+
+        assert [each.unfolded_bytes > 0 for each in opened] == [False, False, True, True]
+
+    asyncio.run(play())
+
+
+def test_who_has_sent_what_was_unfolded_leaves_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play() -> None:
+        monkeypatch.setattr(streams_module, "CURSUS_STREAMS_UNFOLDED_BYTES_MAX", 2 * UNFOLDED_BYTES)
+        world = World()
+        first, second, third = (world.open() for _ in range(3))
+        for stream in (first, second):
+            world.tell(stream)
+            await settle()
+
+        second.unfolded_bytes = 0
+        world.tell(third)
+        await settle()
+
+        assert first.unfolded_bytes > 0
+        assert third.unfolded_bytes > 0
+
+    asyncio.run(play())
