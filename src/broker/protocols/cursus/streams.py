@@ -70,6 +70,7 @@ class Streams:
         "_readers",
         "_tasks",
         "_unfolded",
+        "_unfolding",
     )
 
     def __init__(self) -> None:
@@ -80,6 +81,7 @@ class Streams:
         self._changed: set[str] = set()  # groups whose members are still to be asked about
         self._groups: GroupCoordinator | None = None  # that tells when they rebalance
         self._tasks: set[Task[None]] = set()
+        self._unfolding: dict[CursusStream, Task[None]] = {}  # the last one of each
         # Those that may hold what was unfolded for them, in the order in which they were given it.
         self._unfolded: dict[CursusStream, None] = {}
 
@@ -130,6 +132,9 @@ class Streams:
     def _forget(self, stream: CursusStream, reader: Reader) -> None:
         del self._readers[stream]
         self._unfolded.pop(stream, None)
+        unfolding = self._unfolding.pop(stream, None)
+        if unfolding is not None:
+            unfolding.cancel()  # or peers that come and go have ever more of it wait
         if reader.key is not None and self._by_key.get(reader.key) is stream:
             del self._by_key[reader.key]
         if reader.call is not None:
@@ -146,10 +151,11 @@ class Streams:
         offset = fields.pop("offset", stream.next_offset)
         stream.end(encoded(close_text(reason, offset, **fields)), is_last=is_last)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # ---- compressed batches ----------------------------------------------------------------------
 
@@ -161,7 +167,8 @@ class Streams:
         except StorageError:
             stream.go_on_at(stream.next_offset)  # it finds its log offline
             return
-        self._start(self._unfold(stream, reader, header, data[: header.size]))
+        work = self._unfold(stream, reader, header, data[: header.size])
+        self._unfolding[stream] = self._start(work)
 
     async def _unfold(
         self, stream: CursusStream, reader: Reader, header: BatchHeader, batch: bytes

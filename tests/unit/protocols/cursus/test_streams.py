@@ -120,6 +120,38 @@ def test_a_fault_while_unfolding_ends_the_stream(
     asyncio.run(play())
 
 
+def test_nothing_is_unfolded_for_a_stream_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_PER_TURN", 0)
+    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 1 << 20)
+
+    async def play() -> None:
+        turn = asyncio.Semaphore(0)
+        waiting: list[object] = []
+
+        async def run(work: Callable[[], bytes]) -> bytes:
+            waiting.append(work)
+            try:
+                async with turn:
+                    return work()
+            finally:
+                waiting.remove(work)
+
+        world = World()
+        monkeypatch.setattr(world.recompression, "run", run)
+        stream = world.open()
+        world.tell(stream)
+        await settle()
+        assert len(waiting) == 1
+
+        stream.is_open = False
+        world.tell(stream, "closed")
+        await settle()
+
+        assert waiting == []
+
+    asyncio.run(play())
+
+
 def test_streams_together_hold_no_more_unfolded_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
