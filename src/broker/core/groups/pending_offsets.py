@@ -1,8 +1,9 @@
 """Offsets that were committed in a transaction which has not ended (kafka.md 2.9, KIP-98, KIP-447).
 
 They count when the marker of their producer commits them. An offset that was committed outside of
-the transaction meanwhile is the newer one and stays, as in Kafka; until the marker has come the
-partition is unstable either way.
+the transaction meanwhile is the newer one and stays, as in Kafka, and so does one that another
+transaction said later and committed first; until the marker has come the partition is unstable
+either way.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -21,8 +22,8 @@ class PendingOffsets:
         self._commit = commit
         # By producer and group; None: overtaken.
         self._producers: dict[int, dict[str, dict[_Place, OffsetRecord | None]]] = {}
-        # By group: the producers that wait for a marker.
-        self._unstable: dict[str, dict[_Place, set[int]]] = {}
+        # By group: the producers that wait for a marker, in the order of what they said last.
+        self._unstable: dict[str, dict[_Place, dict[int, None]]] = {}
 
     def replay_pending(self, producer_id: int, record: OffsetRecord) -> None:
         """Keep an offset until its producer's marker."""
@@ -30,16 +31,19 @@ class PendingOffsets:
         groups = self._producers.setdefault(producer_id, {})
         groups.setdefault(record.group_id, {})[place] = record
         unstable = self._unstable.setdefault(record.group_id, {})
-        unstable.setdefault(place, set()).add(producer_id)
+        producers = unstable.setdefault(place, {})
+        producers.pop(producer_id, None)
+        producers[producer_id] = None
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> set[str]:
         """Commit what a producer has pending and nobody has overtaken, or drop it; whose it was."""
         ended = self._producers.pop(producer_id, {})
         for group_id, places in ended.items():
             for place, record in places.items():
-                self._end(producer_id, group_id, place)
                 if is_committed and record is not None:
+                    self._overtake(group_id, place, producer_id)
                     self._commit(record)
+                self._end(producer_id, group_id, place)
         return set(ended)
 
     def overtaken(self, record: OffsetRecord) -> None:
@@ -47,8 +51,14 @@ class PendingOffsets:
         if not self._unstable:
             return
         place = (record.topic, record.partition)
-        for producer_id in self._unstable.get(record.group_id, {}).get(place, ()):
-            self._producers[producer_id][record.group_id][place] = None
+        self._overtake(record.group_id, place)
+
+    def _overtake(self, group_id: str, place: _Place, until: int | None = None) -> None:
+        """What producers have pending of a partition does not count: all, or those before one."""
+        for producer_id in self._unstable.get(group_id, {}).get(place, ()):
+            if producer_id == until:
+                break
+            self._producers[producer_id][group_id][place] = None
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction that has not ended will decide about a partition."""
@@ -90,7 +100,7 @@ class PendingOffsets:
     def _end(self, producer_id: int, group_id: str, place: _Place) -> None:
         """A producer decides about a partition no more; what nobody decides about is stable."""
         unstable = self._unstable[group_id]
-        unstable[place].discard(producer_id)
+        del unstable[place][producer_id]
         if not unstable[place]:
             del unstable[place]
         if not unstable:

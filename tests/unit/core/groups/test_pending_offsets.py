@@ -17,7 +17,7 @@ from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from tests.memory_log import MemoryLog
 
-PRODUCER = 7
+PRODUCER, OTHER = 7, 8
 
 
 class Groups:
@@ -104,6 +104,46 @@ def test_a_later_commit_outside_of_the_transaction_stays(groups: Groups) -> None
     groups.end(is_committed=True)
 
     assert groups.committed() == 4
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+@pytest.mark.parametrize(
+    ("said", "ended", "expected"),
+    [
+        ((PRODUCER, OTHER), (PRODUCER, OTHER), 2),
+        ((PRODUCER, OTHER), (OTHER, PRODUCER), 2),
+        ((PRODUCER, OTHER, PRODUCER), (OTHER, PRODUCER), 3),
+        ((PRODUCER, OTHER, PRODUCER), (PRODUCER, OTHER), 3),
+    ],
+)
+def test_of_two_transactions_what_was_said_last_stays_whoever_ends_first(
+    groups: Groups,
+    said: tuple[int, ...],
+    ended: tuple[int, ...],
+    expected: int,
+    reloads: bool,
+) -> None:
+    """Kafka compares where the offsets stand in the log, as compaction does."""
+    for offset, producer_id in enumerate(said, 1):
+        groups.commit(offset, producer_id)
+
+    for producer_id in ended:
+        groups.end(is_committed=True, producer_id=producer_id)
+    if reloads:
+        groups.reload()
+
+    assert groups.committed() == expected
+    assert not groups.is_pending()
+
+
+def test_an_abort_of_what_was_said_last_leaves_what_was_said_before(groups: Groups) -> None:
+    groups.commit(1, PRODUCER)
+    groups.commit(2, OTHER)
+
+    groups.end(is_committed=False, producer_id=OTHER)
+    groups.end(is_committed=True)
+
+    assert groups.committed() == 1
 
 
 def test_a_deleted_topic_does_not_come_back_with_a_marker(groups: Groups) -> None:
