@@ -487,6 +487,8 @@ def test_a_member_commits_nothing_lower_than_what_its_transaction_will(
     here = f"topic={topic} group={group} member={member} generation=1"
     cursus.ask(f"SEND_OFFSETS_TO_TXN {who} {here} P0:10")
 
+    other = begun(cursus, f"{name}-2")
+    assert cursus.ask(f"SEND_OFFSETS_TO_TXN {other} {here} P0:9").endswith('current=10 got=9"')
     assert cursus.ask(command.format(here, 9)) == (
         f'ERROR: offset_regression reason="offset regression group={group} topic={topic}'
         ' partition=0 current=10 got=9"'

@@ -162,7 +162,9 @@ async def send_offsets(request: Request) -> str:
         scope = Scope(topic.name, group, member, members.generation_of(command))
         offsets = await _offsets(command, topic, group)
         staged = _open(holder, _OFFSETS_FAILED)
-        _check_scope(staged, scope, offsets)
+        is_unfinished = request.broker.transactions.is_unfinished
+        pending = request.memory.transactions.pending(scope, is_unfinished)
+        _check_scope(staged, scope, offsets, pending)
         call = members.call_of(topic, group, member, scope.generation)
         groups = await members.groups_of(request.broker)
         members.checked(await groups.assigned_check(call), call)
@@ -193,8 +195,10 @@ async def _offsets(command: Command, topic: Topic, group: str) -> dict[int, int]
         raise reason("invalid_txn_offsets", text) from None
 
 
-def _check_scope(staged: Staged, scope: Scope, offsets: dict[int, int]) -> None:
-    """One member's offsets in one generation, which only rise."""
+def _check_scope(
+    staged: Staged, scope: Scope, offsets: dict[int, int], pending: dict[int, int]
+) -> None:
+    """One member's offsets in one generation, which only rise, in all of its transactions."""
     before = staged.scope
     if before is not None and before != scope:
         text = (
@@ -203,6 +207,6 @@ def _check_scope(staged: Staged, scope: Scope, offsets: dict[int, int]) -> None:
         )
         raise reason(_OFFSETS_FAILED, text)
     for partition, offset in offsets.items():
-        current = staged.offsets.get(partition, 0)
+        current = pending.get(partition, 0)
         if offset < current:
             raise members.regression(scope.group, scope.topic, partition, current, offset)
