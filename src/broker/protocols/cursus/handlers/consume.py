@@ -24,7 +24,6 @@ from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
-    CURSUS_CONSUME_RECORDS_MAX,
     FETCH_WAIT_MS_MAX,
     REGEX_MATCHES_PER_SLICE,
 )
@@ -32,6 +31,7 @@ from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import RefusedError, reason, refused
 from broker.protocols.cursus.grammar import Command, encoded, integer
 from broker.protocols.cursus.handlers.offsets import committed_offset
+from broker.protocols.cursus.reads import is_committed, member_of, records_max
 from broker.protocols.cursus.requests import Request, is_pattern
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ _UNREADABLE: Final = {
     "unreadable": "they are damaged",
     "too large": "it does not fit into a frame",
 }
-_ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
 
 
 class _Wanted(NamedTuple):
@@ -110,24 +109,18 @@ def _wanted(command: Command) -> _Wanted:
     is_wrong = offset is None or (offset < 0 and not (command.is_positional and offset == _LATEST))
     if offset is None or is_wrong:
         raise reason("command_failed", f"invalid offset value: {command.get('offset')}")
-    isolation = command.get("isolation") or command.get("isolation_level")
-    if isolation not in _ISOLATION:
-        raise refused("invalid_isolation", isolation=isolation)
+    committed_only = is_committed(command)
     group = "" if command.is_positional else command.get("group") or DEFAULT_GROUP
     return _Wanted(
         name,
         partition,
         offset,
         group,
-        _ISOLATION[isolation],
+        committed_only,
         command.is_positional,
-        min(
-            max(integer(command.get("batch")) or CURSUS_CONSUME_RECORDS_MAX, 1),
-            CURSUS_CONSUME_RECORDS_MAX,
-        ),
+        records_max(command),
         min(max(integer(command.get("wait_ms")) or 0, 0), FETCH_WAIT_MS_MAX),
-        command.get("member") if group and command.get("generation") else "",
-        members.generation_of(command) if command.get("generation") else 0,
+        *member_of(command, group),
     )
 
 

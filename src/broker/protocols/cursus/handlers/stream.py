@@ -13,12 +13,13 @@ from broker.core.groups.assigned.commands import AssignedCall
 from broker.core.log import Log
 from broker.core.lookup import log_of
 from broker.core.topic import Topic
-from broker.model.limits import CURSUS_CONSUME_RECORDS_MAX, CURSUS_KEEPALIVE_MS
+from broker.model.limits import CURSUS_KEEPALIVE_MS
 from broker.protocols.base import FlowAnswer, LastAnswer
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import reason, refused
 from broker.protocols.cursus.grammar import Command, encoded, integer
 from broker.protocols.cursus.handlers.offsets import committed_offset
+from broker.protocols.cursus.reads import is_committed, member_of, records_max
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.streams import Reader, close_text
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _LATEST: Final = -1
 _OFFSET_MAX: Final = (1 << 63) - 1
-_ISOLATION: Final = {"": True, "read_committed": True, "read_uncommitted": False}
 _RESETS: Final = frozenset(("", "earliest", "latest", "error"))
 
 
@@ -81,9 +81,7 @@ def _wanted(command: Command) -> _Wanted:
     partition = integer(command.get("partition"))
     if not name or partition is None or not (group or is_positional):
         raise refused("invalid_stream_syntax")
-    isolation = command.get("isolation") or command.get("isolation_level")
-    if isolation not in _ISOLATION:
-        raise refused("invalid_isolation", isolation=isolation)
+    committed_only = is_committed(command)
     reset = command.get("autoOffsetReset")
     if reset not in _RESETS:
         raise refused("invalid_auto_offset_reset", value=reset)
@@ -93,14 +91,10 @@ def _wanted(command: Command) -> _Wanted:
         _offset(command),
         group,
         reset,
-        _ISOLATION[isolation],
+        committed_only,
         is_positional,
-        min(
-            max(integer(command.get("batch")) or CURSUS_CONSUME_RECORDS_MAX, 1),
-            CURSUS_CONSUME_RECORDS_MAX,
-        ),
-        command.get("member") if group and command.get("generation") else "",
-        members.generation_of(command) if command.get("generation") else 0,
+        records_max(command),
+        *member_of(command, group),
     )
 
 
