@@ -1,18 +1,15 @@
 """Records one by one, for dialects whose answers are no batches.
 
 They have no isolation levels: everybody reads what is committed, up to the last stable offset.
-Control batches are stepped over, and so are the records of aborted transactions, unless somebody
-asks for everything up to the high watermark.
+Control batches are stepped over, and so are the records of aborted transactions.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from broker._native.records.column_decoder import COLUMN_NAMES
-from broker._native.records.record_view import Record, RecordIterator
 from broker.codec.columns import Columns, decode_columns
 from broker.codec.compression import decompress
 from broker.codec.control_records import is_control, is_transactional
@@ -31,11 +28,9 @@ from broker.model.limits import (
 # What a stored batch can be that is no failure of the disk: damaged, or too much of it unfolded.
 UNREADABLE = (Corrupt, LimitExceeded, Truncated)
 CODEC: Final = 0x07  # of a batch's attributes; 0: it is not compressed
-_VALUE_COLUMNS: Final = ("offset", "value")
 _T = TypeVar("_T")
 # Producer id, first offset and marker's offset of an aborted transaction.
 _Aborted = tuple[int, int, int]
-_NOTHING_ABORTED: Final[list[_Aborted]] = []
 _Batch = tuple[BatchHeader, memoryview]
 
 
@@ -61,51 +56,40 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-def uncommitted(log: Log, offset: int, beside: Beside) -> AsyncGenerator[Record | Unreadable, None]:
-    """Every record from an offset on, up to the high watermark as it is at the call.
-
-    Whatever becomes of transactions. Below the log start the first one is the first that there
-    still is. The loop has its turn in between. A batch that cannot be read is stepped over, and
-    told. StorageError when the log goes offline, CodecError when what follows a batch cannot be
-    found, or read for want of a package.
-    """
-    batches = _batches(log, offset, log.high_watermark, is_committed=False)
-    return _records(batches, max(offset, log.log_start_offset), beside)
-
-
-def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, None]:
+async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, None]:
     """The batches that have the committed records, as they are stored; the first may begin before.
 
     The loop has its turn between two reads; who does more with a batch gives it another.
     StorageError when the log goes offline.
     """
-    return _batches(log, offset, log.last_stable_offset, is_committed=True)
-
-
-async def _records(
-    batches: AsyncGenerator[_Batch, None], offset: int, beside: Beside
-) -> AsyncGenerator[Record | Unreadable, None]:
-    given = 0
-    async with aclosing(_columns(batches, offset, beside, COLUMN_NAMES)) as found:
-        async for columns in found:
-            if isinstance(columns, Unreadable):
-                yield columns
-                continue
-            for record in _rows(columns):
-                yield record
-                given += 1
-                if given % RECORDS_READ_PER_TURN == 0:
-                    await asyncio.sleep(0)
+    end = log.last_stable_offset
+    while (offset := max(offset, log.log_start_offset)) < end:
+        data = memoryview(log.read(offset, READ_BYTES_PER_STEP, True, end))
+        headers = list(scan_headers(data))
+        if not headers:
+            return
+        after = headers[-1].last_offset + 1
+        aborted = log.aborted_transactions(offset, after)
+        for header in headers:
+            if not (is_control(header) or _is_aborted(header, aborted)):
+                yield header, data[header.position : header.position + header.size]
+        offset = max(after, offset + 1)
+        await asyncio.sleep(0)
 
 
 async def committed_values(
     log: Log, offset: int, beside: Beside
 ) -> AsyncGenerator[StoredValue | Unreadable, None]:
-    """The values alone, up to the last stable offset as it is at the call; otherwise the same."""
+    """The value of every record from an offset on, up to the last stable offset of the call.
+
+    Below the log start the first one is the first that there still is. The loop has its turn in
+    between. A batch that cannot be read is stepped over, and told. StorageError when the log goes
+    offline, CodecError when what follows a batch cannot be found, or read for want of a package.
+    """
     given = 0
     offset = max(offset, log.log_start_offset)
     batches = committed_batches(log, offset)
-    async with aclosing(_columns(batches, offset, beside, _VALUE_COLUMNS)) as found:
+    async with aclosing(_columns(batches, offset, beside)) as found:
         async for columns in found:
             if isinstance(columns, Unreadable):
                 yield columns
@@ -125,27 +109,23 @@ async def committed_values(
 
 
 async def _columns(
-    batches: AsyncGenerator[_Batch, None], offset: int, beside: Beside, names: Collection[str]
+    batches: AsyncGenerator[_Batch, None], offset: int, beside: Beside
 ) -> AsyncGenerator[Columns | Unreadable, None]:
     """What each batch holds from the offset on."""
     async with aclosing(batches):
         async for header, batch in batches:
-            decode = partial(_decode, batch, offset, names)
             try:
-                columns = await unfold(header, decode, beside)
+                columns = await unfold(header, partial(_decode, batch, offset), beside)
             except UNREADABLE as error:
                 yield Unreadable(max(offset, header.base_offset), header.last_offset, str(error))
             else:
                 yield columns
 
 
-def _rows(columns: Columns) -> Iterator[Record]:
-    chunks = iter([(len(columns), columns.data, columns.arrays), None])
-    return RecordIterator(chunks.__next__)
-
-
-def _decode(batch: memoryview, offset: int, names: Collection[str], bytes_max: int) -> Columns:
-    return decode_columns(batch, columns=names, min_offset=offset, bytes_max=bytes_max)
+def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
+    return decode_columns(
+        batch, columns=("offset", "value"), min_offset=offset, bytes_max=bytes_max
+    )
 
 
 async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Beside) -> _T:
@@ -168,23 +148,6 @@ async def unfold_records(header: BatchHeader, batch: memoryview | bytes, beside:
     """What stands behind the header of a compressed batch, in the same way."""
     folded = batch[BATCH_HEADER_BYTES:]
     return await unfold(header, partial(decompress, header.attributes & CODEC, folded), beside)
-
-
-async def _batches(
-    log: Log, offset: int, end: int, *, is_committed: bool
-) -> AsyncGenerator[_Batch, None]:
-    while (offset := max(offset, log.log_start_offset)) < end:
-        data = memoryview(log.read(offset, READ_BYTES_PER_STEP, True, end))
-        headers = list(scan_headers(data))
-        if not headers:
-            return
-        after = headers[-1].last_offset + 1
-        aborted = log.aborted_transactions(offset, after) if is_committed else _NOTHING_ABORTED
-        for header in headers:
-            if not (is_control(header) or _is_aborted(header, aborted)):
-                yield header, data[header.position : header.position + header.size]
-        offset = max(after, offset + 1)
-        await asyncio.sleep(0)
 
 
 def _is_aborted(header: BatchHeader, aborted: list[_Aborted]) -> bool:

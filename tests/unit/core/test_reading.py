@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker._native.records.record_view import Record
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.encoding import Row, encode
 from broker.core import reading
-from broker.core.reading import StoredValue, Unreadable, committed_values, uncommitted
+from broker.core.reading import StoredValue, Unreadable, committed_values
 from broker.core.recompression import Recompression
 from tests.native_log import NOW_MS, Logs
 
@@ -79,40 +78,6 @@ def test_records_come_from_the_offset_on_even_inside_of_a_batch(partition: Parti
     partition.append(b"d", codec="gzip")
 
     assert read(partition, 1) == [(1, b"b"), (2, b"c"), (3, b"d")]
-
-
-def test_whole_records_are_read_whatever_becomes_of_transactions(partition: Partition) -> None:
-    partition.append_rows((b"k", b"a", [("h", b"1")]), (None, b"b", ()))
-    partition.send(PRODUCER, 0, b"open")
-
-    async def all_of() -> list[tuple[int, bytes | None, bytes | None]]:
-        return [
-            (each.offset, each.key, each.value)
-            async for each in uncommitted(partition.log, 0, Recompression().run)
-            if isinstance(each, Record)
-        ]
-
-    assert asyncio.run(all_of()) == [(0, b"k", b"a"), (1, None, b"b"), (2, None, b"open")]
-
-
-def test_whole_records_behind_a_batch_that_cannot_be_read_are_read(
-    partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
-    partition.append(b"a", b"b")
-    partition.append(bytes(20 << 20), b"lost", b"lost", codec="gzip")
-    partition.append(bytes(10 << 20), b"f", codec="gzip")
-
-    async def all_of() -> list[Record | Unreadable]:
-        return [each async for each in uncommitted(partition.log, 1, Recompression().run)]
-
-    first, second, *others = asyncio.run(all_of())
-
-    assert isinstance(first, Record)
-    assert (first.offset, first.value) == (1, b"b")
-    assert isinstance(second, Unreadable)
-    assert (second.offset, second.last_offset) == (2, 4)
-    assert [each.offset for each in others] == [5, 6]
 
 
 def test_others_have_their_turn_between_batches_that_cannot_be_read(

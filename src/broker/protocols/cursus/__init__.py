@@ -19,10 +19,10 @@ document, its clients, and their broker, which differ) could not all be followed
 - A frame holds at most 8,192 records and 15 MiB, or one record; one of a STREAM ends near 1 MiB.
 - What is said behind an open STREAM waits, unread, for its end; a peer that only ends its own side
   of the connection ends it. Who reads may pause for as long as connections.max.idle.ms with frames
-  unsent. A stream that cannot begin where it was asked to closes with the offset
-  of the first record there is. A batch that is damaged or unfolds to more than 64 MiB is stepped
-  over with a log line; its readers see the gap in the offsets, as CLOSE would have some of them ask
-  for it again without end.
+  unsent. A stream that cannot begin where it was asked to closes with the offset of the first
+  record there is. A batch that is damaged or unfolds to more than 64 MiB is stepped over with a log
+  line; its readers see the gap in the offsets, as CLOSE would have some of them ask for it again
+  without end.
 - GEN_MISMATCH is pushed on the streams of a member whose group rebalances, member_not_found where
   its session is over: it ends them, not their connections. A STREAM's `generation=` counts if the
   group has that member, and keeps it no more alive than the original's.
@@ -38,8 +38,7 @@ document, its clients, and their broker, which differ) could not all be followed
 - A transaction's records are written at once, by a producer of Kafka's kind, and its offsets wait
   with their group; the answer says "staged", not that the disk has them. END_TXN has them there
   before it is decided, and is answered when they can be seen, after three seconds at most. So every
-  dialect sees a transaction
-  as a whole or not at all, and a staged message costs no sync.
+  dialect sees a transaction as a whole or not at all, and a staged message costs no sync.
 - What is open when the broker stops, or for longer than a minute, is aborted: its producer hears
   transaction_aborted, and producer_reinitialization_required when it begins the next. Otherwise one
   epoch has as many transactions as its producer likes: two clients never take their id again.
