@@ -264,18 +264,11 @@ def test_the_command_archives_and_reports(
     broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     fill(topic, some(10), partitions=2)
-    program = (
-        "import argparse\n"
-        "from broker.cli.pipeline_jobs import add_commands\n"
-        "parser = argparse.ArgumentParser()\n"
-        "add_commands(parser.add_subparsers(), argparse.HelpFormatter)\n"
-        "parsed = parser.parse_args()\n"
-        "print(parsed.run(parsed).in_format(parsed.output))\n"
-    )
-    arguments = ["archive", topic, str(tmp_path / "t"), "--broker", broker.address, "--compact"]
-
     ended = subprocess.run(
-        [sys.executable, "-c", program, *arguments, "--master", "local[1]", "-o", "json"],
+        [
+            *(sys.executable, "-m", "broker", "pipeline", "archive", topic, str(tmp_path / "t")),
+            *("--broker", broker.address, "--compact", "--master", "local[1]", "-o", "json"),
+        ],
         check=True,
         capture_output=True,
         text=True,

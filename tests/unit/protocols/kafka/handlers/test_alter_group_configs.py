@@ -72,7 +72,8 @@ def test_an_alteration_is_logged_in_one_line_whatever_the_group_is_called(
 
     alter(World(), "a\nb", SESSION, "50000")
 
-    assert r"group='a\nb' own={'consumer.session.timeout.ms': '50000'}" in caplog.text
+    [line] = caplog.messages
+    assert line.endswith(r"group='a\nb' own={'consumer.session.timeout.ms': '50000'}")
 
 
 def test_a_group_without_own_values_is_forgotten() -> None:
