@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from broker._native.wire.cursus_batch import CursusBatch, CursusBatchWriter
-from broker.codec import encode, records
+from broker._native.wire.cursus_batch import CursusBatch
+from broker._native.wire.cursus_frames import CursusFrame
+from broker.codec import encode
 from broker.model.errors import CodecError, LimitExceeded
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
 from tests.cursus_client import Message, batch, read_batch
@@ -12,6 +13,7 @@ from tests.fuzz.inputs import outcome
 ROWS_AT_ONCE = 3
 RUNS_MAX = 10
 BYTES_MAX = 1 << 20
+HEADER_BYTES = 61  # of a batch, in front of its records
 
 
 def cursus_batch(data: bytes) -> None:
@@ -27,7 +29,7 @@ def cursus_batch(data: bytes) -> None:
         assert sum(run[4] for run in found.runs(RUNS_MAX)) == found.count
     except LimitExceeded:
         assert found.count > RUNS_MAX
-    writer = CursusBatchWriter(
+    frame = CursusFrame(
         found.topic,
         found.partition % PARTITIONS_PER_TOPIC_MAX,  # of a larger one the layout is not certain
         is_original=found.is_original,
@@ -35,9 +37,8 @@ def cursus_batch(data: bytes) -> None:
         records_max=found.count,
     )
     for each in encode(rows, timestamp_ms=0):
-        for record in records(each):
-            assert writer.add(record)
-    written = writer.finish()
+        assert frame.add(each, each[HEADER_BYTES:], 0) == "open"
+    written = frame.take()
     again = CursusBatch(written)
     assert (again.topic, again.is_original) == (found.topic, found.is_original)
     assert again.rows(found.count) == rows

@@ -3,7 +3,7 @@
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +28,18 @@ def some(count: int, partitions: int = 3, value_size: int = 100) -> list[Row]:
             )
         )
     return rows
+
+
+def commit_and_abort_in_turns(address: str, topic: str, transactions: int, records: int) -> None:
+    """Write transactions to partition 0; the first is committed, the second aborted, and so on."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": topic})
+    producer.init_transactions(20)
+    for turn in range(transactions):
+        producer.begin_transaction()
+        for each in range(records):
+            producer.produce(topic, b"%d-%d" % (turn, each), partition=0)
+        producer.flush(20)
+        (producer.abort_transaction if turn % 2 else producer.commit_transaction)(20)
 
 
 def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> list[Any]:

@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from broker.pipeline.schema import COLUMNS, HEADERS
 from tests.broker_process import Broker, BrokerProcess
-from tests.pipeline.rows import FIRST_MS, collected, consumed, places, some
+from tests.pipeline.rows import (
+    FIRST_MS,
+    collected,
+    commit_and_abort_in_turns,
+    consumed,
+    places,
+    some,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,14 +198,7 @@ def test_aborted_transactions_are_read_only_uncommitted(
     broker: Broker, topic: str, fill: Any, read: Read
 ) -> None:
     fill(topic, partitions=1)
-    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
-    producer.init_transactions(20)
-    for turn in range(6):
-        producer.begin_transaction()
-        for each in range(50):
-            producer.produce(topic, b"%d-%d" % (turn, each), partition=0)
-        producer.flush(20)
-        (producer.abort_transaction if turn % 2 else producer.commit_transaction)(20)
+    commit_and_abort_in_turns(broker.address, topic, transactions=6, records=50)
 
     for isolation, count in (("read_committed", 150), ("read_uncommitted", 300)):
         rows = collected(read(includeHeaders="true", kafka__isolation__level=isolation))

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.broker_process import Broker
 from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, needs
 from tests.pipeline.conftest import start_spark
 from tests.pipeline.queries import Query
-from tests.pipeline.rows import FIRST_MS, collected, consumed, places, some
+from tests.pipeline.rows import (
+    FIRST_MS,
+    collected,
+    commit_and_abort_in_turns,
+    consumed,
+    places,
+    some,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,14 +144,7 @@ def test_both_leave_out_what_was_aborted(
     broker: Broker, topic: str, fill: Any, frame: Frame
 ) -> None:
     fill(topic, partitions=1)
-    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic})
-    producer.init_transactions(20)
-    for turn in range(4):
-        producer.begin_transaction()
-        for each in range(20):
-            producer.produce(topic, b"%d-%d" % (turn, each), partition=0)
-        producer.flush(20)
-        (producer.abort_transaction if turn % 2 else producer.commit_transaction)(20)
+    commit_and_abort_in_turns(broker.address, topic, transactions=4, records=20)
     committed = {"kafka__isolation__level": "read_committed"}
     stock, ours = (frame(each, **committed) for each in ("kafka", "polylog"))
 

@@ -32,7 +32,6 @@ from libc.stdint cimport (
     uint32_t,
     uint64_t,
 )
-from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from broker._native.kernel.big_endian cimport store_uint16, store_uint32, store_uint64
@@ -46,7 +45,6 @@ from broker._native.kernel.cursor cimport (
     cursor_uint16,
     cursor_uint32,
 )
-from broker._native.kernel.growing cimport make_capacity
 
 from broker.model import limits
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
@@ -67,8 +65,6 @@ EVENT_TYPE = b"cursus.event_type"
 SCHEMA_VERSION = b"cursus.schema_version"
 AGGREGATE_VERSION = b"cursus.aggregate_version"
 METADATA = b"cursus.metadata"
-
-_PREFIX = b"cursus."
 
 
 # ---- bytes to records --------------------------------------------------------------------------
@@ -491,127 +487,20 @@ cdef void record_put(uint8_t* at, const CursusRecord* record) noexcept nogil:
     put_short(at + 12, record.metadata)
 
 
-cdef class Fields:
-    """What the headers of a record say that are Cursus's own; the values stay whose they are."""
-
-    cdef bytes producer_id
-    cdef uint64_t sequence
-    cdef int64_t epoch
-    cdef bytes event_type
-    cdef uint32_t schema_version
-    cdef uint64_t aggregate_version
-    cdef bytes metadata
-
-    cdef void read(self, list headers) except *:
-        cdef bytes name, value
-        self.producer_id = self.event_type = self.metadata = None
-        self.sequence = self.aggregate_version = 0
-        self.epoch = 0
-        self.schema_version = 0
-        for name, value in headers:
-            if value is None or not name.startswith(_PREFIX):
-                continue
-            if name == PRODUCER_ID:
-                self.producer_id = value
-            elif name == SEQUENCE:
-                self.sequence = unsigned_of(text_of(value, SIZE_MAX), <uint64_t>-1)
-            elif name == EPOCH:
-                self.epoch = signed_of(text_of(value, SIZE_MAX))
-            elif name == EVENT_TYPE:
-                self.event_type = value
-            elif name == SCHEMA_VERSION:
-                self.schema_version = <uint32_t>unsigned_of(
-                    text_of(value, SIZE_MAX), <uint32_t>-1)
-            elif name == AGGREGATE_VERSION:
-                self.aggregate_version = unsigned_of(
-                    text_of(value, SIZE_MAX), <uint64_t>-1)
-            elif name == METADATA:
-                self.metadata = value
-
-
 def sequence_of(list headers not None):
     """(producer id, epoch, sequence) that a record's headers say; None without a sequence."""
-    cdef Fields fields = Fields()
-    fields.read(headers)
-    if not fields.producer_id or fields.sequence == 0:
+    cdef bytes name, value, producer_id = None
+    cdef uint64_t sequence = 0
+    cdef int64_t epoch = 0
+    for name, value in headers:
+        if value is None:
+            continue
+        if name == PRODUCER_ID:
+            producer_id = value
+        elif name == SEQUENCE:
+            sequence = unsigned_of(text_of(value, SIZE_MAX), <uint64_t>-1)
+        elif name == EPOCH:
+            epoch = signed_of(text_of(value, SIZE_MAX))
+    if not producer_id or sequence == 0:
         return None
-    return fields.producer_id, fields.epoch, fields.sequence
-
-
-@cython.final
-cdef class CursusBatchWriter:
-    """Makes the one batch of an answer, up to a number of bytes and of records."""
-
-    cdef uint8_t* data
-    cdef size_t capacity
-    cdef size_t size
-    cdef size_t bytes_max
-    cdef size_t counts_at         # where seqStart, seqEnd and count are
-    cdef int32_t records_max
-    cdef readonly int32_t count
-    cdef uint64_t seq_start
-    cdef uint64_t seq_end
-    cdef Fields fields
-
-    def __cinit__(
-            self, bytes topic not None, uint32_t partition, *, bint is_original,
-            size_t bytes_max, int32_t records_max):
-        """Begin a batch in one of the layouts.
-
-        Raises ValueError for a topic that no batch can name, MemoryError.
-        """
-        cdef Text name = text_of(topic, SHORT_MAX)
-        if <size_t>PyBytes_GET_SIZE(topic) > SHORT_MAX:
-            raise ValueError(f"a topic of {len(topic)} bytes, at most {SHORT_MAX} are possible")
-        self.bytes_max = bytes_max
-        self.records_max = records_max
-        self.fields = Fields()
-        if not self.make_room(HEAD_SIZE_MAX + name.size):
-            raise MemoryError
-        self.counts_at = <size_t>(head_put(self.data, name, partition, is_original) - self.data)
-        self.size = self.counts_at + COUNTS_SIZE
-
-    def __dealloc__(self):
-        free(self.data)
-
-    cdef bint make_room(self, size_t more) noexcept:
-        return make_capacity(<void**>&self.data, &self.capacity, self.size + more)
-
-    def add(self, record):
-        """Add a record of the codec; False when it does not fit behind those there are.
-
-        A key of more than 65,535 bytes reads as empty, and so does whatever else a field cannot
-        carry.
-        """
-        cdef bytes key = record.key, value = record.value    # held as long as they are read
-        cdef Fields fields = self.fields
-        cdef CursusRecord row
-        cdef size_t size
-        fields.read(record.headers)
-        row.offset = <uint64_t><int64_t>record.offset
-        row.sequence = fields.sequence
-        row.producer_id = text_of(fields.producer_id, SHORT_MAX)
-        row.key = text_of(key, SHORT_MAX)
-        row.epoch = fields.epoch
-        row.payload = text_of(value, <uint32_t>-1)
-        row.event_type = text_of(fields.event_type, SHORT_MAX)
-        row.schema_version = fields.schema_version
-        row.aggregate_version = fields.aggregate_version
-        row.metadata = text_of(fields.metadata, SHORT_MAX)
-        size = record_size(&row)
-        if self.count >= self.records_max or self.size + size > self.bytes_max:
-            return False
-        if not self.make_room(size):
-            raise MemoryError
-        record_put(self.data + self.size, &row)
-        self.size += size
-        if self.count == 0:
-            self.seq_start = fields.sequence
-        self.seq_end = fields.sequence
-        self.count += 1
-        return True
-
-    def finish(self):
-        """The batch; one without records is a batch too."""
-        counts_put(self.data + self.counts_at, self.seq_start, self.seq_end, self.count)
-        return PyBytes_FromStringAndSize(<const char*>self.data, <Py_ssize_t>self.size)
+    return producer_id, epoch, sequence

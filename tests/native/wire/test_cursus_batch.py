@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker._native.wire.cursus_batch import CursusBatch, CursusBatchWriter, sequence_of
-from broker.codec import encode, records
+from broker._native.wire.cursus_batch import CursusBatch, sequence_of
+from broker._native.wire.cursus_frames import CursusFrame
+from broker.codec import encode
 from broker.model.errors import CodecError, LimitExceeded
 from tests.cursus_client import Message, batch, read_batch
 
@@ -27,23 +28,15 @@ MESSAGES = st.builds(
     st.binary(max_size=5),
     st.just(0),
 )
+HEADER = 61
 LAYOUTS = pytest.mark.parametrize("is_original", [False, True])
 
 
-def stored(rows: list[Any]) -> list[Any]:
-    return [
-        record
-        for each in encode(rows, timestamp_ms=0, batch_bytes_max=1 << 20)
-        for record in records(each)
-    ]
-
-
-def written(found: list[Any], *, is_original: bool = False) -> bytes:
-    writer = CursusBatchWriter(
-        b"t", 2, is_original=is_original, bytes_max=1 << 20, records_max=1000
-    )
-    assert all(map(writer.add, found))
-    return writer.finish()
+def written(rows: list[Any], *, is_original: bool = False) -> bytes:
+    frame = CursusFrame(b"t", 2, is_original=is_original, bytes_max=1 << 20, records_max=1000)
+    for each in encode(rows, timestamp_ms=0, batch_bytes_max=1 << 20):
+        assert frame.add(each, each[HEADER:], 0) == "open"
+    return frame.take()
 
 
 @LAYOUTS
@@ -96,7 +89,7 @@ def test_rows_are_taken_in_order_a_few_at_a_time() -> None:
 def test_a_record_comes_back_as_it_was_sent(messages: list[Message], is_original: bool) -> None:
     rows = CursusBatch(batch("t", 2, messages, is_original=is_original)).rows(100)
 
-    answer = read_batch(written(stored(rows), is_original=is_original), is_original=is_original)
+    answer = read_batch(written(rows, is_original=is_original), is_original=is_original)
 
     assert (answer.topic, answer.partition, answer.acks) == (b"t", 2, b"1")
     assert answer.messages == [
@@ -171,17 +164,6 @@ def test_runs_are_bounded() -> None:
 # ---- answers -----------------------------------------------------------------------------------
 
 
-def test_an_answer_ends_at_its_bytes_and_at_its_records() -> None:
-    found = stored([(None, b"x" * 100, None)] * 10)
-    by_bytes = CursusBatchWriter(b"t", 0, is_original=False, bytes_max=400, records_max=1000)
-    by_records = CursusBatchWriter(b"t", 0, is_original=False, bytes_max=1 << 20, records_max=4)
-
-    assert [by_bytes.add(each) for each in found] == [True] * 2 + [False] * 8
-    assert [by_records.add(each) for each in found] == [True] * 4 + [False] * 6
-    assert len(by_bytes.finish()) <= 400
-    assert len(read_batch(by_records.finish()).messages) == 4
-
-
 def test_an_answer_without_records_is_a_batch() -> None:
     answer = read_batch(written([]))
 
@@ -189,14 +171,14 @@ def test_an_answer_without_records_is_a_batch() -> None:
 
 
 def test_what_a_field_cannot_carry_reads_as_empty() -> None:
-    found = stored(
+    answer = written(
         [
             (b"k" * 65_536, None, None),
             (b"k" * 65_535, b"v", [("cursus.metadata", b"m" * 65_536), ("other", b"x")]),
         ]
     )
 
-    first, second = read_batch(written(found)).messages
+    first, second = read_batch(answer).messages
 
     assert first == Message(b"")
     assert second == Message(b"v", key=b"k" * 65_535, offset=1)
@@ -221,16 +203,16 @@ def test_what_a_field_cannot_carry_reads_as_empty() -> None:
 def test_a_header_of_somebody_else_with_a_value_that_cannot_be_reads_as_none(
     name: str, value: bytes | None
 ) -> None:
-    found = stored([(None, b"v", [(f"cursus.{name}", value)])])
+    answer = written([(None, b"v", [(f"cursus.{name}", value)])])
 
-    assert read_batch(written(found)).messages == [Message(b"v")]
+    assert read_batch(answer).messages == [Message(b"v")]
 
 
 def test_the_last_headers_of_a_number_are_read_to_their_ends() -> None:
     lowest, highest = b"-9223372036854775808", b"9223372036854775807"
     rows = [(None, b"", [("cursus.epoch", value)]) for value in (lowest, highest)]
 
-    assert [each.epoch for each in read_batch(written(stored(rows))).messages] == [
+    assert [each.epoch for each in read_batch(written(rows)).messages] == [
         -(1 << 63),
         (1 << 63) - 1,
     ]
@@ -248,7 +230,7 @@ def test_a_sequence_is_of_a_producer_and_not_zero() -> None:
 
 def test_a_topic_longer_than_a_batch_can_name_is_refused() -> None:
     with pytest.raises(ValueError, match="65536"):
-        CursusBatchWriter(b"t" * 65_536, 0, is_original=False, bytes_max=1, records_max=1)
+        CursusFrame(b"t" * 65_536, 0, is_original=False, bytes_max=1, records_max=1)
 
 
 def test_numbers_of_the_header_are_unsigned() -> None:

@@ -1,7 +1,5 @@
 from typing import Self, final
 
-from broker._native.records.record_view import Record
-
 __pyx_capi__: dict[str, object]  # what cursus_batch.pxd declares
 
 PRODUCER_ID: bytes
@@ -39,25 +37,6 @@ class CursusBatch:
         self, count_max: int
     ) -> list[tuple[bytes | None, bytes, list[tuple[bytes, bytes]] | None]]: ...
     def runs(self, runs_max: int) -> list[tuple[bytes, int, int, int, int]]: ...
-
-@final
-class CursusBatchWriter:
-    def __new__(
-        cls,
-        topic: bytes,
-        partition: int,
-        *,
-        is_original: bool,
-        bytes_max: int,
-        records_max: int,
-    ) -> Self: ...
-    @property
-    def count(self) -> int: ...
-    def add(self, record: Record) -> bool: ...
-    def finish(self) -> bytes: ...
-
-@final
-class Fields: ...
 
 def fnv_1a_64(key: bytes) -> int: ...
 def sequence_of(
