@@ -351,7 +351,7 @@ def test_spans_are_two_whole_arrays_of_one_length(wrong: Spans) -> None:
         5,
         None,
     ],
-    ids=repr,
+    ids=lambda wrong: type(wrong).__name__,
 )
 def test_what_is_no_column_of_bytes_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError):

@@ -8,12 +8,12 @@ import pytest
 
 from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
-from broker.model.identifiers import id_to_text, random_id
+from broker.model.identifiers import id_to_text
 from broker.storage import checkpoint, deletion
 from broker.storage.deletion import DeletedFolders, doomed_folder
 
-ID = random_id()
-OTHER_ID = random_id()
+ID = bytes(range(1, 17))
+OTHER_ID = bytes(range(2, 18))
 
 
 def make(path: Path, name: str, owner: bytes | None = ID, files: int = 3) -> Path:
