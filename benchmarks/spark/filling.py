@@ -1,55 +1,68 @@
-"""A topic full of records, sent as fast as a broker takes them."""
+"""Topics of a benchmark: made, filled as fast as a broker takes records, counted, deleted."""
 
-from collections.abc import Iterator
+import random
+from typing import Final
 
+from benchmarks.end_to_end.targets import BenchmarkError
 from broker import codec
+from broker.client.admin import create_topic
 from broker.client.connection import Client
+from broker.client.metadata import Cluster
+from broker.client.offsets import LATEST, list_offsets
+from broker.client.produce import Producer
 from broker.client.retry import check
+from broker.client.transactions import ProducerId
 from broker.model.address import Address
 
-_BATCH_BYTES = 512 << 10
-_CREATE_TOPICS_VERSION, _PRODUCE_VERSION = 5, 9
-_TIMEOUT_MS = 60_000
+_BATCH_BYTES: Final = 512 << 10
+_DIFFERENT: Final = 8  # batches; so a dictionary of Parquet's has no use for the values
+_DELETE_TOPICS_VERSION = 5
+_NOBODY: Final = ProducerId(-1, -1)
+_TIMEOUT_MS: Final = 60_000
+# What a deleted topic has written must not be written back for long while others are measured.
+_CONFIGS: Final = {"file.delete.delay.ms": "1000"}
+
+
+def make(address: Address, topic: str, partitions: int) -> None:
+    """Make an empty topic."""
+    create_topic(Cluster((address,)), topic, partitions, _CONFIGS)
 
 
 def fill(address: Address, topic: str, *, partitions: int, records: int, size: int) -> int:
     """Make a topic and write records with values of so many bytes; return how many there are."""
-    with Client(address) as client:
-        wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1}
-        body: codec.Fields = {"topics": [wanted], "timeout_ms": _TIMEOUT_MS}
-        answer = client.request("CreateTopics", _CREATE_TOPICS_VERSION, body)
-        check(answer["topics"][0]["error_code"], f"{address}: {topic}")
-        [batch], count = _batch(size)
-        rounds = max(records // (count * partitions), 1)
-        for _ in range(rounds):
-            for partition in range(partitions):
-                _produce(client, topic, partition, batch)
+    make(address, topic, partitions)
+    count = max(min(_BATCH_BYTES // (size + 10), records // partitions), 1)
+    batches = _batches(size, count)
+    rounds = max(records // (count * partitions), 1)
+    producer = Producer(Cluster((address,)), _NOBODY)
+    for turn in range(rounds):
+        for partition in range(partitions):
+            producer.send({(topic, partition): [batches[turn % len(batches)]]})
     return rounds * count * partitions
 
 
-def _batch(size: int) -> tuple[list[bytes], int]:
-    count = _BATCH_BYTES // (size + 10)
-    values = [bytes([32 + (place + each) % 90 for each in range(size)]) for place in range(count)]
-    return codec.encode(values, batch_bytes_max=2 * _BATCH_BYTES, timestamp_ms=None), count
+def written(address: Address, topic: str, partitions: int) -> int:
+    """Return how many offsets a topic has."""
+    wanted = {(topic, each): LATEST for each in range(partitions)}
+    return sum(each.offset for each in list_offsets(Cluster((address,)), wanted).values())
 
 
-def _produce(client: Client, topic: str, partition: int, batch: bytes) -> None:
-    answer = client.request(
-        "Produce",
-        _PRODUCE_VERSION,
-        {
-            "acks": -1,
-            "timeout_ms": _TIMEOUT_MS,
-            "topic_data": [
-                {"name": topic, "partition_data": [{"index": partition, "records": batch}]}
-            ],
-        },
-    )
-    for code in _codes(answer):
-        check(code, f"{client.address}: {topic}-{partition}")
+def delete(address: Address, topic: str) -> None:
+    """Delete a topic."""
+    with Client(address) as client:
+        body: codec.Fields = {"topic_names": [topic], "timeout_ms": _TIMEOUT_MS}
+        answer = client.request("DeleteTopics", _DELETE_TOPICS_VERSION, body)
+        check(answer["responses"][0]["error_code"], f"{address}: {topic}")
 
 
-def _codes(answer: codec.Fields) -> Iterator[int]:
-    for topic in answer["responses"]:
-        for each in topic["partition_responses"]:
-            yield each["error_code"]
+def _batches(size: int, count: int) -> list[bytes]:
+    """Batches of values that shrink to about half when they are compressed."""
+    made = random.Random(9)
+    found = []
+    for _ in range(_DIFFERENT):
+        values = [made.randbytes(size // 2).hex().encode() for _ in range(count)]
+        encoded = codec.encode(values, batch_bytes_max=2 * _BATCH_BYTES, timestamp_ms=None)
+        if len(encoded) != 1:
+            raise BenchmarkError(f"{count} values of {size} bytes made {len(encoded)} batches")
+        found += encoded
+    return found

@@ -12,7 +12,10 @@ _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of the clock, and of processors in the JVM, in Python's workers, in the broker."""
+    """Seconds of the clock, and of processors: in the JVM, in Python, in the broker.
+
+    Python's are Spark's workers and the program that measures, which is Spark's driver.
+    """
 
     seconds: float
     jvm: float
@@ -25,12 +28,19 @@ class Cost:
         return self.jvm + self.workers
 
 
-def measured(job: Callable[[], object], jvm: int, broker: int) -> Cost:
-    """Run a job; what it costs is told by the ids of the two processes."""
+def measured(job: Callable[[], float | None], jvm: int, broker: int) -> Cost:
+    """Run a job; what it costs is told by the ids of the two processes.
+
+    Args:
+        job: returns the seconds that count, or None when all of its time does.
+        jvm: Spark's.
+        broker: whose costs count.
+    """
     before = _used(jvm, broker)
     started = time.perf_counter()
-    job()
-    seconds = time.perf_counter() - started
+    seconds = job()
+    if seconds is None:
+        seconds = time.perf_counter() - started
     after = _used(jvm, broker)
     return Cost(seconds, *(late - early for early, late in zip(before, after, strict=True)))
 
@@ -40,6 +50,7 @@ def _used(jvm: int, broker: int) -> tuple[float, float, float]:
     found = {pid: stat for pid, stat in stats.items() if stat}
     below = _descendants(jvm, {pid: int(stat[_PARENT]) for pid, stat in found.items()})
     workers = sum(_seconds(found[pid], with_children=True) for pid in below)
+    workers += _seconds(found[os.getpid()])
     return _seconds(found[jvm]), workers, _seconds(found[broker])
 
 

@@ -1,6 +1,6 @@
 """Spark's own Kafka connector on our broker, unchanged, and our source beside it.
 
-Its jars come through Maven, once, and are kept under build/. PyPI has none of them.
+Its jars come through Maven: see tests/compatibility/spark_connector.py.
 """
 
 import json
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.broker_process import Broker
-from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, needs
+from tests.compatibility import spark_connector
+from tests.compatibility.programs import UnavailableError
 from tests.pipeline.conftest import start_spark
 from tests.pipeline.queries import Query
 from tests.pipeline.rows import (
@@ -28,48 +29,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(300)]
 
-# What the connector needs that Spark does not bring; newer ones were not to be had.
-JARS = (
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-    ("org.apache.kafka", "kafka-clients", "3.9.2"),
-    ("org.apache.commons", "commons-pool2", "2.13.1"),
-)
-DEPENDENCY = """    <dependency>
-      <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
-    </dependency>
-"""
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>polylog</groupId><artifactId>spark-connector</artifactId><version>1</version>
-  <dependencies>
-{}  </dependencies>
-</project>
-"""
 Frame = Callable[..., "DataFrame"]
-
-
-def find_jars() -> list[Path]:
-    """The connector's jars, fetched first if need be."""
-    folder = BUILD / "spark-connector"
-    pom = POM.format("".join(DEPENDENCY.format(*names) for names in JARS))
-    complete = folder / ".complete"
-    if not complete.exists() or complete.read_text() != pom:
-        needs("mvn", "fetch Spark's Kafka connector")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(pom)
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        fetch_with([*command, f"-DoutputDirectory={folder / 'jars'}"], folder)
-        complete.write_text(pom)
-    return [folder / "jars" / f"{name}-{version}.jar" for _, name, version in JARS]
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator["SparkSession"]:
     """A session of a JVM that has the connector; jars cannot be added to one that runs."""
     try:
-        jars = find_jars()
+        jars = spark_connector.find()
     except UnavailableError as error:
         pytest.skip(str(error))
     end_jvm()
