@@ -50,7 +50,7 @@ def _used(jvm: int, broker: int) -> tuple[float, float, float]:
     found = {pid: stat for pid, stat in stats.items() if stat}
     below = _descendants(jvm, {pid: int(stat[_PARENT]) for pid, stat in found.items()})
     workers = sum(_seconds(found[pid], with_children=True) for pid in below)
-    workers += _seconds(found[os.getpid()])
+    workers += _seconds(found[os.getpid()]) + _seconds_of_children(found[jvm])
     return _seconds(found[jvm]), workers, _seconds(found[broker])
 
 
@@ -73,7 +73,10 @@ def _descendants(pid: int, parents: dict[int, int]) -> set[int]:
 
 
 def _seconds(stat: list[str], *, with_children: bool = False) -> float:
-    columns = [_USER, _SYSTEM]
-    if with_children:  # workers that have ended meanwhile
-        columns += [_CHILDREN_USER, _CHILDREN_SYSTEM]
-    return sum(int(stat[each]) for each in columns) / _TICKS
+    own = (int(stat[_USER]) + int(stat[_SYSTEM])) / _TICKS
+    return own + _seconds_of_children(stat) if with_children else own
+
+
+def _seconds_of_children(stat: list[str]) -> float:
+    """Of workers that have ended meanwhile."""
+    return (int(stat[_CHILDREN_USER]) + int(stat[_CHILDREN_SYSTEM])) / _TICKS

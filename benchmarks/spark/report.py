@@ -34,9 +34,11 @@ def table(rows: Sequence[Row], costs: Costs) -> Iterator[str]:
             shares = _shares(row, costs[row.name], 1e3)
             yield _line(row.name, f"{time:.0f}", *(f"{each:.1f}" for each in shares))
     yield ""
-    for each in verdicts(rows, costs):
+    judged = verdicts(rows, costs)
+    width = max((len(each.goal.text()) for each in judged), default=0)
+    for each in judged:
         value = f"{each.value:.3g} ({each.least:.3g} to {each.greatest:.3g})"
-        yield f"{'met   ' if each.is_met else 'MISSED'}  {each.goal.text():62}{value}"
+        yield f"{'met   ' if each.is_met else 'MISSED'}  {each.goal.text():{width}}  {value}"
 
 
 def as_json(rows: Sequence[Row], costs: Costs, left_out: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _VERSIONS = range(3, 10)  # 3: batches of magic 2; from 13 on topics have ids instead of names
 _ALL_REPLICAS = -1
 _SEQUENCE_END: Final = 1 << 31
+_OFFSET_0: Final = bytes(8)  # the first field of a batch
 _DUPLICATE: Final = codec.error_named("DUPLICATE_SEQUENCE_NUMBER").code
 
 
@@ -143,8 +144,13 @@ def _turns(batches: Mapping[Partition, Sequence[bytes]]) -> Iterator[dict[Partit
             if turn and size + len(queues[key][-1]) > CLIENT_PRODUCE_BYTES:
                 yield turn
                 turn, size = {}, 0
-            turn[key] = queues[key].pop()
+            turn[key] = _from_offset_0(queues[key].pop())
             size += len(turn[key])
             if not queues[key]:
                 del queues[key]
         yield turn
+
+
+def _from_offset_0(batch: bytes) -> bytes:
+    """Return a batch whose base offset, which no CRC covers, is 0: Kafka refuses any other."""
+    return batch if batch.startswith(_OFFSET_0) else _OFFSET_0 + batch[len(_OFFSET_0) :]

@@ -63,6 +63,16 @@ def test_a_request_has_one_batch_per_partition_and_a_partition_its_batches_in_or
     assert {each.base_offset for each in written} == {7}
 
 
+def test_every_batch_says_offset_0_because_its_leader_gives_offsets() -> None:
+    whole = codec.encode([b"1", b"2"], timestamp_ms=0, batch_bytes_max=len(FIRST) + 1)
+    alone = [codec.encode([each], timestamp_ms=0)[0] for each in (b"1", b"2")]
+    with serving(lambda *_: 0) as (broker, producer):
+        producer.send({("t", 0): whole})
+
+    assert codec.scan_headers(whole[1])[0].base_offset == 1
+    assert [sent(each) for each in broker.of("Produce")] == [{0: each} for each in alone]
+
+
 def test_a_request_is_no_larger_than_one_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.client.produce.CLIENT_PRODUCE_BYTES", len(FIRST) + len(SECOND))
     with serving(lambda *_: 0) as (broker, producer):
