@@ -2,11 +2,13 @@
 
     date=2026-11-22/part-00003-00000000000000012345-<hex>.parquet
 
-Names sort by partition and first offset, and within a file the records are in their order.
+Names sort by partition and first offset, and within a file the records are in their order. When a
+task tells of its files they are durable, and so are their names: a commit may name them.
 """
 
 import datetime as dt
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from broker._native.kernel import file_ops
 from broker.client.fetch import Range, fetch
 from broker.client.metadata import Cluster
 from broker.model.limits import ARCHIVE_FILES_OPEN
@@ -70,8 +73,9 @@ class _OpenFile:
         self._last_offset = first_offset
         self._rows = 0
         self._path = Path(f"date={date}") / name
-        (folder / self._path).parent.mkdir(parents=True, exist_ok=True)
-        self._stream = pa.OSFile(str(folder / self._path), "wb")
+        self._place = folder / self._path
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        self._stream = pa.OSFile(str(self._place), "wb")
         self._writer = pq.ParquetWriter(self._stream, SCHEMA, **PARQUET)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -86,10 +90,15 @@ class _OpenFile:
         return int(self._stream.tell())
 
     def close(self) -> ArchivedFile:
-        """Finish it."""
+        """Finish it; what is in it is durable then.
+
+        Raises:
+            StorageError: the disk has failed.
+        """
         self._writer.close()
         size = self.size
         self._stream.close()
+        file_ops.sync_file(self._place)
         return ArchivedFile(
             self._path.as_posix(),
             self._date,
@@ -117,6 +126,7 @@ class FileWriter:
         Raises:
             RequestError, Unreachable, PeerError: the broker refuses, is gone, speaks nonsense.
             CodecError: the batches are damaged.
+            StorageError: the disk has failed.
         """
         decoder = Decoder(part.topic, part.partition, _SELECTION)
         position = part.start
@@ -126,6 +136,7 @@ class FileWriter:
             position = chunk.next_offset
         for date in list(self._open):
             self._close(date)
+        sync_folders(self._folder, [each.path for each in self._closed])
         names = ArchivedFile._fields
         columns = {name: [getattr(each, name) for each in self._closed] for name in names}
         return pa.record_batch(
@@ -152,6 +163,17 @@ class FileWriter:
 
     def _close(self, date: str) -> None:
         self._closed.append(self._open.pop(date).close())
+
+
+def sync_folders(folder: Path, paths: Iterable[str]) -> None:
+    """Make the names of files durable, whose paths are relative to a folder.
+
+    Raises:
+        StorageError: the disk has failed.
+    """
+    parents = {(folder / each).parent for each in paths}
+    for each in (*sorted(parents), *([folder] if parents else ())):
+        file_ops.sync_folder(each)
 
 
 _TYPES: Final = {"string": pa.string(), "long": pa.int64(), "int": pa.int32()}

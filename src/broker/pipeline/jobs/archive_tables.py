@@ -5,6 +5,9 @@ version), the next offset of each partition: app id `polylog:<topic id>:<partiti
 offset. Both are read by any engine's Delta reader; files that no commit names are removed by their
 age when the table is compacted.
 
+Files are durable before a commit names them (see archive_files), and commits before they are told
+of: what a report says is there is there after a power cut, too.
+
 Parquet: a folder that any reader takes as it is. `_polylog/<number>.json` are its commits:
 
     {"version": 1, "topic": …, "topic_id": …, "staging": folder, "added": [path…],
@@ -29,17 +32,19 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from broker._native.kernel import file_ops
 from broker.client.metadata import Topic
 from broker.codec.packages import needed
 from broker.model.errors import ConfigError
 from broker.model.limits import ARCHIVE_ORPHAN_HOURS
-from broker.pipeline.jobs.archive_files import PARQUET, SCHEMA, ArchivedFile
+from broker.pipeline.jobs.archive_files import PARQUET, SCHEMA, ArchivedFile, sync_folders
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as Delta
 
 _PARTITIONED_BY: Final = "date"
 _COMMITS: Final = "_polylog"
+_DELTA_COMMITS: Final = "_delta_log"
 _VERSION: Final = 1
 _SMALL: Final = 0.5  # of the size that files should have: smaller ones are joined
 
@@ -68,6 +73,7 @@ class Table(ABC):
 
         Raises:
             ConfigError: somebody else has committed since the table was opened.
+            StorageError: the disk has failed.
         """
 
     @abstractmethod
@@ -118,6 +124,9 @@ class DeltaTable(Table):
                 name=topic.name,
                 description=_description(topic),
             )
+            self._sync(0)
+            file_ops.sync_folder(folder)
+            file_ops.sync_folder(folder.absolute().parent)
         self._delta: Delta = delta.DeltaTable(str(folder))
         if topic is not None:
             self._check_description(topic)
@@ -175,12 +184,25 @@ class DeltaTable(Table):
                 f"{self.folder} has changed since it was opened ({error}): another archive or a"
                 " compaction runs; start again when it has ended"
             ) from error
+        self._sync(self._delta.version() + 1)
         self._delta.update_incremental()
+
+    def _sync(self, version: int) -> None:
+        """Make a commit durable: deltalake leaves that to the system."""
+        file_ops.sync_file(self.folder / _DELTA_COMMITS / f"{version:020}.json")
+        file_ops.sync_folder(self.folder / _DELTA_COMMITS)
 
     def compact(self, file_bytes: int, now_ms: int) -> tuple[int, int]:  # noqa: ARG002
         """As Table; files that no commit names for so long are removed."""
+        before, version = set(self._delta.file_uris()), self._delta.version()
         done: dict[str, Any] = self._delta.optimize.compact(target_size=file_bytes)
+        # The files that were joined stay for a while, but no reader would look for them.
+        for each in set(self._delta.file_uris()) - before:
+            file_ops.sync_file(each)
+            file_ops.sync_folder(Path(each).parent)
         self._delta.vacuum(retention_hours=ARCHIVE_ORPHAN_HOURS, dry_run=False, full=True)
+        for number in range(version + 1, self._delta.version() + 1):
+            self._sync(number)
         return done["numFilesRemoved"], done["numFilesAdded"]
 
 
@@ -228,6 +250,8 @@ class ParquetTable(Table):
             if folder.exists() and any(each.name != _COMMITS for each in folder.iterdir()):
                 raise ConfigError(f"{folder} has files in it, but no {_COMMITS}: it is no archive")
             self._commits.mkdir(parents=True, exist_ok=True)
+            file_ops.sync_folder(folder)
+            file_ops.sync_folder(folder.absolute().parent)
             self._last = {
                 "version": _VERSION,
                 "topic": topic.name,
@@ -266,17 +290,29 @@ class ParquetTable(Table):
             "next_offsets": places,
         }
         draft = self._commits / f"draft-{self._number + 1}"
-        with self._files.open_output_stream(str(draft)) as stream:
-            stream.write(json.dumps(fields).encode())
+        file_ops.write_file(draft, json.dumps(fields).encode())
+        file_ops.sync_file(draft)
+        file_ops.sync_folder(self._commits)
+        self._check_staged(added, fields["staging"])
         try:
             # Unlike a rename, a link fails when the name is taken.
             self._path(self._number + 1).hardlink_to(draft)
         except FileExistsError:
             raise ConfigError(f"{self.folder}: another archive has written to it") from None
-        self._files.delete_file(str(draft))
+        file_ops.remove(draft)
+        file_ops.sync_folder(self._commits)
         self._number, self._last = self._number + 1, fields
         self._finish()
         self._remove_staging()
+
+    def _check_staged(self, added: list[str], staging: str | None) -> None:
+        """Refuse to commit files that whoever has opened the table meanwhile took for left over."""
+        gone = [each for each in added if not (self._commits / str(staging) / each).exists()]
+        if gone:
+            raise ConfigError(
+                f"{self.folder}: {len(gone)} of {len(added)} new files are gone, {gone[0]} for one:"
+                " another archive has been started on it; start again when that has ended"
+            )
 
     def _finish(self) -> None:
         """Do what the last commit says; what is done already, is left out."""
@@ -289,6 +325,8 @@ class ParquetTable(Table):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             self._files.move(str(self._commits / self._last["staging"] / each), str(target))
+        # They are found at their places before the folder is removed that they came from.
+        sync_folders(self.folder, self._last["added"])
 
     def _remove_staging(self) -> None:
         """Remove what no commit names, from a run that was killed."""
@@ -326,9 +364,11 @@ class ParquetTable(Table):
                     with pq.ParquetFile(str(self.folder / each)) as file:
                         for batch in file.iter_batches():
                             writer.write_batch(batch)
+            file_ops.sync_file(staging / name)
             removed += [each.as_posix() for each in group]
             added.append(name.as_posix())
         if added:
+            sync_folders(staging, added)
             self._commit(added, removed, self._last["next_offsets"])
         return len(removed), len(added)
 

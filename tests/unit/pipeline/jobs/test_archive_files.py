@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from broker import codec
+from broker._native.kernel import file_ops
 from broker.client.fetch import Chunk, Range
 from broker.client.metadata import Cluster
 from broker.pipeline.jobs.archive_files import ArchivedFile, FileWriter
@@ -90,3 +91,19 @@ def test_a_range_without_records_has_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert write(tmp_path, monkeypatch, []) == []
+
+
+def test_files_and_then_their_names_are_durable_when_they_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_ops.start_recording()
+    files = write(tmp_path, monkeypatch, [NOON, NOON + DAY])
+    file_ops.stop_recording()
+
+    synced = [(op, path) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
+    paths = [tmp_path / each.path for each in files]
+    assert synced == [
+        *(("sync", str(each)) for each in paths),
+        *(("sync_folder", str(each.parent)) for each in paths),
+        ("sync_folder", str(tmp_path)),
+    ]

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from broker import codec
+from broker._native.kernel import file_ops
 from broker.client.fetch import Chunk, Range
 from broker.client.metadata import Cluster, Topic
 from broker.model.errors import ConfigError
@@ -55,6 +56,12 @@ def records(table: Table) -> list[tuple[int, int]]:
     return sorted(found)
 
 
+def synced() -> list[tuple[str, str]]:
+    """What was made durable since the recording began, in order."""
+    file_ops.stop_recording()
+    return [(op, path) for op, path, *_ in file_ops.recorded() if op.startswith("sync")]
+
+
 def offsets(*ranges: range, partition: int = 0) -> list[tuple[int, int]]:
     return [(partition, each) for one in ranges for each in one]
 
@@ -77,6 +84,67 @@ def test_a_commit_without_files_moves_on(table_format: str, tmp_path: Path) -> N
     open_table(tmp_path, table_format, TOPIC).commit([], {0: 9}, NOON)
 
     assert open_table(tmp_path, table_format, TOPIC).next_offset(0) == 9
+
+
+@pytest.mark.parametrize(
+    ("table_format", "folder", "name"),
+    [
+        ("delta", "_delta_log", "00000000000000000001.json"),
+        ("parquet", "_polylog", "draft-1"),
+    ],
+)
+def test_a_commit_and_its_name_are_durable_when_it_is_told_of(
+    table_format: str, folder: str, name: str, tmp_path: Path
+) -> None:
+    table = open_table(tmp_path, table_format, TOPIC)
+    files = written(table, 0, 4)
+    file_ops.start_recording()
+    table.commit(files, {0: 4}, NOON)
+
+    done = synced()
+    commits = tmp_path / folder
+    at = done.index(("sync", str(commits / name)))
+    assert ("sync_folder", str(commits)) in done[at + 1 :]
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_new_table_is_durable_before_anything_is_written_to_it(
+    table_format: str, tmp_path: Path
+) -> None:
+    file_ops.start_recording()
+    open_table(tmp_path / "t", table_format, TOPIC)
+
+    assert synced()[-2:] == [("sync_folder", str(tmp_path / "t")), ("sync_folder", str(tmp_path))]
+
+
+def test_moved_files_are_durable_at_their_places_before_the_folder_goes_that_they_came_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = ParquetTable(tmp_path, TOPIC)
+    files = written(table, 0, 4)
+    removals: list[list[tuple[str, str]]] = []
+    monkeypatch.setattr(shutil, "rmtree", lambda _: removals.append(synced()))
+    file_ops.start_recording()
+    table.commit(files, {0: 4}, NOON)
+
+    [done] = removals
+    place = tmp_path / files[0].path
+    assert done[-2:] == [("sync_folder", str(place.parent)), ("sync_folder", str(tmp_path))]
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_joined_files_are_durable(table_format: str, tmp_path: Path) -> None:
+    table = open_table(tmp_path, table_format, TOPIC)
+    for start in range(0, 20, 10):
+        table.commit(written(table, start, start + 10), {0: start + 10}, NOON)
+    before = set(tmp_path.glob("date=*/*.parquet"))
+    file_ops.start_recording()
+    table.compact(1 << 20, NOON)
+
+    done = synced()
+    [joined] = set(tmp_path.glob("date=*/*.parquet")) - before
+    assert joined.name in {Path(path).name for op, path in done if op == "sync"}
+    assert ("sync_folder", str(joined.parent)) in done
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -153,6 +221,17 @@ def test_of_two_archives_at_once_one_is_refused(table_format: str, tmp_path: Pat
         first.commit(written(first, 2, 6), {0: 6}, NOON)
 
     assert records(open_table(tmp_path, table_format, TOPIC)) == offsets(range(4))
+
+
+def test_files_that_another_archive_took_for_left_over_are_not_committed(tmp_path: Path) -> None:
+    first = ParquetTable(tmp_path, TOPIC)
+    files = written(first, 0, 4)
+    ParquetTable(tmp_path, TOPIC)
+
+    with pytest.raises(ConfigError, match="another archive has been started"):
+        first.commit(files, {0: 4}, NOON)
+
+    assert ParquetTable(tmp_path, TOPIC).next_offset(0) is None
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
