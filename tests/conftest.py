@@ -37,6 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--simulation-seeds", type=int, default=2_000, help="histories of tests/simulation"
     )
     parser.addoption("--simulation-seed", type=int, help="one of them, again")
+    parser.addoption("--job-kills", type=int, help="kill -9 per drill of tests/pipeline")
 
 
 @pytest.fixture(scope="session")

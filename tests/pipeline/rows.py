@@ -30,6 +30,15 @@ def some(count: int, partitions: int = 3, value_size: int = 100) -> list[Row]:
     return rows
 
 
+def produce_small_batches(address: str, topic: str, count: int) -> None:
+    """Produce to a topic of one partition, so that a read of it takes many requests."""
+    producer = Producer({"bootstrap.servers": address, "batch.num.messages": 50})
+    for each in range(count):
+        producer.produce(topic, b"%d" % each * 20, partition=0)
+        producer.poll(0)
+    assert producer.flush(20) == 0
+
+
 def commit_and_abort_in_turns(address: str, topic: str, transactions: int, records: int) -> None:
     """Write transactions to partition 0; the first is committed, the second aborted, and so on."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": topic})

@@ -1,45 +1,48 @@
 """A program with a stream from topic to topic, that kills itself -9 where it is told to.
 
-    python sink_driver.py ADDRESS SOURCE TARGET CHECKPOINT KILL
+    python -m tests.pipeline.sink_driver ADDRESS SOURCE TARGET CHECKPOINT PLACE BATCH
 
-KILL is "write" (a task has sent half of its rows), "commit" (all tasks have ended, Spark does not
-know of it yet), each in batch 1, or "never". The whole group of processes dies at once: driver, JVM
-and workers.
+PLACE is "write" (a task has sent half of its rows) or "commit" (all tasks have ended, Spark does
+not know of it yet), of the batch with this number.
 """
 
-import os
-import signal
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from broker.pipeline.session import session
 from broker.pipeline.sink.stream import PolylogStreamWriter
 from broker.pipeline.source.polylog import PolylogDataSource
+from tests.pipeline.conftest import start_spark
+from tests.pipeline.killing import die, remember_driver
 
-BATCH_OFFSETS = "2000"
-DRIVER = "SINK_DRIVER_PID"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PLACES = ("write", "commit")
+BATCH_OFFSETS = 2_000
 
 
 class KillingWriter(PolylogStreamWriter):
     """The sink, until it is time."""
 
-    kill = "never"
+    place = ""
+    batch = -1
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         assert context is not None
-        is_it = context.getLocalProperty("streaming.sql.batchId") == "1"
-        if self.kill == "write" and is_it and context.partitionId() == 1:
+        is_it = context.getLocalProperty("streaming.sql.batchId") == str(self.batch)
+        if self.place == "write" and is_it and context.partitionId() == 1:
             iterator = dying(iterator)
         return super().write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        if self.kill == "commit" and batchId == 1:
+        if self.place == "commit" and batchId == self.batch:
             die()
         super().commit(messages, batchId)
 
@@ -52,33 +55,27 @@ def dying(batches: Iterator[Any]) -> Iterator[Any]:
     die()
 
 
-def die() -> None:
-    """Kill the driver and its JVM, then the workers: their daemon has made a group of its own."""
-    os.killpg(os.getpgid(int(os.environ[DRIVER])), signal.SIGKILL)
-    os.killpg(0, signal.SIGKILL)
-
-
 class KillingSource(PolylogDataSource):
     """The format, with that sink."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KillingWriter:  # noqa: N802
         given = dict(self.options)
-        kill = given.pop("kill")
+        place, batch = given.pop("place"), int(given.pop("batch"))
         writer = KillingWriter(given, schema, overwrite)
-        writer.kill = kill
+        writer.place, writer.batch = place, batch
         return writer
 
 
-def main(address: str, source: str, target: str, checkpoint: str, kill: str) -> None:
-    os.environ[DRIVER] = str(os.getpid())  # workers inherit it
-    spark = session("local[2]", options={"spark.ui.showConsoleProgress": "false"})
-    spark.dataSource.register(KillingSource)
-    query = (
+def start(
+    spark: "SparkSession", address: str, source: str, target: str, checkpoint: str, **more: str
+) -> "StreamingQuery":
+    """Start the stream, from its checkpoint if there is one; it ends with what there is now."""
+    return (
         spark.readStream.format("polylog")
         .option("kafka.bootstrap.servers", address)
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", BATCH_OFFSETS)
+        .option("maxOffsetsPerTrigger", str(BATCH_OFFSETS))
         .load()
         .select("key", "value")
         .writeStream.format("polylog")
@@ -86,11 +83,19 @@ def main(address: str, source: str, target: str, checkpoint: str, kill: str) -> 
         .option("topic", target)
         .option("delivery", "exactly-once")
         .option("maxRowsPerSecondPerTask", "2000")
-        .option("kill", kill)
         .option("checkpointLocation", checkpoint)
+        .options(**more)
         .trigger(availableNow=True)
         .start()
     )
+
+
+def main(*arguments: str) -> None:
+    remember_driver()
+    spark = start_spark()
+    spark.dataSource.register(KillingSource)
+    *places, place, batch = arguments
+    query = start(spark, *places, place=place, batch=batch)
     query.awaitTermination()
 
 

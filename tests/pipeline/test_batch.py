@@ -1,6 +1,7 @@
 """A batch read of topics, compared byte for byte with what librdkafka reads."""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,12 +12,14 @@ import pytest
 
 from broker.pipeline.schema import COLUMNS, HEADERS
 from tests.broker_process import Broker, BrokerProcess
+from tests.pipeline.pausing import PausingSource, restart_meanwhile
 from tests.pipeline.rows import (
     FIRST_MS,
     collected,
     commit_and_abort_in_turns,
     consumed,
     places,
+    produce_small_batches,
     some,
 )
 
@@ -270,6 +273,24 @@ def test_a_broker_that_is_not_there_is_named(read: Read, tmp_path: Path) -> None
         read(
             kafka__bootstrap__servers=broker.address, kafka__default__api__timeout__ms="200"
         ).collect()
+
+
+def test_a_broker_that_is_killed_during_a_read_costs_no_row_and_doubles_none(
+    spark: "SparkSession", topic: str, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    broker = start_broker()
+    produce_small_batches(broker.address, topic, 2_000)
+    spark.dataSource.register(PausingSource)
+    options = {"kafka.bootstrap.servers": broker.address, "subscribe": topic}
+    options |= {"kafka.max.partition.fetch.bytes": "10000", "pause": str(tmp_path)}
+    restarting = threading.Thread(target=restart_meanwhile, args=(broker, tmp_path))
+    restarting.start()
+
+    found = collected(spark.read.format("pausing").options(**options, includeHeaders="true").load())
+    restarting.join(60)
+
+    assert found == consumed(broker.address, topic)
+    assert len(found) == 2_000
 
 
 def test_times_are_those_of_the_records(topic: str, fill: Any, read: Read) -> None:

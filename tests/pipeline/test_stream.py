@@ -11,7 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from tests.broker_process import BrokerProcess, wait_until
+from tests.pipeline.pausing import PausingSource, restart_meanwhile
 from tests.pipeline.queries import Query
+from tests.pipeline.rows import produce_small_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +60,24 @@ def test_a_query_begins_at_the_end_unless_told_otherwise(
     query.run(startingOffsets="latest")
 
     assert query.places() == all_of(range(3), range(10, 15))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"subscribe": "nowhere"}, "no topic named 'nowhere'"),
+        ({"endingOffsets": "latest"}, "option endingOffsets: only for read"),
+    ],
+)
+def test_what_cannot_be_read_ends_a_query_before_its_first_batch(
+    topic: str, fill: Fill, query: Query, more: dict[str, str], message: str
+) -> None:
+    grow(fill, topic, 1, partitions=3)
+
+    with pytest.raises(Exception, match=message):
+        query.run(**more)
+
+    assert not list((query.checkpoint / "offsets").glob("[0-9]*"))
 
 
 def test_a_trigger_has_no_more_rows_than_it_may(topic: str, fill: Fill, query: Query) -> None:
@@ -222,3 +242,23 @@ def test_a_broker_that_starts_again_is_waited_for(
     running.stop()
 
     assert len(query.places()) == len(set(query.places())) == 100
+
+
+def test_a_broker_that_is_killed_during_a_batch_costs_no_row_and_doubles_none(
+    spark: "SparkSession",
+    topic: str,
+    start_broker: Callable[..., BrokerProcess],
+    tmp_path: Path,
+) -> None:
+    broker = start_broker()
+    produce_small_batches(broker.address, topic, 2_000)
+    spark.dataSource.register(PausingSource)
+    options = {"kafka.bootstrap.servers": broker.address, "subscribe": topic}
+    options |= {"kafka.max.partition.fetch.bytes": "10000", "pause": str(tmp_path)}
+    query = Query(spark, options, tmp_path)
+
+    running = query.start(available_now=True, source="pausing")
+    restart_meanwhile(broker, tmp_path)
+    assert running.awaitTermination(60)
+
+    assert query.places() == all_of([0], range(2_000))

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_import(commands)
     # Their own modules read the rest of the line, so that no start builds those parsers.
     for name, purpose in (
-        ("pipeline", "audit stored topics; show how far groups are behind"),
+        ("pipeline", "archive, replay, dedupe and audit topics; show how far groups are behind"),
         ("snapshot", "link the files of a running broker, to be read without it"),
     ):
         commands.add_parser(name, help=purpose, formatter_class=_FORMATTER)

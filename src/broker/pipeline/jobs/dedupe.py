@@ -214,13 +214,18 @@ def _start(
 def _kept(batch: "DataFrame", batch_id: int, folder: Path) -> "DataFrame":
     """Return what the first run of a batch has kept, whichever run this is."""
     final = folder / str(batch_id)
-    if not final.exists():
+    if final.exists():
+        # What was seen is to be known again, whichever of the copies are kept this time: Spark ends
+        # a query whose batch has not been through its state.
+        batch.write.format("noop").mode("overwrite").save()
+    else:
         draft = folder / f"draft-{batch_id}"
         batch.drop("_identity", "_own").write.mode("overwrite").parquet(str(draft))
         draft.rename(final)
-        before = folder / str(batch_id - 1)
-        if before.exists():  # it is written, or this one would not have been begun
-            shutil.rmtree(before)
+    for each in folder.iterdir():
+        # What came before is written, or this one would not have been begun.
+        if each.name.isdecimal() and int(each.name) < batch_id:
+            shutil.rmtree(each)
     return batch.sparkSession.read.parquet(str(final))
 
 

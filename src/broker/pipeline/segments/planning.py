@@ -33,6 +33,7 @@ _ABORTED_ENTRY: Final = [
     ("last_stable_offset", ">i8"),
 ]
 _ABORTED_BYTES: Final = 34
+_ARCHIVES: Final = ("_polylog", "_delta_log")  # what is in a folder that jobs/archive has made
 
 
 class StoredPartition(NamedTuple):
@@ -96,6 +97,12 @@ def stored_partitions(folder: Path, is_wanted: Callable[[str], bool]) -> list[St
         return _closed([folder], folder.absolute().parent, lambda _: True)
     folders = [each for each in folder.iterdir() if each.is_dir() and _name_of(each) is not None]
     is_ours = (folder / checkpoint.META_PROPERTIES).exists()
+    if any((folder / each).is_dir() for each in _ARCHIVES):
+        raise ConfigError(
+            f"{folder} is an archive, and these are tables of Parquet files that Spark reads by"
+            " itself: spark.read.parquet(folder), of Delta"
+            " spark.read.parquet(*deltalake.DeltaTable(folder).file_uris())"
+        )
     if not folders and not is_ours:
         raise ConfigError(
             f"{folder} has no {manifest.FILE_NAME} and no TOPIC-PARTITION: name a snapshot or a"

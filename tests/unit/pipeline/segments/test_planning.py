@@ -108,6 +108,15 @@ def large(tmp_path: Path) -> StoredPartition:
     return StoredPartition("topic", 0, folder, 3, 3_990, 3_990, None)
 
 
+@pytest.mark.parametrize("name", ["_polylog", "_delta_log"])
+def test_of_an_archive_the_way_to_read_it_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / "date=2026-11-22").mkdir()
+
+    with pytest.raises(ConfigError, match=r"is an archive.* spark\.read\.parquet"):
+        planning.stored_partitions(tmp_path, every)
+
+
 def test_pieces_follow_one_another_and_are_about_even(tmp_path: Path) -> None:
     cut = pieces(large(tmp_path), PIECE, is_committed=False)
 
