@@ -202,6 +202,7 @@ class Partitions:
         owner = checkpoint.read_partition_metadata(folder)
         if owner is None:  # a crash came between the folder and its metadata
             checkpoint.write_partition_metadata(folder, log.topic_id)
+            names = file_ops.list_folder(log.folder)  # a temporary file of it may have gone
         elif owner != log.topic_id:
             self._set_aside(folder)
             return None

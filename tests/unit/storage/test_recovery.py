@@ -146,6 +146,22 @@ def test_an_unclean_start_syncs_the_names_that_the_last_life_may_not_have(life: 
     again.kill()
 
 
+def test_a_start_that_ended_while_it_wrote_whose_folder_it_is_keeps_no_log_from_opening(
+    life: Life,
+) -> None:
+    (log,) = life.open()
+    log.append(BATCH)
+    life.kill()
+    folder = life.path / "topic-0"
+    (folder / checkpoint.PARTITION_METADATA).rename(folder / "partition.metadata.tmp")
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert (log.is_offline, log.log_end_offset) == (False, 1)
+    again.kill()
+
+
 def test_a_folder_of_another_incarnation_is_set_aside(life: Life) -> None:
     life.open()[0].append(BATCH)
     life.stop()
