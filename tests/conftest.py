@@ -36,6 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--simulation-seeds", type=int, default=2_000, help="histories of tests/simulation"
     )
+    parser.addoption(
+        "--crash-states", type=int, default=20_000, help="states of tests/crash_states"
+    )
+    parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption("--simulation-seed", type=int, help="one of them, again")
     parser.addoption("--job-kills", type=int, help="kill -9 per drill of tests/pipeline")
 

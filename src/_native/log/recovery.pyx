@@ -172,13 +172,17 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     return 0
 
 
-def create(PartitionLog log):
-    """Make the first file of a new partition; the caller syncs the names above it."""
-    cdef Segment segment = log.new_segment(0)
+def create(PartitionLog log, int64_t base_offset=0):
+    """Make the first file of an empty partition; the caller syncs the names above it."""
+    cdef Segment segment = log.new_segment(base_offset)
     must(segment.open(True), log, "cannot create a segment")
     segment.close()
     log.segments = [segment]
-    finish(log, 0, 0, [(0, 0)])
+    log.unsealed = []
+    log.unsynced_indexes = []
+    log.has_unsynced_cut = False
+    log.forget_producers()
+    finish(log, base_offset, base_offset, [(0, base_offset)])
 
 
 def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int64_t log_end_offset,

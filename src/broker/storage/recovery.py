@@ -228,11 +228,14 @@ class Partitions:
         for name in plan.removed:
             file_ops.remove(str(Path(log.folder) / name))
         if not plan.base_offsets:
-            recovery.create(log)
+            recovery.create(log, self._offsets.log_start(key))
             return False
         if self._attach(log, plan):
             return True
         self._recover(log, plan)
+        if log.log_end_offset < self._offsets.log_start(key):
+            self._begin_anew(log, plan)
+            return False
         # Where a segment has synced records its name is synced, too.
         return plan.base_offsets[-1] < self._offsets.recovery_point(key)
 
@@ -299,6 +302,16 @@ class Partitions:
             log.log_end_offset,
             log.leader_epoch,
         )
+
+    def _begin_anew(self, log: PartitionLog, plan: FolderPlan) -> None:
+        """Go on where the log starts, with nothing: what stood there is lost (only under `os`).
+
+        From an offset before it the next records would count as deleted.
+        """
+        folder = Path(log.folder)
+        doomed = [folder / file_name(base, LOG) for base in plan.base_offsets]
+        file_ops.remove_all([str(file) for file in doomed])
+        recovery.create(log, self._offsets.log_start((log.topic, log.partition)))
 
     def set_strays_aside(self) -> list[Path]:
         """Move away the folders that no topic has; those of deletes that were cut short."""

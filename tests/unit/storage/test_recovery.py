@@ -255,6 +255,31 @@ def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
     again.kill()
 
 
+def test_a_log_whose_records_are_lost_goes_on_where_it_starts(life: Life) -> None:
+    """Under `os`, by a power cut: from an earlier offset new records would count as deleted."""
+    (log,) = life.make()
+    for _ in range(3):
+        log.append(BATCH)
+        life.end_synced(log)
+    life.partitions.note_log_starts([(log, 2)])
+    life.partitions.write_log_starts()
+    life.kill()
+    (life.path / "topic-0" / f"{0:020}.log").write_bytes(b"")
+
+    again = Life(life.path)
+    (log,) = again.open()
+    assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+    log.append(BATCH)
+    again.end_synced(log)
+    again.kill()
+
+    again = Life(life.path)
+    (log,) = again.open()
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    assert log.read(2, 1000)[:8] == (2).to_bytes(8)
+    again.kill()
+
+
 def test_a_stop_writes_nothing_for_a_log_that_was_not_touched(life: Life) -> None:
     for log in life.make(count=2):
         log.append(BATCH)

@@ -1,6 +1,6 @@
 from broker._native.log.partition_log import PartitionLog
 
-def create(log: PartitionLog) -> None: ...
+def create(log: PartitionLog, base_offset: int = 0) -> None: ...
 def attach(
     log: PartitionLog,
     base_offsets: list[int],

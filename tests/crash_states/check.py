@@ -1,0 +1,290 @@
+"""A start on what a crash has left, by the product's own code, and what must be true of it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from broker._native.log.partition_log import PartitionLog
+from broker.codec import records
+from broker.core.groups.commands import FetchOffsetsRequest
+from broker.core.topic import OFFSETS_TOPIC
+from broker.model.errors import ErrorCode, PolylogError
+from tests.batches import batch_of, header
+from tests.crash_states.life import Life, Store
+from tests.crash_states.truth import ABORT, COMMIT, TRANSACTIONAL, LogTruth, Sent, Truth, body_of
+
+NOT_STARTED = "the start has failed"
+OFFLINE = "a log cannot be used"
+LOST_ACK = "an acknowledged record is lost"
+LOST_READ = "a record that somebody has read is lost"
+LOST_SYNCED = "a record that was synced is lost"
+NEVER_SENT = "a record that nobody has sent, or that was gone"
+GAP = "a gap between offsets"
+BACK = "deleted records are back"
+START_LOST = "a log begins behind what was deleted"
+KEY_LOST = "the newest record of a key is lost"
+SEQUENCE = "a producer cannot go on"
+REPEATED = "a repeated batch is taken for new"
+ID_TWICE = "a producer id is given twice"
+TRANSACTION = "a transaction is torn"
+COMMIT_LOST = "a committed offset is lost"
+TOPIC_LOST = "a topic is lost"
+TOPIC_BACK = "a folder without a topic"
+EPOCH = "a leader epoch is used twice"
+
+
+class Finding(NamedTuple):
+    """A promise that was broken."""
+
+    what: str
+    where: str
+
+
+class Outcome(NamedTuple):
+    """What a start has shown."""
+
+    findings: list[Finding]
+    lost_as_stated: bool  # under `os`, in a power cut: acknowledged records, not yet synced
+
+
+def start_and_check(
+    path: Path, truth: Truth, loop: asyncio.AbstractEventLoop, *, is_power_cut: bool
+) -> Outcome:
+    """Start on a folder, look at everything, and let the producers go on."""
+    try:
+        life = Life(path, Store(truth.store), loop)
+    except (PolylogError, OSError) as error:
+        return Outcome([Finding(NOT_STARTED, repr(error))], lost_as_stated=False)
+    try:
+        lost = [
+            topic.name
+            for topic in life.topics
+            if (known := truth.logs.get(topic.topic_id)) is not None
+            and is_power_cut
+            and not known.is_group_commit
+            and topic.logs[0].log_end_offset < known.acked
+        ]
+        found = list(_check(life, truth, is_power_cut=is_power_cut))
+    finally:
+        life.kill()
+    return Outcome(found, bool(lost))
+
+
+def _check(life: Life, truth: Truth, *, is_power_cut: bool) -> Any:
+    yield from _check_topics(life, truth)
+    for topic in life.topics:
+        log: PartitionLog = topic.logs[0]
+        known = truth.logs.get(topic.topic_id)
+        if not log.is_in_service:
+            yield Finding(OFFLINE, topic.name)
+        elif known is not None:
+            checks = _LogChecks(log, known, is_power_cut=is_power_cut)
+            for what, where in checks.run():
+                yield Finding(what, f"{topic.name}: {where}")
+            has_records = log.log_end_offset > log.log_start_offset
+            if not life.partitions.is_clean and has_records and log.leader_epoch <= known.epoch:
+                yield Finding(EPOCH, f"{topic.name}: {log.leader_epoch}")
+    if truth.ids and (again := life.ids.next_id()) in truth.ids:
+        yield Finding(ID_TWICE, str(again))
+    yield from _check_groups(life, truth)
+    for topic in life.topics:
+        known = truth.logs.get(topic.topic_id)
+        if known is not None and topic.logs[0].is_in_service:
+            for what, where in _go_on(topic.logs[0], known):
+                yield Finding(what, f"{topic.name}: {where}")
+    life.end_turn()
+
+
+def _check_topics(life: Life, truth: Truth) -> Any:
+    for name, topic_id in truth.created.items():
+        topic = life.topics.get(name)
+        if topic is None or topic.topic_id != topic_id:
+            yield Finding(TOPIC_LOST, name)
+    known = {Path(topic.logs[0].folder).name for topic in life.topics}
+    for folder in life.path.iterdir():
+        if folder.is_dir() and folder.name not in known and not folder.name.endswith("-stray"):
+            yield Finding(TOPIC_BACK, folder.name)
+
+
+def _check_groups(life: Life, truth: Truth) -> Any:
+    wanted = {*truth.committed, *truth.commits_asked}
+    if not wanted:
+        return
+    topic = life.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        if truth.committed:
+            yield Finding(COMMIT_LOST, "no topic of offsets")
+        return
+    if not topic.logs[0].is_in_service:
+        return  # found before
+    for group, offset in committed(life).items():
+        allowed = [truth.committed.get(group), *truth.commits_asked.get(group, ())]
+        if offset not in allowed:
+            yield Finding(COMMIT_LOST, f"{group}: {offset}, not one of {allowed}")
+
+
+def committed(life: Life) -> dict[str, int | None]:
+    """What each group is told that it has committed."""
+    found: dict[str, int | None] = {}
+    for group in ("group 1", "group 2"):
+        answer = life.groups.fetch_offsets(FetchOffsetsRequest(group, None))
+        life.end_turn()
+        life.until_synced(life.log(OFFSETS_TOPIC))
+        life.run(asyncio.sleep(0))
+        response = answer.result()
+        assert response.error == ErrorCode.NONE, response
+        place = response.topics.get("one", {}).get(0)
+        found[group] = None if place is None else place.offset
+    return found
+
+
+class _LogChecks:
+    """One log after a start, against what is known of it."""
+
+    def __init__(self, log: PartitionLog, known: LogTruth, *, is_power_cut: bool) -> None:
+        self.log = log
+        self.known = known
+        self.end = log.log_end_offset
+        self.is_power_cut = is_power_cut
+        self.sent = {sent.base: sent for sent in known.sent}
+
+    def run(self) -> Any:
+        """What is wrong with it."""
+        yield from self._ends()
+        try:
+            found = _batches(self.log)
+        except (PolylogError, IndexError) as error:
+            yield OFFLINE, repr(error)
+            return
+        if self.known.is_compacted:
+            yield from self._compacted(found)
+        else:
+            yield from self._whole(found)
+            yield from self._transactions()
+
+    def _ends(self) -> Any:
+        known, end = self.known, self.end
+        if known.is_group_commit or not self.is_power_cut:
+            if end < known.acked:
+                yield LOST_ACK, f"ends at {end}, acknowledged up to {known.acked}"
+            if end < known.read:
+                yield LOST_READ, f"ends at {end}, read up to {known.read}"
+        if end < (known.kept_always if self.is_power_cut else known.kept_in_kill):
+            yield LOST_SYNCED, f"ends at {end}, {known.kept_always} {known.kept_in_kill}"
+        if self.log.log_start_offset < known.start:
+            yield BACK, f"begins at {self.log.log_start_offset}, deleted up to {known.start}"
+        if self.log.log_start_offset > known.start_planned:
+            yield START_LOST, f"{self.log.log_start_offset} instead of {known.start_planned}"
+        if self.log.high_watermark != end:
+            yield LOST_READ, f"high watermark {self.log.high_watermark}, end {end}"
+
+    def _whole(self, found: list[tuple[int, bytes]]) -> Any:
+        expected = self.log.log_start_offset
+        for base, batch in found:
+            sent = self.sent.get(base)
+            end = header(batch).last_offset + 1
+            if base > expected:
+                yield GAP, f"{base} follows {expected}"
+            if sent is None or body_of(sent.batch) != body_of(batch):
+                yield NEVER_SENT, f"at {base}"
+            expected = end
+        if expected != self.end:
+            yield GAP, f"the log ends at {self.end}, its batches at {expected}"
+
+    def _compacted(self, found: list[tuple[int, bytes]]) -> Any:
+        there = {}
+        for _, batch in found:
+            for row in records(batch):
+                there[row.offset] = (row.key, row.value)
+        newest = {}
+        for sent in self.known.sent:
+            for row in records(sent.batch):
+                offset = sent.base + row.offset
+                if offset in there and there[offset] != (row.key, row.value):
+                    yield NEVER_SENT, f"at {offset}"
+                if sent.end <= self.end:
+                    newest[row.key] = offset
+        yield from ((KEY_LOST, f"{key!r}") for key, at in newest.items() if at not in there)
+
+    def _transactions(self) -> Any:
+        """Of one that begins before the log does, a later batch may count as the first."""
+        start = self.log.log_start_offset
+        begun: dict[int, list[int]] = {}
+        aborted: dict[tuple[int, int], list[int]] = {}
+        for sent in self.known.sent:
+            if sent.end > self.end:
+                break
+            if sent.kind == TRANSACTIONAL:
+                begun.setdefault(sent.producer_id, []).append(sent.base)
+            elif sent.kind in (COMMIT, ABORT):
+                bases = begun.pop(sent.producer_id, [])
+                if sent.kind == ABORT and bases:
+                    aborted[sent.producer_id, sent.base] = bases
+        found = self.log.open_transactions
+        yield from _differences("open", found, begun, start)
+        listed = {
+            (producer_id, last): first
+            for producer_id, first, last in self.log.aborted_transactions(start, self.end)
+        }
+        yield from _differences("aborted", listed, aborted, start)
+        stable = min([self.end, *found.values()])
+        if self.log.last_stable_offset != stable:
+            yield TRANSACTION, f"last stable offset {self.log.last_stable_offset}, not {stable}"
+
+
+def _differences(word: str, found: dict[Any, int], begun: dict[Any, list[int]], start: int) -> Any:
+    for key in {*found, *begun}:
+        bases = begun.get(key, [])
+        readable = [base for base in bases if base >= start]
+        if key in found:
+            if found[key] not in bases or (readable and found[key] > readable[0]):
+                yield TRANSACTION, f"{word} {key} since {found[key]}, not {bases}"
+        elif readable:
+            yield TRANSACTION, f"{word} {key}: {bases} is not known"
+
+
+def _batches(log: PartitionLog) -> list[tuple[int, bytes]]:
+    """Every batch that a consumer gets, and its base offset."""
+    found = []
+    offset = log.log_start_offset
+    while offset < log.high_watermark:
+        data = log.read(offset, 1 << 20)
+        if not data:
+            break
+        place = 0
+        while place < len(data):
+            facts = header(data, place)
+            found.append((facts.base_offset, data[place : place + facts.size]))
+            place += facts.size
+            offset = facts.last_offset + 1
+    return found
+
+
+def _go_on(log: PartitionLog, known: LogTruth) -> Any:
+    """Each producer repeats its last batch, and sends the next one."""
+    last: dict[int, Sent] = {}
+    for sent in known.sent:
+        if sent.producer_id >= 0 and sent.end <= log.log_end_offset and sent.sequence >= 0:
+            last[sent.producer_id] = sent
+    for producer_id, sent in last.items():
+        if sent.base < log.log_start_offset:
+            continue
+        if not log.has_batch(sent.batch):
+            yield REPEATED, f"producer {producer_id}, sequence {sent.sequence}"
+        if sent.kind == TRANSACTIONAL:
+            log.admit_transaction(producer_id, sent.epoch)
+        following = _next_of(sent)
+        status, _ = log.append(following)
+        if status != 0:
+            yield SEQUENCE, f"producer {producer_id}, {sent.sequence}: {status}"
+
+
+def _next_of(sent: Sent) -> bytes:
+    return batch_of(
+        [(b"key 0", b"what follows", [])],
+        0,
+        producer_id=sent.producer_id,
+        producer_epoch=sent.epoch,
+        base_sequence=sent.sequence + sent.end - sent.base,
+        is_transactional=sent.kind == TRANSACTIONAL,
+    )

@@ -1,0 +1,247 @@
+"""One life of a broker on a data directory: the real parts that write files, without sockets.
+
+Logs, topics, checkpoints, retention, compaction and groups are the product's; the test plays the
+loop, ends the turns itself and does at once what the broker leaves to its I/O thread. The metadata
+store is in memory and takes part in no crash but as SQLite does: a commit is there or is not.
+"""
+
+import asyncio
+import select
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker._native.log.commit import CommitThread
+from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import ROLLED, Turn
+from broker.codec.compression import decompress_into
+from broker.core import cleaning
+from broker.core.cleaning import Cleaning
+from broker.core.coordinator_partitions import World
+from broker.core.deletion import Deletions
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.producer_ids import ProducerIds
+from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topics import Topics
+from broker.core.upkeep import Upkeep
+from broker.model.clock import ManualClock
+from broker.model.config import load
+from broker.model.errors import StorageError
+from broker.storage import compactor, metadata
+from broker.storage.compactor import Job
+from broker.storage.deletion import DeletedFolders
+from broker.storage.log_settings import configure_log
+from broker.storage.recovery import Partitions
+from tests.fakes import FakeStore, FakeTable
+from tests.native_log import NOW_MS, WAIT_MS
+
+_T = TypeVar("_T")
+CONFIG = load(("offsets.topic.num.partitions=1", "log.segment.delete.delay.ms=0"))
+
+
+class Store(FakeStore):
+    """Tells of every commit."""
+
+    def __init__(self, values: dict[bytes, bytes]) -> None:
+        super().__init__()
+        self.values = dict(values)
+        self.committed: Callable[[], None] = lambda: None
+
+    def transact(
+        self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
+    ) -> int | None:
+        revision = super().transact(guards, operations)
+        if revision is not None:
+            self.committed()
+        return revision
+
+
+class _Inline:
+    """The I/O thread, in this one."""
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        return work()
+
+
+class Life:
+    """From a start to a stop, a kill or a power cut."""
+
+    def __init__(self, path: Path, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+        """Start: recover every log. One that cannot be used is offline."""
+        self.path = path
+        self.store = store
+        self.loop = loop
+        self.clock = ManualClock(NOW_MS)
+        self.commit = CommitThread(1)
+        self.turn = Turn(self.commit)
+        self.turn.unfold = decompress_into
+        self.turn.now_ms = NOW_MS
+        self._poll = select.poll()
+        self._poll.register(self.commit.event_fd, select.POLLIN)
+        self.partitions = Partitions(path, store, self.turn, 1, 86_400_000)
+        io_thread: Any = _Inline()
+        self.deletions = Deletions(store, io_thread, DeletedFolders(path))
+        self.topics = Topics(
+            CONFIG,
+            store,
+            io_thread,
+            FakeTable(),
+            self.partitions.open_topic,
+            self.partitions.delete,
+            configure_log=configure_log,
+            announce_logs=self.partitions.announce_topic,
+            until_loaded=_at_once,
+            deletions=self.deletions,
+        )
+        self.ids = ProducerIds(store)
+        # Told before the log starts are written.
+        self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None
+        self.upkeep = Upkeep(self.topics.logs, self.clock, self._on_disk, self._save_log_starts)
+        self.cleaning: Cleaning
+        self.groups = GroupCoordinator(
+            World(self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
+            partition_count=1,
+        )
+        self.run(self._start())
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Let the loop run until this is done, and all that it has begun."""
+        return self.loop.run_until_complete(_with_its_tasks(work))
+
+    async def _start(self) -> None:
+        logs = self.topics.load()
+        self.deletions.remove(self.partitions.set_strays_aside())
+        for log in logs:
+            error = self.partitions.load(log)
+            if error is not None:
+                log.take_offline(error)
+        for log, error in self.partitions.settle(logs).items():
+            log.take_offline(error)
+        for log in logs:
+            log.end_loading()
+        self.cleaning = Cleaning(
+            self.topics.logs,
+            self.clock,
+            self._on_disk,
+            self._checkpoint,
+            self.path,
+            cleaning.Settings(0, 1 << 20),
+        )
+        self.topics.when_deleted(self.cleaning.topic_deleted)
+        if self.topics.get(OFFSETS_TOPIC) is not None:
+            self.load_groups()
+
+    def load_groups(self) -> None:
+        """Read what groups have committed."""
+        self.groups.expect([0])
+        self.groups.recovered(0, is_empty=self._offsets_log(0).log_end_offset == 0)
+        while self.groups.is_loading:
+            self.groups.tick()
+
+    def log(self, topic: str) -> PartitionLog:
+        """The one partition of a topic."""
+        found = self.topics.get(topic)
+        assert found is not None
+        return found.logs[0]
+
+    def _offsets_log(self, _number: int) -> Any:
+        return self.log(OFFSETS_TOPIC)
+
+    # ---- turns -----------------------------------------------------------------------------------
+
+    def end_turn(self) -> None:
+        """Write what is staged; syncs begin."""
+        self.turn.end()
+
+    def until_synced(self, log: PartitionLog) -> None:
+        """Wait until the sync thread has nothing to do for a log."""
+        while not log.is_offline and (
+            log.unsealed_count or (log.is_group_commit and log.durable_end < log.log_end_offset)
+        ):
+            self.take_synced()
+
+    def take_synced(self) -> None:
+        assert self._poll.poll(WAIT_MS), "no sync finished in time"
+        self.turn.poll_synced()
+
+    def write_snapshots(self) -> None:
+        """As the broker does after a roll."""
+        events, self.turn.events = self.turn.events, []
+        for kind, log in events:
+            if kind == ROLLED:
+                self.partitions.write_snapshot(log, *log.producer_snapshot())
+
+    # ---- the disk --------------------------------------------------------------------------------
+
+    async def _on_disk(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except (StorageError, FileNotFoundError):
+            return False
+        return True
+
+    async def _checkpoint(self) -> bool:
+        self.checkpoint()
+        return True
+
+    async def _save_log_starts(self, planned: Sequence[tuple[Any, int]]) -> bool:
+        self.save_log_starts(planned)
+        return True
+
+    def checkpoint(self) -> None:
+        """Write recovery points, as the broker does now and then."""
+        self.partitions.write_checkpoint(self.partitions.plan_checkpoint())
+
+    def save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> None:
+        """Make it durable where logs are to begin."""
+        self.starts_planned(planned)
+        self.partitions.note_log_starts(planned)
+        self.partitions.write_log_starts()
+
+    def stop(self) -> None:
+        """Stop cleanly."""
+        self._end()
+        self.partitions.close()
+        self._let_go()
+
+    def kill(self) -> None:
+        """End at once; the files stay as they are."""
+        self._end()
+        self._let_go()
+
+    def _end(self) -> None:
+        self.deletions.stop()
+        self.groups.close()
+        self.commit.stop()
+        self.turn.poll_synced()
+
+    def _let_go(self) -> None:
+        """What was submitted behind the stop comes back with its descriptors."""
+        self.turn.poll_synced()
+        self.turn.poll_synced()
+
+
+async def _at_once(_logs: Sequence[Any]) -> None:
+    return
+
+
+async def _with_its_tasks(work: Coroutine[Any, Any, _T]) -> _T:
+    result = await work
+    own = asyncio.current_task()
+    while others := [task for task in asyncio.all_tasks() if task is not own]:
+        await asyncio.gather(*others)
+    return result
+
+
+@asynccontextmanager
+async def compacting_here(job: Job) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """A compaction without a process of its own."""
+    messages: list[dict[str, Any]] = []
+    compactor.compact(job, messages.append)
+
+    async def told() -> AsyncIterator[dict[str, Any]]:
+        for message in messages:
+            yield message
+
+    yield told()

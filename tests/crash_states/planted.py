@@ -1,0 +1,159 @@
+"""Brokers that break a rule of the disk on purpose, each in one way that the checks have to see."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import crc32c
+
+from broker._native.log.partition_log import PartitionLog
+from broker.core import partition
+from broker.core.producer_ids import ProducerIds
+from broker.model.limits import PRODUCER_ID_BLOCK
+from broker.storage import metadata, recovery
+from broker.storage.offset_checkpoints import Offsets
+from tests.crash_states import check
+from tests.crash_states.disk import Operation, State
+from tests.crash_states.run import Bug
+
+
+class Planted(NamedTuple):
+    """A bug, and which promises it may break: one of them is found broken."""
+
+    bug: Bug
+    findings: set[str]
+
+
+def _without(is_dropped: Callable[[Operation], bool]) -> Bug:
+    return Bug(operations=lambda all_of_them: [op for op in all_of_them if not is_dropped(op)])
+
+
+def _is_log_sync(operation: Operation) -> bool:
+    return operation[0] == "sync_data" and operation[1].endswith(".log")
+
+
+def _is_cut(operation: Operation) -> bool:
+    return operation[0] == "truncate" and operation[1].endswith(".log")
+
+
+def _sync_after_rename(operations: list[Operation]) -> list[Operation]:
+    """Small files have their names before their bytes."""
+    changed: list[Operation] = []
+    held: list[Operation] = []
+    for operation in operations:
+        op, path, *_ = operation
+        if op == "sync" and path.endswith(".tmp"):
+            held.append((op, path.removesuffix(".tmp"), *operation[2:]))
+            continue
+        changed.append(operation)
+        if op == "sync_folder":
+            changed += held
+            held = []
+    return changed
+
+
+def _close_without_sync(operations: list[Operation]) -> list[Operation]:
+    """A file that is closed right behind its sync was closed because nobody used it."""
+    following = [*operations[1:], None]
+    return [
+        operation
+        for operation, after in zip(operations, following, strict=True)
+        if not (
+            _is_log_sync(operation)
+            and after is not None
+            and after[:2] == ("close", operation[1])
+        )
+    ]
+
+
+def _with_fitting_checksums(state: State) -> State:
+    """What a recovery that does not compare checksums takes for good."""
+    return {
+        path: _refitted(content) if content and path.endswith(".log") else content
+        for path, content in state.items()
+    }
+
+
+def _refitted(content: bytes) -> bytes:
+    fitted = bytearray(content)
+    position = 0
+    while position + 61 <= len(fitted):
+        end = position + 12 + int.from_bytes(fitted[position + 8 : position + 12])
+        if not position + 61 <= end <= len(fitted):
+            break
+        crc = crc32c.crc32c(bytes(fitted[position + 21 : end]))
+        fitted[position + 17 : position + 21] = crc.to_bytes(4)
+        position = end
+    return bytes(fitted)
+
+
+def _no_epoch() -> AbstractContextManager[object]:
+    return patch.object(recovery, "_epoch_of_this_start", lambda *_, **__: 0)
+
+
+def _shows_what_is_not_durable() -> AbstractContextManager[object]:
+    settings = recovery.log_settings
+
+    def never_waits(*arguments: Any) -> Any:
+        return {**settings(*arguments), "is_group_commit": False}
+
+    return patch.object(recovery, "log_settings", never_waits)
+
+
+def _acknowledges_repeats_at_once() -> AbstractContextManager[object]:
+    append = partition.append
+
+    def hasty(log: Any, config: Any, batch: bytes, now_ms: int) -> partition.Appended:
+        is_repeated = log.has_batch(batch)
+        appended = append(log, config, batch, now_ms)
+        return appended._replace(end_offset=0) if is_repeated else appended
+
+    return patch.object(partition, "append", hasty)
+
+
+def _gives_ids_before_they_are_reserved() -> AbstractContextManager[object]:
+    def reserve(self: Any) -> tuple[int, int]:
+        found = self._store.get(metadata.PRODUCER_ID_BLOCK)
+        assert found is None
+        return 0, PRODUCER_ID_BLOCK
+
+    return patch.object(ProducerIds, "_reserve", reserve)
+
+
+def _moves_the_recovery_point_too_far() -> AbstractContextManager[object]:
+    def plan_checkpoint(self: Any) -> Offsets:
+        logs: list[PartitionLog] = list(self._logs.values())
+        for log in logs:
+            self._offsets.note(log, log.log_end_offset)
+        return self._offsets.take()  # type: ignore[no-any-return]
+
+    return patch.object(recovery.Partitions, "plan_checkpoint", plan_checkpoint)
+
+
+_ACKS = {check.LOST_ACK, check.LOST_READ, check.LOST_SYNCED}
+
+PLANTED = {
+    "drops the sync of a log": Planted(_without(_is_log_sync), {check.LOST_ACK}),
+    "renames before the sync": Planted(
+        Bug(operations=_sync_after_rename), {check.BACK, check.OFFLINE}
+    ),
+    "skips the CRC check": Planted(Bug(state=_with_fitting_checksums), {check.NEVER_SENT}),
+    "forgets the zeroed cut": Planted(
+        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}
+    ),
+    "forgets the epoch bump": Planted(Bug(patched=_no_epoch), {check.EPOCH}),
+    "shows what is not durable": Planted(Bug(patched=_shows_what_is_not_durable), _ACKS),
+    "acknowledges a duplicate before its original": Planted(
+        Bug(patched=_acknowledges_repeats_at_once), {check.LOST_ACK}
+    ),
+    "gives a producer id twice": Planted(
+        Bug(patched=_gives_ids_before_they_are_reserved), {check.ID_TWICE}
+    ),
+    "moves the recovery point before the sync": Planted(
+        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}
+    ),
+    "closes a dirty descriptor": Planted(
+        Bug(operations=_close_without_sync), {check.LOST_SYNCED, check.LOST_ACK}
+    ),
+}

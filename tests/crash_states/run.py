@@ -1,0 +1,215 @@
+"""Runs one seed: some lives on one disk, and every crash of them that is looked at.
+
+A state has the number of its seed and its own: `replay` looks at that one again.
+"""
+
+import asyncio
+import copy
+import gc
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+from unittest.mock import patch
+
+from broker._native.kernel import file_ops
+from broker.core import cleaning
+from tests.crash_states.check import Finding, committed, start_and_check
+from tests.crash_states.choices import Each, Sampled, each
+from tests.crash_states.disk import Disk, Operation, State, put
+from tests.crash_states.driver import Driver, Event, Record
+from tests.crash_states.life import Life, Store, compacting_here
+from tests.crash_states.truth import Truth
+
+LIVES = 3
+STEPS = 14
+STATES_PER_SEED = 1 << 20  # more than a run has: a state's number is seed * this + place
+COLLECTED_EVERY = 64  # lives are cycles, and hold descriptors
+ENUMERATED_MAX = 24  # states of one moment that are all looked at
+CHANGES = {
+    "open", "write", "mark_dirty", "allocate", "truncate", "sync_data", "sync", "sync_folder",
+    "sync_filesystem", "rename", "remove", "make_folder",
+}  # fmt: skip
+ACTIONS = {
+    "produce": 10,
+    "end_transaction": 3,
+    "create_topic": 3,
+    "delete_topic": 1,
+    "commit_offset": 2,
+    "checkpoint": 2,
+    "retain": 2,
+    "delete_records": 1,
+    "compact": 3,
+    "rest": 1,
+}
+
+
+class Bug(NamedTuple):
+    """A way to break the rules on purpose; each part does nothing unless given."""
+
+    operations: Callable[[list[Operation]], list[Operation]] = lambda operations: operations
+    state: Callable[[State], State] = lambda state: state
+    patched: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+class CrashState(NamedTuple):
+    """One state that was looked at."""
+
+    number: int
+    findings: list[Finding]
+    lost_as_stated: bool
+
+
+class _Moment(NamedTuple):
+    """Where the next life begins."""
+
+    disk: Disk
+    truth: Truth
+
+
+def crash_states(seed: int, bug: Bug = Bug(), only: int | None = None) -> Iterator[CrashState]:  # noqa: B008 (a tuple)
+    """Look at the crash states of one seed; at one of them alone if told so."""
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
+    loop = asyncio.new_event_loop()
+    try:
+        with patch.object(cleaning, "compacting", compacting_here), bug.patched():
+            yield from _Run(seed, bug, folder, loop, only).states()
+    finally:
+        file_ops.stop_recording()
+        loop.close()
+        shutil.rmtree(folder)
+
+
+class _Run:
+    """All lives of a seed."""
+
+    def __init__(
+        self,
+        seed: int,
+        bug: Bug,
+        folder: Path,
+        loop: asyncio.AbstractEventLoop,
+        only: int | None,
+    ) -> None:
+        self._seed = seed
+        self._bug = bug
+        self._folder = folder
+        self._loop = loop
+        self._only = only
+        self._rng = Random(seed)
+        self._place = 0
+        self._folders = 0
+
+    def states(self) -> Iterator[CrashState]:
+        moment = _Moment(Disk(self._folder), Truth())
+        is_power_cut = False
+        for number in range(LIVES):
+            record = self._live(moment, is_first=number == 0)
+            operations = self._bug.operations(record.operations)
+            crash = self._rng.randrange(len(operations) * 2)  # half of them: behind the last one
+            following: list[_Moment] = []
+            is_power_cut = self._rng.random() < 0.6
+            for at in self._moments(moment, operations, record.events):
+                if not following and at >= min(crash, len(operations)):
+                    following.append(self._next(moment, is_power_cut=is_power_cut))
+                yield from self._look(moment)
+            moment = following[0] if following else moment
+
+    def _live(self, moment: _Moment, *, is_first: bool) -> Record:
+        """Record a life that begins there."""
+        path = self._make(moment.disk.after_kill())
+        moment.disk.move(path)
+        rng = Random(self._rng.random())
+        record = Record()
+        file_ops.start_recording()
+        store = Store(moment.truth.store)
+        store.committed = lambda: record.tell("stored", dict(store.values))
+        life = Life(path, store, self._loop)
+        driver = Driver(life, record, rng)
+        driver.tell_what_was_found(moment.truth)
+        if not is_first and life.topics.get("__consumer_offsets") is not None:
+            record.tell("groups_recovered", _known(committed(life)))
+        actions = [each for each in ACTIONS if rng.random() < 0.8] or ["produce"]
+        weights = [ACTIONS[each] for each in actions]
+        driver.create_topic()
+        for action in rng.choices(actions, weights, k=rng.randint(4, STEPS)):
+            getattr(driver, action)()
+        record.drain()
+        if rng.random() < 0.4:
+            life.stop()
+        else:
+            life.kill()
+        record.drain()
+        file_ops.stop_recording()
+        shutil.rmtree(path)
+        return record
+
+    def _moments(
+        self, moment: _Moment, operations: list[Operation], events: list[Event]
+    ) -> Iterator[int]:
+        """Do one thing after the other; stop where the disk has changed or somebody knows more."""
+        told = iter(events)
+        event = next(told, None)
+        for at in range(len(operations) + 1):
+            has_changed = at > 0 and operations[at - 1][0] in CHANGES
+            if at > 0:
+                moment.disk.apply(operations[at - 1])
+            if has_changed:
+                yield at
+            knows_more = False
+            while event is not None and event.place <= at:
+                getattr(moment.truth, event.name)(*event.arguments, **event.named)
+                knows_more = True
+                event = next(told, None)
+            if knows_more:
+                yield at
+
+    def _next(self, moment: _Moment, *, is_power_cut: bool) -> _Moment:
+        truth = moment.truth.copy()
+        if not is_power_cut:
+            return _Moment(copy.deepcopy(moment.disk), truth)
+        truth.power_cut()
+        state = moment.disk.after_crash(Sampled(self._rng))
+        return _Moment(Disk(self._folder, state), truth)
+
+    def _look(self, moment: _Moment) -> Iterator[CrashState]:
+        """Some of the states that a crash at this moment leaves."""
+        rng = Random(self._rng.random())
+        if rng.random() < 0.1:
+            yield from self._check(moment, moment.disk.after_kill, is_power_cut=False)
+        if rng.random() < 0.05:
+            for state in each(moment.disk.after_crash, ENUMERATED_MAX):
+                yield from self._check(moment, lambda state=state: state, is_power_cut=True)  # type: ignore[misc]
+        else:
+            yield from self._check(
+                moment, lambda: moment.disk.after_crash(Sampled(rng)), is_power_cut=True
+            )
+
+    def _check(
+        self, moment: _Moment, make: Callable[[], State], *, is_power_cut: bool
+    ) -> Iterator[CrashState]:
+        number = self._seed * STATES_PER_SEED + self._place
+        self._place += 1
+        state = make()
+        if self._only is not None and number != self._only:
+            return
+        path = self._make(self._bug.state(state))
+        found = start_and_check(path, moment.truth, self._loop, is_power_cut=is_power_cut)
+        shutil.rmtree(path)
+        if self._place % COLLECTED_EVERY == 0:
+            gc.collect()
+        yield CrashState(number, found.findings, found.lost_as_stated)
+
+    def _make(self, state: State) -> Path:
+        self._folders += 1
+        path = self._folder / str(self._folders)
+        path.mkdir()
+        put(state, path)
+        return path
+
+
+def _known(found: dict[str, int | None]) -> dict[str, int]:
+    return {group: offset for group, offset in found.items() if offset is not None}

@@ -1,0 +1,66 @@
+"""What the disk keeps through a kill or a power cut at any moment of a broker's lives.
+
+pytest tests/crash_states --crash-states 1000000     more states than usual
+pytest tests/crash_states --crash-seed 4711          one of them again
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.crash_states.planted import PLANTED
+from tests.crash_states.run import STATES_PER_SEED, crash_states
+
+STATES_PER_TEST = 2_000
+SEEDS_PER_TEST = 100  # more than a test needs
+SEEDS_PER_BUG = 60
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Let the broker say nothing: it would be kept for each state."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Share the states out among tests."""
+    if "part" in metafunc.fixturenames:
+        wanted = metafunc.config.getoption("--crash-states")
+        is_one = metafunc.config.getoption("--crash-seed") is not None
+        metafunc.parametrize("part", range(1 if is_one else -(-wanted // STATES_PER_TEST)))
+
+
+def test_every_start_finds_what_was_promised(part: int, pytestconfig: pytest.Config) -> None:
+    only = pytestconfig.getoption("--crash-seed")
+    if only is not None:
+        for state in crash_states(only // STATES_PER_SEED, only=only):
+            assert not state.findings, state.findings
+        return
+    count = 0
+    for seed in range(part * SEEDS_PER_TEST, (part + 1) * SEEDS_PER_TEST):
+        for state in crash_states(seed):
+            assert not state.findings, f"--crash-seed {state.number}: {state.findings}"
+            count += 1
+        if count >= STATES_PER_TEST:
+            return
+    raise AssertionError(f"only {count} states")
+
+
+def test_without_waiting_for_the_disk_a_power_cut_does_lose_records() -> None:
+    """The control: what `os` states to lose, the simulated disk loses and the check sees."""
+    assert any(state.lost_as_stated for state in crash_states(0))
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str) -> None:
+    """The same seeds without the bug are looked at by the first parts of the other test."""
+    bug, findings = PLANTED[name]
+
+    for seed in range(SEEDS_PER_BUG):
+        for state in crash_states(seed, bug):
+            if {finding.what for finding in state.findings} & findings:
+                return
+    raise AssertionError(f"nothing was found of {findings}")

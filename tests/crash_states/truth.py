@@ -1,0 +1,152 @@
+"""What the clients of a broker know at a moment, and so what the next start has to find.
+
+Events of a run are calls of these methods, in order; a crash at a moment is judged by those before
+it. A killed process may lose only what nobody was told; a power cut, under `os`, what came after
+the last sync as well.
+"""
+
+from copy import copy
+from typing import NamedTuple
+
+PLAIN, TRANSACTIONAL, COMMIT, ABORT = "plain", "transactional", "commit", "abort"
+
+
+def body_of(batch: bytes) -> bytes:
+    """A stored batch without what its place in the log makes of it."""
+    return batch[8:12] + batch[16:]
+
+
+class Sent(NamedTuple):
+    """A batch that was handed to a log."""
+
+    base: int
+    end: int
+    batch: bytes
+    producer_id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+    kind: str = PLAIN
+
+
+class LogTruth:
+    """A partition, as its clients know it."""
+
+    def __init__(self, name: str, word: str, *, is_compacted: bool) -> None:
+        self.name = name
+        self.is_group_commit = word == "group-commit"
+        self.is_compacted = is_compacted
+        self.sent: list[Sent] = []
+        self.kept_in_kill = 0  # log end that the page cache has
+        self.kept_always = 0  # log end that the disk has
+        self.acked = 0  # end of what was acknowledged
+        self.read = 0  # end of what somebody has read
+        self.start = 0  # before it, somebody was told, is nothing
+        self.start_planned = 0
+        self.epoch = -1  # of the last life that appended something
+
+    def copy(self) -> "LogTruth":
+        other = copy(self)
+        other.sent = list(self.sent)
+        return other
+
+
+class Truth:
+    """Everything that anybody knows."""
+
+    def __init__(self) -> None:
+        self.store: dict[bytes, bytes] = {}
+        self.logs: dict[bytes, LogTruth] = {}  # by topic id
+        self.created: dict[str, bytes] = {}  # topics that must be there
+        self.ids: set[int] = set()
+        self.committed: dict[str, int] = {}  # by group
+        self.commits_asked: dict[str, list[int]] = {}
+
+    def copy(self) -> "Truth":
+        other = copy(self)
+        other.logs = {key: log.copy() for key, log in self.logs.items()}
+        other.created = dict(self.created)
+        other.ids = set(self.ids)
+        other.committed = dict(self.committed)
+        other.commits_asked = {key: list(each) for key, each in self.commits_asked.items()}
+        return other
+
+    # ---- events ----------------------------------------------------------------------------------
+
+    def stored(self, values: dict[bytes, bytes]) -> None:
+        """The metadata store has committed."""
+        self.store = values
+
+    def topic_made(
+        self, topic_id: bytes, name: str, word: str, *, is_compacted: bool = False
+    ) -> None:
+        """A topic's creation was answered."""
+        self.logs[topic_id] = LogTruth(name, word, is_compacted=is_compacted)
+        self.created[name] = topic_id
+
+    def topic_doomed(self, name: str) -> None:
+        """Somebody wants it deleted: it may be there or not."""
+        del self.created[name]
+
+    def sending(self, topic_id: bytes, sent: Sent, epoch: int) -> None:
+        """A batch is about to be appended."""
+        self.logs[topic_id].sent.append(sent)
+        self.logs[topic_id].epoch = epoch
+
+    def written(self, topic_id: bytes, end: int, durable_end: int) -> None:
+        """A turn has ended, or a sync."""
+        log = self.logs[topic_id]
+        log.kept_in_kill = max(log.kept_in_kill, end)
+        log.kept_always = max(log.kept_always, durable_end)
+
+    def acknowledged(self, topic_id: bytes, end: int) -> None:
+        """A producer was told that its batch is there."""
+        self.logs[topic_id].acked = max(self.logs[topic_id].acked, end)
+
+    def read(self, topic_id: bytes, end: int) -> None:
+        """A consumer has read up to here."""
+        self.logs[topic_id].read = max(self.logs[topic_id].read, end)
+
+    def start_planned(self, topic_id: bytes, start: int) -> None:
+        """All before is about to go."""
+        log = self.logs[topic_id]
+        log.start_planned = max(log.start_planned, start)
+
+    def start_moved(self, topic_id: bytes, start: int) -> None:
+        """Somebody was told that all before is gone."""
+        self.start_planned(topic_id, start)
+        self.logs[topic_id].start = max(self.logs[topic_id].start, start)
+
+    def id_issued(self, producer_id: int) -> None:
+        """A producer has an id."""
+        self.ids.add(producer_id)
+
+    def committing(self, group: str, offset: int) -> None:
+        """A group asks for an offset to be kept."""
+        self.commits_asked.setdefault(group, []).append(offset)
+
+    def committed_to(self, group: str, offset: int) -> None:
+        """It was told that it is; older requests are no possible outcome any more."""
+        self.committed[group] = offset
+        self.commits_asked[group] = []
+
+    def power_cut(self) -> None:
+        """What only the page cache had is no longer promised."""
+        for log in self.logs.values():
+            log.kept_in_kill = log.kept_always
+            if not log.is_group_commit:
+                log.acked = min(log.acked, log.kept_always)
+                log.read = min(log.read, log.kept_always)
+
+    def recovered(self, topic_id: bytes, end: int, durable_end: int, start: int) -> None:
+        """A start serves a log that ends here: what stood behind is gone for good."""
+        log = self.logs[topic_id]
+        log.sent = [sent for sent in log.sent if sent.end <= end]
+        log.kept_in_kill = end
+        log.kept_always = max(log.kept_always, durable_end)
+        log.start = max(log.start, start)
+        log.start_planned = max(log.start_planned, log.start)
+
+    def groups_recovered(self, committed: dict[str, int]) -> None:
+        """A start answers with these offsets."""
+        self.committed = dict(committed)
+        self.commits_asked = {}
