@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from broker.codec import encode
 from broker.model.clock import ManualClock
 from broker.model.errors import ConfigError
+from broker.model.report import Report
 from broker.pipeline.jobs.lag import lag, plot
-from broker.pipeline.jobs.report import Report
 from tests import wire_requests
 from tests.broker_process import BrokerProcess
 from tests.wire_client import WireClient

@@ -10,7 +10,7 @@ from broker.cli.reporting import FORMATTER, add_output, say, show
 
 if TYPE_CHECKING:
     from broker.cli.reporting import Commands
-    from broker.pipeline.jobs.report import Report
+    from broker.model.report import Report
 
 _LAG_SECONDS = 60.0
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from broker.cli.reporting import Commands
-    from broker.pipeline.jobs.report import Report
+    from broker.model.report import Report
 
 _BOOTSTRAP = "localhost:9092"
 _FORMATS = ("delta", "parquet")

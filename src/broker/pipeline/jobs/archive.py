@@ -24,9 +24,9 @@ from broker.model.limits import (
     ARCHIVE_FILE_BYTES,
     ARCHIVE_TASK_RECORDS,
 )
+from broker.model.report import Report
 from broker.pipeline.jobs.archive_files import COLUMNS, ArchivedFile, FileWriter
 from broker.pipeline.jobs.archive_tables import Table, open_table
-from broker.pipeline.jobs.report import Report
 from broker.pipeline.source.planning import limited, split
 from broker.pipeline.source.topics import DataLoss
 

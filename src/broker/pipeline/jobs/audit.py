@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
-from broker.pipeline.jobs.report import Report
+from broker.model.report import Report
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.planning import StoredPartition, opened, stored_partitions
 from broker.pipeline.segments.soundness import SegmentFacts, Soundness, audit_segment

@@ -25,7 +25,7 @@ from broker.model.address import parse_addresses
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.limits import DEDUPE_BATCH_RECORDS
-from broker.pipeline.jobs.report import Report
+from broker.model.report import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

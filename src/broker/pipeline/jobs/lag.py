@@ -20,7 +20,7 @@ from broker.codec.packages import needed
 from broker.model.address import Address, parse_address
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, ErrorCode, RequestError
-from broker.pipeline.jobs.report import Report
+from broker.model.report import Report
 
 COLUMNS: Final = (
     "group",

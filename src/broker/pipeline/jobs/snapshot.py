@@ -32,7 +32,7 @@ from broker.model.address import parse_address
 from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError, Corrupt, SegmentGone, SnapshotFailed, StorageError
 from broker.model.limits import CLIENT_RETRY_SECONDS, SNAPSHOT_TRIES
-from broker.pipeline.jobs.report import Report
+from broker.model.report import Report
 from broker.pipeline.segments import manifest
 from broker.pipeline.segments.manifest import Manifest, PartitionEntry, SegmentEntry
 from broker.segments import Segment

@@ -10,8 +10,8 @@ import pytest
 from broker.codec import encode
 from broker.model.clock import ManualClock
 from broker.model.errors import ConfigError, SegmentGone
+from broker.model.report import Report
 from broker.pipeline.jobs.audit import audit
-from broker.pipeline.jobs.report import Report
 from broker.pipeline.segments import soundness
 from broker.pipeline.segments.soundness import SegmentFacts, Soundness
 from broker.storage import checkpoint

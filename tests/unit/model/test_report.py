@@ -2,7 +2,7 @@
 
 import json
 
-from broker.pipeline.jobs.report import Report
+from broker.model.report import Report
 
 REPORT = Report(("topic", "records"), [("a", 12_345), ("long", None)], {"share": 0.5}, ["it broke"])
 

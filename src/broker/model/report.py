@@ -1,4 +1,4 @@
-"""What a pipeline reports: rows of the same fields and totals, for people or for programs."""
+"""What a command reports: rows of the same fields and totals, for people or for programs."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ _GAP = "  "
 
 
 class Report(NamedTuple):
-    """The outcome of a pipeline.
+    """The outcome of a command.
 
     Attributes:
         columns: the names of the fields, in the order in which they are shown.
