@@ -63,6 +63,7 @@ static const uint8_t secret[SECRET_SIZE] = {
 
 static struct xxh3_implementation runnable[3];
 static xxh3_function *hash_long;
+static void (*take_stripes)(uint64_t *lanes, const uint8_t *bytes, size_t stripes, size_t step);
 
 static inline uint64_t secret_word(size_t place)
 {
@@ -185,21 +186,34 @@ static inline void scramble(uint64_t lanes[LANES])
     }
 }
 
+/* Whole stripes, of which the first is stripe `step` of its block. */
+static void take_portable(uint64_t lanes[LANES], const uint8_t *bytes, size_t stripes, size_t step)
+{
+    while (stripes > 0) {
+        const size_t end = step + stripes < BLOCK_STRIPES ? step + stripes : BLOCK_STRIPES;
+        stripes -= end - step;
+        for (; step < end; step++, bytes += STRIPE)
+            accumulate(lanes, bytes, SECRET_STEP * step);
+        if (end < BLOCK_STRIPES)
+            return;
+        scramble(lanes);
+        step = 0;
+    }
+}
+
+/* What is left once all stripes but the last 64 bytes are in the lanes. */
+static uint64_t finish_long(uint64_t lanes[LANES], const uint8_t *last, size_t size)
+{
+    accumulate(lanes, last, SECRET_LAST);
+    return merge(lanes, size);
+}
+
 static uint64_t hash_long_portable(const uint8_t *bytes, size_t size)
 {
     uint64_t lanes[LANES];
-    const uint8_t *last = bytes + size - STRIPE;
-    size_t stripes = (size - 1) / STRIPE;
     memcpy(lanes, start_lanes, sizeof lanes);
-    for (; stripes >= BLOCK_STRIPES; stripes -= BLOCK_STRIPES) {
-        for (size_t step = 0; step < BLOCK_STRIPES; step++, bytes += STRIPE)
-            accumulate(lanes, bytes, SECRET_STEP * step);
-        scramble(lanes);
-    }
-    for (size_t step = 0; step < stripes; step++, bytes += STRIPE)
-        accumulate(lanes, bytes, SECRET_STEP * step);
-    accumulate(lanes, last, SECRET_LAST);
-    return merge(lanes, size);
+    take_portable(lanes, bytes, (size - 1) / STRIPE, 0);
+    return finish_long(lanes, bytes + size - STRIPE, size);
 }
 
 #if defined(__x86_64__)
@@ -240,27 +254,46 @@ AVX2 static inline __m256i scramble_half(__m256i lanes, size_t place)
     return _mm256_add_epi64(_mm256_mul_epu32(lanes, prime), _mm256_slli_epi64(high, 32));
 }
 
+AVX2 static inline void take_wide(struct wide_lanes *lanes, const uint8_t *bytes, size_t stripes,
+                                  size_t step)
+{
+    while (stripes > 0) {
+        const size_t end = step + stripes < BLOCK_STRIPES ? step + stripes : BLOCK_STRIPES;
+        stripes -= end - step;
+        for (; step < end; step++, bytes += STRIPE)
+            accumulate_wide(lanes, bytes, SECRET_STEP * step);
+        if (end < BLOCK_STRIPES)
+            return;
+        lanes->low = scramble_half(lanes->low, SECRET_SCRAMBLE);
+        lanes->high = scramble_half(lanes->high, SECRET_SCRAMBLE + STRIPE / 2);
+        step = 0;
+    }
+}
+
+AVX2 static void take_avx2(uint64_t lanes[LANES], const uint8_t *bytes, size_t stripes, size_t step)
+{
+    struct wide_lanes wide = {
+        load_wide((const uint8_t *)lanes),
+        load_wide((const uint8_t *)(lanes + LANES / 2)),
+    };
+    take_wide(&wide, bytes, stripes, step);
+    _mm256_storeu_si256((__m256i *)lanes, wide.low);
+    _mm256_storeu_si256((__m256i *)(lanes + LANES / 2), wide.high);
+    _mm256_zeroupper(); /* gcc does not in a function with a target of its own; SSE code waits */
+}
+
 AVX2 static uint64_t hash_long_avx2(const uint8_t *bytes, size_t size)
 {
     uint64_t merged[LANES];
-    const uint8_t *last = bytes + size - STRIPE;
-    size_t stripes = (size - 1) / STRIPE;
     struct wide_lanes lanes = {
         load_wide((const uint8_t *)start_lanes),
         load_wide((const uint8_t *)(start_lanes + LANES / 2)),
     };
-    for (; stripes >= BLOCK_STRIPES; stripes -= BLOCK_STRIPES) {
-        for (size_t step = 0; step < BLOCK_STRIPES; step++, bytes += STRIPE)
-            accumulate_wide(&lanes, bytes, SECRET_STEP * step);
-        lanes.low = scramble_half(lanes.low, SECRET_SCRAMBLE);
-        lanes.high = scramble_half(lanes.high, SECRET_SCRAMBLE + STRIPE / 2);
-    }
-    for (size_t step = 0; step < stripes; step++, bytes += STRIPE)
-        accumulate_wide(&lanes, bytes, SECRET_STEP * step);
-    accumulate_wide(&lanes, last, SECRET_LAST);
+    take_wide(&lanes, bytes, (size - 1) / STRIPE, 0);
+    accumulate_wide(&lanes, bytes + size - STRIPE, SECRET_LAST);
     _mm256_storeu_si256((__m256i *)merged, lanes.low);
     _mm256_storeu_si256((__m256i *)(merged + LANES / 2), lanes.high);
-    _mm256_zeroupper(); /* gcc does not in a function with a target of its own; SSE code waits */
+    _mm256_zeroupper();
     return merge(merged, size);
 }
 
@@ -306,9 +339,11 @@ void xxh3_init(void)
 {
     struct xxh3_implementation *next = runnable;
     hash_long = hash_long_portable;
+    take_stripes = take_portable;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
         hash_long = hash_long_avx2;
+        take_stripes = take_avx2;
         *next++ = (struct xxh3_implementation){"avx2", hash_avx2};
     }
 #endif
@@ -319,4 +354,56 @@ void xxh3_init(void)
 const struct xxh3_implementation *xxh3_implementations(void)
 {
     return runnable;
+}
+
+/* ---- piece by piece --------------------------------------------------------------------------- */
+
+/* The last stripe of all is treated in its own way, so a stripe waits until a byte follows it. */
+void xxh3_begin(struct xxh3_stream *stream)
+{
+    memcpy(stream->lanes, start_lanes, sizeof start_lanes);
+    stream->size = 0;
+    stream->waiting = 0;
+}
+
+void xxh3_add(struct xxh3_stream *stream, const uint8_t *bytes, size_t size)
+{
+    size_t stripes, taken;
+    if (stream->size < MIDDLE_MAX) {
+        const size_t room = MIDDLE_MAX - (size_t)stream->size;
+        memcpy(stream->start + stream->size, bytes, size < room ? size : room);
+    }
+    if (stream->waiting > 0 && size > 0) {
+        taken = STRIPE - stream->waiting < size ? STRIPE - stream->waiting : size;
+        memcpy(stream->last + STRIPE + stream->waiting, bytes, taken);
+        stream->waiting += taken;
+        stream->size += taken;
+        bytes += taken;
+        size -= taken;
+    }
+    if (size == 0)
+        return;
+    if (stream->waiting > 0) { /* a whole stripe by now, and more follows */
+        take_stripes(stream->lanes, stream->last + STRIPE, 1,
+                     (size_t)((stream->size - 1) / STRIPE) % BLOCK_STRIPES);
+        memcpy(stream->last, stream->last + STRIPE, STRIPE);
+    }
+    stripes = (size - 1) / STRIPE;
+    if (stripes > 0) {
+        take_stripes(stream->lanes, bytes, stripes,
+                     (size_t)(stream->size / STRIPE) % BLOCK_STRIPES);
+        memcpy(stream->last, bytes + STRIPE * (stripes - 1), STRIPE);
+    }
+    stream->waiting = size - STRIPE * stripes;
+    memcpy(stream->last + STRIPE, bytes + STRIPE * stripes, stream->waiting);
+    stream->size += size;
+}
+
+uint64_t xxh3_end(const struct xxh3_stream *stream)
+{
+    uint64_t lanes[LANES];
+    if (stream->size <= MIDDLE_MAX)
+        return xxh3_64(stream->start, (size_t)stream->size);
+    memcpy(lanes, stream->lanes, sizeof lanes);
+    return finish_long(lanes, stream->last + stream->waiting, (size_t)stream->size);
 }

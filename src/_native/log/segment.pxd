@@ -39,6 +39,7 @@ cdef class Segment(Openable):
     cdef int64_t aborted_count          # entries of its .txnindex
     cdef int64_t newest_abort           # offset of the last one's marker; < 0: not looked up
     cdef bint is_index_dirty            # its files have what is not synced
+    cdef list damaged                   # of (offset, end offset, position, end position), or None
     cdef int32_t bytes_since_entry
     cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
     cdef int64_t last_batch_position
@@ -64,6 +65,9 @@ cdef class Segment(Openable):
     cdef int attach(self) noexcept
     cdef bint has_times(self) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil
+    cdef void add_damage(self, tuple damage)
+    cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept
+    cdef int64_t sound_start(self, int64_t offset, bint* is_damaged) noexcept
     cdef int64_t locate(self, int64_t offset) noexcept
     cdef int64_t boundary(self, int64_t position, int64_t size_max, int64_t end) noexcept
     cdef int64_t step(self, int64_t position, int64_t limit) noexcept nogil

@@ -17,7 +17,7 @@ sealed segment's batches; who looks for an offset in a gap finds the batch behin
 
 cimport cython
 from libc.errno cimport ENOENT
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
 
@@ -402,6 +402,35 @@ cdef class Segment(Openable):
             return -5
         return position + BATCH_LENGTH_END + length
 
+    # ---- what nobody can vouch for ------------------------------------------------------------
+
+    cdef void add_damage(self, tuple damage):
+        self.damaged = sorted({*(self.damaged or ()), damage})
+
+    cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept:
+        """Where the bytes end that a reader at an offset may have, and the offset there.
+
+        -1: the offset itself is damaged; INT64_MAX, and `end_offset` as it was: nothing is.
+        """
+        for first, end, position, _ in self.damaged:
+            if first <= offset < end:
+                return -1
+            if offset < first:
+                end_offset[0] = first
+                return position
+        return INT64_MAX
+
+    cdef int64_t sound_start(self, int64_t offset, bint* is_damaged) noexcept:
+        """From where on headers lead to an offset; or where its damage begins."""
+        cdef int64_t start = 0
+        for first, end, position, end_position in self.damaged:
+            if first <= offset < end:
+                is_damaged[0] = True
+                return position
+            if end <= offset:
+                start = end_position
+        return start
+
     cdef int64_t locate(self, int64_t offset) noexcept:
         """Position of the first batch that ends at or after an offset.
 
@@ -409,10 +438,15 @@ cdef class Segment(Openable):
         """
         cdef char path[PATH_SIZE]
         cdef uint8_t headers[HEADERS_PER_READ]
-        cdef int64_t position, relative, start
+        cdef int64_t position, relative, start, sound = 0
         cdef int32_t length
         cdef ssize_t size
         cdef int i
+        cdef bint is_damaged = False
+        if self.damaged is not None:
+            sound = self.sound_start(offset, &is_damaged)
+            if is_damaged:
+                return sound
         for i in range(READ_HINTS):
             if self.hints[i].offset == offset and self.hints[i].position > 0:
                 return self.hints[i].position
@@ -423,6 +457,7 @@ cdef class Segment(Openable):
         self.load_index(path)
         position = index_floor_offset(
             &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX)
+        position = max(position, sound)
         while position < self.written:
             size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
             if size < 0:

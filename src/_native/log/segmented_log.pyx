@@ -88,7 +88,7 @@ cdef class SegmentedLog(AwaitedLog):
         least one batch whatever its size when `at_least_one`.
         """
         cdef Segment segment
-        cdef int64_t position, end, last
+        cdef int64_t position, end, last, sound
         cdef bint is_read
         end_offset = min(end_offset, self.high_watermark)
         found.size = 0
@@ -111,6 +111,12 @@ cdef class SegmentedLog(AwaitedLog):
             if position < 0:
                 self.fail(<int>position)
                 return LOG_OFFLINE
+            if segment.damaged is not None:
+                # What is known to be damaged is not given out, all around it is.
+                sound = segment.sound_end(max(offset, segment.base_offset), &end_offset)
+                if sound < 0:
+                    return LOG_OFFLINE
+                end = min(end, sound)
             if position < end:
                 break
             segment = self.segment_after(segment)
@@ -212,7 +218,9 @@ cdef class SegmentedLog(AwaitedLog):
         if status == LOG_OUT_OF_RANGE:
             raise IndexError(f"offset {offset} of {self!r}")
         if status != LOG_OK:
-            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
+            raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}"
+                               if not self.is_in_service else
+                               f"{self!r}: the records at offset {offset} are damaged")
         if found.size == 0:
             return b""
         file = <OpenFile>owner
@@ -369,6 +377,27 @@ cdef class SegmentedLog(AwaitedLog):
     cdef bint may_replace(self, Segment segment) noexcept:
         return segment.is_settled and segment is not self.visible_segment and (
             self.may_take_off(segment))
+
+    def mark_damaged(self, int64_t base_offset, int64_t offset, int64_t end_offset,
+                     int64_t position, int64_t end_position):
+        """Give out nothing of a sealed segment's records in [offset, end_offset), which stand in
+        its bytes [position, end_position): they are not what was written.
+
+        False, and nothing is different, when no sealed segment has this base offset any more.
+        """
+        cdef Segment segment = self.segment_of(base_offset)
+        if segment.base_offset != base_offset or segment is self.active:
+            return False
+        segment.add_damage((offset, end_offset, position, end_position))
+        self.wake()
+        return True
+
+    @property
+    def damaged_ranges(self):
+        """The (offset, end offset) of all that is not given out, ascending."""
+        cdef Segment segment
+        return [(first, end) for segment in self.segments for first, end, _, _
+                in segment.damaged or ()]
 
     # ---- ends ---------------------------------------------------------------------------------
 

@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     # Their own modules read the rest of the line, so that no start builds those parsers.
     for name, purpose in (
         ("pipeline", "archive, replay, dedupe and audit topics; show how far groups are behind"),
+        ("segment", "look at the files of a log: verify, dump"),
         ("snapshot", "link the files of a running broker, to be read without it"),
     ):
         commands.add_parser(name, help=purpose, formatter_class=_FORMATTER)
@@ -157,4 +158,10 @@ def _snapshot(words: Sequence[str]) -> int:
     return snapshot.run(words)
 
 
-_WITH_COMMANDS = {"pipeline": _pipeline, "snapshot": _snapshot}
+def _segment(words: Sequence[str]) -> int:
+    from broker.cli import segment  # noqa: PLC0415 - a start needs none of it
+
+    return segment.run(words)
+
+
+_WITH_COMMANDS = {"pipeline": _pipeline, "segment": _segment, "snapshot": _snapshot}

@@ -128,6 +128,7 @@ class Cleaning:
         "_save_recovery_points",
         "_saving",
         "_settings",
+        "_swapping",
         "_uncleanable",
     )
 
@@ -151,6 +152,7 @@ class Cleaning:
         self._first_dirty = checkpoint.read_offsets(path / checkpoint.CLEANER_OFFSETS)
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
+        self._swapping: str | None = None  # the folder in which a swap is under way
         self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
 
     def obey(self, settings: Settings) -> None:
@@ -300,7 +302,18 @@ class Cleaning:
         )
         raise _GivenUpError("a damaged batch")
 
+    def is_swapping(self, log: CompactedLog) -> bool:
+        """Whether files of a log are being replaced: nobody else may write beside them."""
+        return self._swapping == log.folder
+
     async def _swap(self, log: CompactedLog, ready: Swap) -> None:
+        self._swapping = log.folder
+        try:
+            await self._replace(log, ready)
+        finally:
+            self._swapping = None
+
+    async def _replace(self, log: CompactedLog, ready: Swap) -> None:
         """Take a compacted group into use, as long as the log still has what it was made from."""
         if not log.can_replace(ready.old):
             raise _GivenUpError(f"segments {ready.old} have changed")
@@ -347,5 +360,8 @@ def _time_at(log: CompactedLog, offset: int) -> int:
     """The time of the first batch from an offset on, -1 when there is none to be read."""
     if not log.log_start_offset <= offset < log.high_watermark:
         return -1
-    batch = log.read(offset, 1)
+    try:
+        batch = log.read(offset, 1)
+    except StorageError:  # it is damaged there, which the pass will find out
+        return -1
     return int.from_bytes(batch[_MAX_TIMESTAMP], signed=True) if batch else -1

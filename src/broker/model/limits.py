@@ -513,6 +513,24 @@ PIECE_BYTES = 128 * MIB
 PIECE_BYTES_MIN = 64 * KIB
 SCAN_CHUNK_BYTES = 4 * MIB
 SOUNDNESS_CHUNK_BYTES = 8 * MIB
+# A check of a segment: read at once, so that CRC and hash find it in the processor's cache; damages
+# that are told apart, those behind are one; bytes before others' work has its turn.
+SEGMENT_CHECK_PIECE_BYTES = 256 * KIB
+SEGMENT_CHECK_DAMAGES_MAX = 1_000
+SEGMENT_CHECK_STEP_BYTES = 8 * MIB
+# Of an index file that is compared with its log: twice what segment.index.bytes is by default.
+INDEX_READ_BYTES_MAX = 20 * MIB
+# Of a scrub: the most segments whose digests wait to be taken, the others get theirs from the scrub
+# itself; how often it looks for segments that are due; what it reads before others' work has its
+# turn, and how much in a second; how often a segment is read that is replaced meanwhile.
+DIGESTS_WAITING_MAX = 1_000
+SCRUB_LOOK_SECONDS = 60
+SCRUB_STEP_BYTES = 1 * MIB
+SCRUB_BYTES_PER_SECOND = 20 * MIB
+VERIFY_TRIES = 3
+PROGRESS_MS = 2_000  # between two words about how far a long look is
+# What `segment dump` shows of a damaged or compressed batch: it is unfolded to so much at most.
+DUMP_READ_BYTES = 1 * MIB
 # Of an archive: a file of the size that query engines like; offsets of a task and of a commit,
 # unless told otherwise; days whose files a task has open at once.
 ARCHIVE_FILE_BYTES = 128 * MIB

@@ -327,6 +327,17 @@ _CLEANER = (
             doc="How many logs are compacted at a time: one, in a process of its own."),
 )
 
+_SCRUB = (
+    Setting("polylog.scrub.interval.ms", Kind.LONG, 7 * DAY_MS, minimum=-1, unit="ms",
+            is_dynamic=True,
+            doc="How long after its last look a closed segment is compared with its digest again;"
+                " -1: never."),
+    Setting("polylog.scrub.bytes.per.second", Kind.LONG, limits.SCRUB_BYTES_PER_SECOND,
+            minimum=limits.SCRUB_STEP_BYTES, unit="bytes",
+            is_dynamic=True,
+            doc="How fast that is done at most."),
+)
+
 _REPLICA = r"[0-9]+:[0-9]+|\*"
 
 # Keys that only a topic has. Tiered storage can only be off; throttling is of replicas. Cursus's
@@ -385,7 +396,7 @@ def _topic_setting(key: str, synonyms: list[Setting]) -> View:
 
 BROKER_SETTINGS: dict[str, Setting] = {
     setting.name: setting
-    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER)
+    for rows in (_NETWORK, _TOPICS, _LOGS, _RETENTION, _COORDINATORS, _PROCESS, _CLEANER, _SCRUB)
     for setting in rows
 }
 TOPIC_SETTINGS: dict[str, View] = _topic_settings()

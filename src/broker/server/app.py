@@ -33,6 +33,8 @@ from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
+from broker.core.scrub import Scrub
+from broker.core.scrub import Settings as ScrubSettings
 from broker.core.session import Session
 from broker.core.topics import Topics
 from broker.core.upkeep import Upkeep
@@ -178,6 +180,14 @@ class _Process:
             log_dir.path,
             _cleaning_settings(config),
         )
+        self._scrub = Scrub(
+            self._topics.logs,
+            self._clock,
+            self._io_thread,
+            self._on_disk,
+            self._cleaning.is_swapping,
+            lambda: _scrub_settings(self._configs.current),
+        )
         self._v1_copies = V1Copies(
             log_dir.path, self._coordinators.groups, self._clock, self._on_disk
         )
@@ -227,6 +237,8 @@ class _Process:
             self._checkpoints.run(),
             self._upkeep.run(check_ms),
             self._v1_copies.run(),
+            self._scrub.follow(),
+            self._scrub.run(),
         ]
         if self._config.flag("log.cleaner.enable"):
             work.append(self._cleaning.run())
@@ -321,6 +333,7 @@ class _Process:
 
     async def _take_events(self) -> None:
         events, self._turn.events = self._turn.events, []
+        self._scrub.rolled(log for kind, log in events if kind == ROLLED)
         for kind, log in events:
             if kind == ROLLED:
                 offset, content = log.producer_snapshot()
@@ -389,6 +402,13 @@ def _tell_of_failure(task: asyncio.Task[None]) -> None:
 def _cleaning_settings(config: Config) -> CleaningSettings:
     return CleaningSettings(
         config.integer("log.cleaner.backoff.ms"), config.integer("log.cleaner.dedupe.buffer.size")
+    )
+
+
+def _scrub_settings(config: Config) -> ScrubSettings:
+    return ScrubSettings(
+        config.integer("polylog.scrub.interval.ms"),
+        config.integer("polylog.scrub.bytes.per.second"),
     )
 
 

@@ -35,7 +35,10 @@ from broker.model.limits import (
     COMPACTION_NICE,
     COMPACTION_READ_BYTES,
 )
+from broker.storage import digests
+from broker.storage.digests import Digest
 from broker.storage.segment_files import ABORTED, CLEANED, LOG, file_name
+from broker.storage.soundness import Examination
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_ORPHANED = 1
@@ -95,6 +98,7 @@ def compact(job: Job, report: Report) -> None:
         "unfolded_bytes_max": job.unfolded_bytes_max,
         "aborted": job.aborted,
     }
+    _check_sources(job, report)
     key_map = KeyMap(job.keys_bytes)
     _collect(job, key_map, common, report)
     record_filter = RecordFilter(
@@ -154,10 +158,46 @@ def _clean(
         target.discard()
     else:
         target.finish()
+        _write_digest(Path(job.folder), target.base_offset, job.now_ms, report)
         _write_aborted(Path(job.folder), [base for base, _ in group], aborted)
     new = target.base_offset if target.size else None
     old = [base for base, _ in group]
     report({"kind": "cleaned", "old": old, "new": new, "size": target.size})
+
+
+def _check_sources(job: Job, report: Report) -> None:
+    """Refuse to make new segments of ones that are not what their digests say: that would hide it.
+
+    Raises Corrupt.
+    """
+    folder = Path(job.folder)
+    for base, _ in (segment for group in job.groups for segment in group):
+        if digests.read(folder, base) is None:
+            continue
+        examination = Examination(folder, base, -1)
+        _look_at(examination, report)
+        found = examination.verdict()
+        if found.damages:
+            damage = found.damages[0]
+            raise Corrupt(f"{file_name(base, LOG)}: {damage.reason}", damage.position)
+
+
+def _write_digest(folder: Path, base: int, now_ms: int, report: Report) -> None:
+    """Take the digest of what was written, if that is what it should be."""
+    examination = Examination(folder, base, -1, has_digest=False, suffix=CLEANED)
+    _look_at(examination, report)
+    found = examination.verdict()
+    if found.damages:
+        raise StorageError(f"{file_name(base, LOG)}: written, but {found.damages[0].reason}")
+    digests.write_cleaned(folder, base, Digest(found.xxh3, found.size, now_ms))
+
+
+def _look_at(examination: Examination, report: Report) -> None:
+    try:
+        while examination.step(COMPACTION_READ_BYTES):
+            report({"kind": "progress"})
+    finally:
+        examination.close()
 
 
 def _write_aborted(folder: Path, bases: list[int], aborted: list[tuple[int, int, int]]) -> None:

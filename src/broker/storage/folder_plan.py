@@ -1,6 +1,7 @@
 """What a partition's folder has, and what of it a start removes: names in, a plan out.
 
 <offset>.log .index .timeindex .txnindex    a segment
+<offset>.digest                             of a closed one; the last may be written to again
 <offset>.snapshot                           the producers at that offset
 *.deleted       taken off the log; they waited for file.delete.delay.ms, nobody reads them now
 *.cleaned       a compaction's work that did not reach its end
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from broker.storage.segment_files import (
     CLEANED,
     DELETED,
+    DIGEST,
     LOG,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
@@ -43,6 +45,11 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
         files = {file_name(base, suffix) for base in gone for suffix in SEGMENT_SUFFIXES}
         removed += [name for name in names if name in files]
     kept = [base for base in base_offsets if base not in gone]
+    removed += [
+        file_name(base, DIGEST)
+        for base in offsets_of(names, DIGEST)
+        if base not in kept[:-1] and base not in gone
+    ]
     return FolderPlan(kept, offsets_of(names, SNAPSHOT), removed)
 
 

@@ -1,6 +1,7 @@
 """The files of a segment: their names, and how they go.
 
     <base offset, 20 digits>.log .index .timeindex .txnindex    a segment
+    <base offset, 20 digits>.digest                             what its log was when it was closed
     <base offset, 20 digits>.snapshot                           the producers' state before it
     <name>.deleted                                              taken off its log, to be removed
     <name>.cleaned, then <name>.swap                            written by a compaction (swap.py)
@@ -21,7 +22,10 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 ABORTED = ".txnindex"
-SEGMENT_SUFFIXES = (LOG, ".index", ".timeindex", ABORTED)
+DIGEST = ".digest"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED, DIGEST)
 _OFFSET_DIGITS = 20
 
 

@@ -122,7 +122,10 @@ def _files(swap: Swap) -> list[Path]:
 
 
 def _may_be_missing(file: Path) -> AbstractContextManager[None]:
-    """Only a segment made from one with aborted transactions has a file of them."""
+    """Only a segment made from one with aborted transactions has a file of them.
+
+    The digest must be there: the one that it replaces is of other bytes.
+    """
     return suppress(FileNotFoundError) if file.suffix == ABORTED else nullcontext()
 
 

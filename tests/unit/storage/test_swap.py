@@ -10,11 +10,14 @@ import pytest
 from broker import codec
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.segment_check import digest_of
 from broker.model.errors import StorageError
-from broker.storage import swap
+from broker.storage import digests, swap
+from broker.storage.digests import Digest
+from broker.storage.segment_files import LOG, file_name
 from broker.storage.swap import Swap
 from tests.compacting import compacted, contents, job_of, newest, swap_in, written
-from tests.native_log import Logs, appended, records
+from tests.native_log import NOW_MS, Logs, appended, records
 
 CHANGES = {"rename", "remove", "write", "sync", "sync_folder", "open"}
 WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]
@@ -36,9 +39,18 @@ def made_ready(path: Path) -> tuple[Swap, int]:
     appended(log, records(1))
     logs.settle(log)
     bases = [base for base, _, _ in log.segment_entries[:-1]]
+    take_digests(logs.folder(), bases)
     [ready], _ = compacted(job_of(log, [bases]))
     logs.commit.stop()
     return ready, log.log_end_offset
+
+
+def take_digests(folder: Path, bases: list[int]) -> None:
+    for base in bases:
+        log = folder / file_name(base, LOG)
+        content = log.read_bytes()
+        digest = Digest(digest_of(content), len(content), NOW_MS)
+        assert digests.write(folder, base, digest, log.stat().st_ino)
 
 
 def do(ready: Swap) -> None:
@@ -88,6 +100,13 @@ def reopened(path: Path, end: int) -> PartitionLog:
     return log
 
 
+def is_of_its_log(file: Path) -> bool:
+    """Whether a digest is that of the log beside it."""
+    base = int(file.stem)
+    digest = digests.read(file.parent, base)
+    return digest is not None and digest.xxh3 == digest_of(file.with_suffix(".log").read_bytes())
+
+
 def test_a_swap_that_is_cut_off_anywhere_is_the_old_log_or_the_new_one(tmp_path: Path) -> None:
     (tmp_path / "origin").mkdir()
     ready, end = made_ready(tmp_path / "origin")
@@ -100,7 +119,8 @@ def test_a_swap_that_is_cut_off_anywhere_is_the_old_log_or_the_new_one(tmp_path:
         assert found in (ALL, KEPT), step
         seen.add(len(found))
         leftovers = {file.suffix for file in stopped.folder.iterdir()}
-        assert leftovers <= {".log", ".index", ".timeindex", ".tmp"}, step
+        assert leftovers <= {".log", ".index", ".timeindex", ".digest", ".tmp"}, step
+        assert all(is_of_its_log(file) for file in stopped.folder.glob("*.digest")), step
     assert seen == {len(ALL), len(KEPT)}
 
 

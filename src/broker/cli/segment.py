@@ -1,0 +1,197 @@
+"""`broker segment COMMAND`: what is in the files of a log, and whether it is what was written."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from broker.cli.reporting import FORMATTER, add_output, say, show
+from broker.model.clock import Clock, SystemClock
+from broker.model.errors import CodecError, StorageError
+from broker.model.limits import PROGRESS_MS
+from broker.model.report import Report
+from broker.storage import digest_manifest, verification
+from broker.storage.soundness import UNDETECTABLE, Verdict
+from broker.storage.verification import Place
+
+COLUMNS = (
+    "segment",
+    "bytes",
+    "batches",
+    "records",
+    "first_offset",
+    "next_offset",
+    "gaps",
+    "digest",
+    "xxh3",
+    "damages",
+    "index_errors",
+    "unwritten_bytes",
+)
+_SELDOM = frozenset({"gaps", "damages", "index_errors", "unwritten_bytes"})
+_INDEXES = ("offset index", "time index", "index of aborted transactions")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; 0: all is sound, 1: damage was found."""
+    parser = argparse.ArgumentParser(prog="broker segment", formatter_class=FORMATTER)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    verify = commands.add_parser(
+        "verify",
+        help="look at every byte of segments",
+        description="Look at every byte of segments: CRCs, the order of offsets and leader epochs,"
+        " the digest that was recorded when a segment was closed or compacted, and the three"
+        " indexes against the log. It needs no broker and may run beside one: the active segment"
+        " is then read as far as it is whole. The exit code is 1 when damage is found.",
+        formatter_class=FORMATTER,
+    )
+    verify.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="a segment (.log), a partition's folder or a data directory",
+    )
+    verify.add_argument(
+        "--manifest",
+        type=Path,
+        metavar="FILE",
+        help="write the XXH3 of every closed segment here, as xxhsum -c takes it",
+    )
+    verify.add_argument(
+        "--against", type=Path, metavar="FILE", help="compare with a manifest that was written so"
+    )
+    add_output(verify)
+    verify.set_defaults(run=_verify)
+    _add_dump(commands)
+    parsed = parser.parse_args(arguments)
+    exit_code: int = parsed.run(parsed)
+    return exit_code
+
+
+def _add_dump(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    dump = commands.add_parser(
+        "dump",
+        help="show the batches or records of segments",
+        description="Show the batches of segments, or their records, one to a line. What is damaged"
+        " is shown as such, with where it is; the exit code is 1 then. Keys and values are text"
+        " where they are UTF-8, base64 otherwise.",
+        formatter_class=FORMATTER,
+    )
+    dump.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="as of verify")
+    dump.add_argument("--records", action="store_true", help="records instead of batches")
+    dump.add_argument(
+        "-o", "--output", choices=("table", "jsonl"), default="table", help="how to show"
+    )
+    dump.set_defaults(run=_dump)
+
+
+def _dump(parsed: argparse.Namespace) -> int:
+    from broker.cli import segment_dump  # noqa: PLC0415 - verify needs no codec
+
+    places = [place for path in parsed.paths for place in verification.find(path)]
+    return segment_dump.run(places, parsed.output, has_records=parsed.records)
+
+
+# ---- verify --------------------------------------------------------------------------------------
+
+
+def _verify(parsed: argparse.Namespace) -> int:
+    places = [place for path in parsed.paths for place in verification.find(path)]
+    expected = None if parsed.against is None else digest_manifest.read(parsed.against)
+    progress = _Progress(places, SystemClock())
+    rows, problems, gone = [], [], 0
+    closed: dict[str, int] = {}
+    undigested = looked_at = 0
+    for place in places:
+        try:
+            found = verification.look_at(place, progress.add)
+        except (StorageError, CodecError) as error:
+            problems.append(f"{place.name}: {error}")
+            continue
+        if found is None:
+            gone += 1
+            continue
+        undigested += found.recorded is None
+        looked_at += found.size
+        if place.end_offset >= 0:
+            closed[place.name] = found.xxh3
+        rows.append(_row(place, found))
+        problems += _problems(place, found)
+    progress.end()
+    if expected is not None:
+        problems += _differences(expected, closed)
+    if parsed.manifest is not None:
+        digest_manifest.write(parsed.manifest, closed)
+    totals = {
+        "segments": len(rows),
+        "bytes": looked_at,
+        "gone": gone,
+        "without_digest": undigested,
+        "undetectable_there": " and ".join(UNDETECTABLE) if undigested else "nothing",
+    }
+    return show(Report(COLUMNS, rows, totals, problems, _SELDOM), parsed.output)
+
+
+def _row(place: Place, found: Verdict) -> tuple[str | int, ...]:
+    recorded = found.recorded
+    is_same = recorded is not None and (recorded.xxh3, recorded.size) == (found.xxh3, found.size)
+    return (
+        place.name,
+        found.size,
+        found.batches,
+        found.records,
+        found.first_offset,
+        found.next_offset,
+        found.gaps,
+        "none" if recorded is None else "right" if is_same else "differs",
+        f"{found.xxh3:016x}",
+        len(found.damages),
+        sum(found.index_errors),
+        found.reserved_bytes + found.tail_bytes,
+    )
+
+
+def _problems(place: Place, found: Verdict) -> Iterator[str]:
+    for each in found.damages:
+        yield (
+            f"{place.name}: bytes {each.position} to {each.end_position}, offsets {each.offset} to"
+            f" {each.end_offset}: {each.reason}"
+        )
+    for index, wrong in zip(_INDEXES, found.index_errors, strict=True):
+        if wrong:
+            yield f"{place.name}: {wrong} entries of its {index} are those of no batch"
+
+
+def _differences(expected: dict[str, int], found: dict[str, int]) -> Iterator[str]:
+    for name, xxh3 in expected.items():
+        if name not in found:
+            yield f"{name}: in the manifest, but no closed segment here"
+        elif found[name] != xxh3:
+            yield f"{name}: XXH3 {found[name]:016x}, {xxh3:016x} in the manifest"
+
+
+class _Progress:
+    """Tells people on stderr how far it is, where it takes long."""
+
+    def __init__(self, places: Sequence[Place], clock: Clock) -> None:
+        self._places = places
+        self._clock = clock
+        self._bytes = 0
+        self._began_ms = self._told_ms = clock.monotonic_ms()
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._told_ms >= PROGRESS_MS:
+            self._told_ms = now_ms
+            self._say(now_ms)
+
+    def end(self) -> None:
+        if self._told_ms > self._began_ms:
+            self._say(self._clock.monotonic_ms())
+
+    def _say(self, now_ms: int) -> None:
+        rate = self._bytes / max(now_ms - self._began_ms, 1) / 1e6
+        say(
+            f"{self._bytes / 1e9:.2f} GB of {len(self._places)} segments looked at, {rate:.2f} GB/s"
+        )

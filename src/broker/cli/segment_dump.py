@@ -1,0 +1,180 @@
+"""`broker segment dump`: batches or records, a line each, with as much memory as one batch needs.
+
+Each segment is looked at first, which tells where it is damaged; then what is sound is read once
+more and shown, and between it what is damaged, with where it is.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from broker._native.kernel import file_ops
+from broker._native.log.segment_check import Damage
+from broker.codec import BatchHeader, records, scan_headers
+from broker.model.compressions import COMPRESSIONS
+from broker.model.errors import CodecError
+from broker.model.limits import DUMP_READ_BYTES, SEGMENT_CHECK_STEP_BYTES
+from broker.storage.soundness import Examination
+from broker.storage.verification import Place
+
+# The names of a line's fields and what is in them.
+Row: TypeAlias = dict[str, Any]
+
+_CODEC: Final = 0x07
+_FLAGS: Final = (
+    (0x08, "log-append-time"),
+    (0x10, "transactional"),
+    (0x20, "control"),
+    (0x40, "delete-horizon"),
+)
+_CONTROL: Final = 0x20
+
+
+def run(places: Sequence[Place], output: str, *, has_records: bool) -> int:
+    """Print the batches or records of segments; 1 when one of them is damaged."""
+    is_damaged = False
+    for place in places:
+        for row in rows(place, has_records=has_records):
+            is_damaged |= "damage" in row
+            print(json.dumps(row) if output == "jsonl" else _line(row))
+    return int(is_damaged)
+
+
+def rows(place: Place, *, has_records: bool) -> Iterator[Row]:
+    """Yield a row for each batch, or each record, and each damage, by their positions."""
+    position = 0
+    damages, end = _judged(place)
+    for damage in damages:
+        yield from _sound_rows(place, position, damage.position, has_records=has_records)
+        yield _damage_row(place, damage)
+        position = damage.end_position
+    yield from _sound_rows(place, position, end, has_records=has_records)
+
+
+def _judged(place: Place) -> tuple[tuple[Damage, ...], int]:
+    """Return what is damaged in a segment, and where its batches end."""
+    examination = Examination(
+        place.folder,
+        place.base_offset,
+        place.end_offset,
+        is_active=place.is_active,
+        has_digest=False,
+    )
+    try:
+        while examination.step(SEGMENT_CHECK_STEP_BYTES):
+            continue
+        found = examination.verdict()
+    finally:
+        examination.close()
+    return found.damages, found.size - found.reserved_bytes - found.tail_bytes
+
+
+def _sound_rows(place: Place, position: int, end: int, *, has_records: bool) -> Iterator[Row]:
+    while position < end:
+        data = _read(place.file, position, end)
+        headers = scan_headers(data)
+        for header in headers:
+            if has_records:
+                batch = data[header.position : header.position + header.size]
+                yield from _record_rows(place, position, header, batch)
+            else:
+                yield _batch_row(place, position, header)
+        if headers.end == 0:  # it has changed since it was looked at
+            raise CodecError(f"{place.name}: no whole batch", position)
+        position += headers.end
+
+
+def _read(file: Path, position: int, end: int) -> bytes:
+    """Return some whole batches, at least one."""
+    data: bytes = file_ops.read_range(file, position, min(DUMP_READ_BYTES, end - position))
+    cut = scan_headers(data, cut=True)
+    first = cut[0].size if len(cut) else 0
+    if first > len(data):
+        data = file_ops.read_range(file, position, min(first, end - position))
+    return data
+
+
+def _batch_row(place: Place, start: int, header: BatchHeader) -> Row:
+    return {
+        "segment": place.name,
+        "position": start + header.position,
+        "size": header.size,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "count": header.record_count,
+        "epoch": header.leader_epoch,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "sequence": header.base_sequence,
+        "flags": [word for bit, word in _FLAGS if header.attributes & bit],
+        "compression": COMPRESSIONS[header.attributes & _CODEC].name,
+        "base_timestamp": header.base_timestamp,
+        "max_timestamp": header.max_timestamp,
+        "crc": "ok",
+    }
+
+
+def _record_rows(place: Place, start: int, header: BatchHeader, batch: bytes) -> Iterator[Row]:
+    """Yield the records of a sound batch; a control batch, which has none for clients, as such."""
+    if header.attributes & _CONTROL:
+        yield _batch_row(place, start, header)
+        return
+    try:
+        for record in records(batch, check_crc=False):
+            yield {
+                "segment": place.name,
+                "offset": record.offset,
+                "timestamp": record.timestamp,
+                "key": _shown(record.key),
+                "value": _shown(record.value),
+                "headers": [[_shown(key), _shown(value)] for key, value in record.headers],
+            }
+    except CodecError as error:  # its CRC fits: it was written so
+        position = start + header.position
+        damage = Damage(
+            position,
+            position + header.size,
+            header.base_offset,
+            header.last_offset + 1,
+            error.reason,
+        )
+        yield _damage_row(place, damage)
+
+
+def _damage_row(place: Place, damage: Damage) -> Row:
+    return {
+        "segment": place.name,
+        "damage": damage.reason,
+        "position": damage.position,
+        "end_position": damage.end_position,
+        "offset": damage.offset,
+        "end_offset": damage.end_offset,
+    }
+
+
+def _shown(data: bytes | None) -> str | dict[str, str] | None:
+    """Return bytes as text where they are some, as {"base64": ...} otherwise."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+def _line(row: Row) -> str:
+    """Return a row for people: memory for a whole table, to align it, there may not be."""
+    return "  ".join(f"{name}={_word(value)}" for name, value in row.items())
+
+
+def _word(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_word, value)) or "-"
+    if isinstance(value, dict):
+        return f"base64:{value['base64']}"
+    if value is None:
+        return "null"
+    text = str(value)
+    return text if text.isprintable() and " " not in text else json.dumps(text)

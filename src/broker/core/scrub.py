@@ -1,0 +1,248 @@
+"""Closed segments are looked at again and again, so that damage is found before a reader finds it.
+
+    a log has rolled  →  once its file is on the disk: looked at, its digest written
+    weekly            →  every closed segment against its digest, at a limited rate
+    what is damaged   →  a line in the log; those offsets are refused from then on, others served
+
+All reading is done in the I/O thread, some bytes at a time, so that its other work goes on between.
+A digest is written where no compaction replaces files meanwhile (storage/digests.py says why).
+Damage is kept in the memory of the log; after a restart the damaged segments come first.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from broker.core.io_thread import IoThread
+from broker.core.steps import in_steps
+from broker.model import limits
+from broker.model.clock import Clock
+from broker.model.errors import CodecError, StorageError
+from broker.storage import digests, scrubbing
+from broker.storage.digests import Digest
+from broker.storage.scrubbing import NEVER_MS, Closed
+from broker.storage.segment_files import LOG, file_name
+from broker.storage.soundness import Examination, Verdict
+
+_log = logging.getLogger(__name__)
+
+
+class ScrubbedLog(Protocol):
+    """What a scrub asks of a log; the native `PartitionLog` is one."""
+
+    @property
+    def folder(self) -> str:
+        """Where its files are."""
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether it is loaded, and neither offline nor deleted."""
+
+    @property
+    def segment_entries(self) -> list[tuple[int, int, int]]:
+        """(base offset, bytes, largest timestamp) of all segments, oldest first."""
+
+    def can_replace(self, old: list[int]) -> bool:
+        """Whether these are neighbours, all sealed and on the disk."""
+
+    def mark_damaged(
+        self, base_offset: int, offset: int, end_offset: int, position: int, end_position: int
+    ) -> bool:
+        """Refuse a sealed segment's records in a range from here on; whether it is there."""
+
+
+class Settings(NamedTuple):
+    """What the broker's configuration says."""
+
+    interval_ms: int
+    bytes_per_second: int
+
+
+# Every log with the configuration of its topic.
+Logs = Callable[[], Iterable[tuple[Any, Any]]]
+# Work for the I/O thread; whether it was done.
+OnDisk = Callable[[Callable[[], Any]], Awaitable[bool]]
+
+
+class Scrub:
+    """Takes digests, and compares segments with them."""
+
+    __slots__ = (
+        "_checked",
+        "_clock",
+        "_io_thread",
+        "_is_swapping",
+        "_logs",
+        "_on_disk",
+        "_settings",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        logs: Logs,
+        clock: Clock,
+        io_thread: IoThread,
+        on_disk: OnDisk,
+        is_swapping: Callable[[Any], bool],
+        settings: Callable[[], Settings],
+    ) -> None:
+        """Take part in a broker; `is_swapping` says whether a log's files are being replaced."""
+        self._logs = logs
+        self._clock = clock
+        self._io_thread = io_thread
+        self._on_disk = on_disk
+        self._is_swapping = is_swapping
+        self._settings = settings
+        self._waiting: deque[tuple[ScrubbedLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
+        self._checked: dict[Closed, int] = {}  # when each was looked at, as far as it is known
+
+    # ---- digests of what was just closed -----------------------------------------------------
+
+    def rolled(self, logs: Iterable[ScrubbedLog]) -> None:
+        """Logs have begun a segment, each as often as it is named: closed ones want a digest."""
+        for log, count in Counter(logs).items():
+            closed = [base for base, _, _ in log.segment_entries[:-1]]
+            self._waiting.extend((log, base) for base in closed[-count:])
+
+    async def follow(self) -> None:
+        """Take the digest of every segment soon after it was closed."""
+        while True:
+            await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
+            await self.take_digests()
+
+    async def take_digests(self) -> None:
+        """Take the digests that wait and can be taken."""
+        for _ in range(len(self._waiting)):
+            log, base = self._waiting.popleft()
+            if not log.is_in_service or base not in _closed(log):
+                continue
+            if self._is_steady(log, base):
+                await self._look_at(log, base, None)
+            else:  # its last bytes are on their way to the disk
+                self._waiting.append((log, base))
+
+    # ---- the scrub ---------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Look for segments that are due, and look at them."""
+        while True:
+            seconds = self._settings().interval_ms / 1000
+            await asyncio.sleep(
+                min(max(seconds, limits.HOUSEKEEPING_SECONDS), limits.SCRUB_LOOK_SECONDS)
+            )
+            await self.scrub()
+
+    async def scrub(self) -> None:
+        """Look at every segment that is due, those first that waited longest."""
+        if self._settings().interval_ms == scrubbing.OFF_MS:
+            return
+        logs: dict[str, ScrubbedLog] = {}
+        checked: list[tuple[Closed, int]] = []
+        async for log, _ in in_steps(list(self._logs()), limits.UPKEEP_LOGS_PER_STEP):
+            if log.is_in_service:
+                logs[log.folder] = log
+                segments = [Closed(log.folder, base) for base in _closed(log)]
+                checked += [(each, await self._checked_ms(each)) for each in segments]
+        self._checked = dict(checked)
+        now_ms = self._clock.wall_ms()
+        for folder, base in scrubbing.due(checked, now_ms, self._settings().interval_ms):
+            log = logs[folder]
+            if log.is_in_service and base in _closed(log) and self._is_steady(log, base):
+                await self._look_at(log, base, self._settings().bytes_per_second)
+
+    async def _checked_ms(self, segment: Closed) -> int:
+        known = self._checked.get(segment)
+        if known is not None:
+            return known
+        read = partial(digests.read, Path(segment.folder), segment.base_offset)
+        try:
+            digest = await self._io_thread.run(read)
+        except StorageError as error:
+            _log.warning("a digest cannot be read: folder=%s error=%s", segment.folder, error)
+            digest = None
+        return NEVER_MS if digest is None else digest.checked_ms
+
+    def _is_steady(self, log: ScrubbedLog, base: int) -> bool:
+        return log.can_replace([base]) and not self._is_swapping(log)
+
+    async def _look_at(self, log: ScrubbedLog, base: int, bytes_per_second: int | None) -> None:
+        """Look at one segment; its digest is written, or its damage made known."""
+        folder = Path(log.folder)
+        try:
+            found = await self._examined(folder, base, _end(log, base), bytes_per_second)
+        except (StorageError, CodecError, FileNotFoundError) as error:
+            if log.is_in_service and base in _closed(log):
+                _log.warning("segment not looked at: folder=%s error=%s", folder.name, error)
+            return
+        if not log.is_in_service or not self._is_steady(log, base):
+            return
+        now_ms = self._clock.wall_ms()
+        self._checked[Closed(log.folder, base)] = now_ms
+        known = found.recorded
+        if found.damages:
+            if not self._tell(log, base, found):
+                return
+            kept = None if known is None else known._replace(checked_ms=NEVER_MS)
+        else:
+            kept = Digest(found.xxh3, found.size, now_ms)
+        if any(found.index_errors):
+            _log.error(
+                "index does not agree with its log: folder=%s segment=%s wrong_offsets=%d"
+                " wrong_times=%d wrong_aborted=%d",
+                folder.name,
+                file_name(base, LOG),
+                *found.index_errors,
+            )
+        if kept is not None and kept != known:
+            await self._on_disk(partial(digests.write, folder, base, kept, found.inode))
+
+    async def _examined(
+        self, folder: Path, base: int, end_offset: int, bytes_per_second: int | None
+    ) -> Verdict:
+        run = self._io_thread.run
+        examination = await run(partial(Examination, folder, base, end_offset))
+        step = (
+            limits.SEGMENT_CHECK_STEP_BYTES if bytes_per_second is None else limits.SCRUB_STEP_BYTES
+        )
+        is_more = True
+        while is_more:
+            before, began_ms = examination.position, self._clock.monotonic_ms()
+            is_more = await run(partial(examination.step, step))
+            if bytes_per_second is not None:
+                seconds = (self._clock.monotonic_ms() - began_ms) / 1000
+                size = examination.position - before
+                await asyncio.sleep(scrubbing.pause_seconds(size, seconds, bytes_per_second))
+        return examination.verdict()
+
+    def _tell(self, log: ScrubbedLog, base: int, found: Verdict) -> bool:
+        """Make known what is damaged; False when the log has not that segment any more."""
+        for each in found.damages:
+            if not log.mark_damaged(
+                base, each.offset, each.end_offset, each.position, each.end_position
+            ):
+                return False
+            _log.error(
+                "damaged records are refused: folder=%s segment=%s bytes=%d..%d offsets=%d..%d: %s",
+                Path(log.folder).name,
+                file_name(base, LOG),
+                each.position,
+                each.end_position,
+                each.offset,
+                each.end_offset,
+                each.reason,
+            )
+        return True
+
+
+def _closed(log: ScrubbedLog) -> list[int]:
+    return [base for base, size, _ in log.segment_entries[:-1] if size > 0]
+
+
+def _end(log: ScrubbedLog, base: int) -> int:
+    """Where the segment behind a closed one begins."""
+    return min(each for each, _, _ in log.segment_entries if each > base)

@@ -1,0 +1,45 @@
+"""A manifest of digests, a line per closed segment, that `xxhsum -c` takes as well.
+
+XXH3_<16 hexadecimal digits>  <path of the log, below the folder that was looked at>
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from broker._native.kernel import file_ops
+from broker.model.errors import ConfigError
+from broker.model.limits import MANIFEST_BYTES_MAX
+
+_MARK: Final = "XXH3_"
+_DIGITS: Final = 16
+_GAP: Final = "  "
+
+
+def write(file: Path, digests: Mapping[str, int]) -> None:
+    """Write the digests of logs by their paths. Raises StorageError."""
+    lines = [f"{_MARK}{xxh3:016x}{_GAP}{name}\n" for name, xxh3 in digests.items()]
+    file_ops.write_file_atomic(file, "".join(lines).encode())
+
+
+def read(file: Path) -> dict[str, int]:
+    """The digests by path; ConfigError when the file is none or no manifest."""
+    try:
+        if file_ops.size(file) > MANIFEST_BYTES_MAX:
+            raise ConfigError(f"{file}: more than {MANIFEST_BYTES_MAX} bytes")
+        content = file_ops.read_file(file).decode()
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: no manifest: {error}") from None
+    found = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        digest, gap, name = line.partition(_GAP)
+        digits = digest.removeprefix(_MARK)
+        if not (digest.startswith(_MARK) and gap and name and len(digits) == _DIGITS):
+            raise ConfigError(f"{file} line {number}: expected {_MARK}<16 digits>{_GAP}<path>")
+        try:
+            found[name] = int(digits, 16)
+        except ValueError:
+            raise ConfigError(f"{file} line {number}: {digits!r} is no digest") from None
+    return found

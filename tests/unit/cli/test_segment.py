@@ -1,0 +1,161 @@
+"""`broker segment verify` and `dump`: exit codes, what they print, and manifests."""
+
+import json
+import subprocess
+import sys
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.cli import main
+from tests.batches import batch_of
+from tests.segment_files import segment_files, write, write_ascending
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_ascending(tmp_path)
+
+
+def flip(file: Path, position: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[position] ^= 1
+    file.write_bytes(data)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_sound_segments_exit_0_and_are_shown_with_their_digests(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["segment", "verify", str(folder), "-o", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["segment"] for row in report["rows"]] == [
+        file.name for file in segment_files(folder)
+    ]
+    assert report["problems"] == []
+    assert report["totals"]["undetectable_there"] == "base offset and leader epoch"
+
+
+def test_damage_exits_1_and_is_told_with_its_place(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip(segment_files(folder)[0], 2 * 1_051 + 100)
+    assert main(["segment", "verify", str(folder)]) == 1
+    assert (
+        f"problem: {0:020}.log: bytes 2102 to 3153, offsets 20 to 30: a CRC that does not fit"
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("words", [["verify"], ["verify", "/nonexistent"], ["unheard-of"], []])
+def test_a_wrong_command_line_exits_2(words: list[str]) -> None:
+    try:
+        code = main(["segment", *words])
+    except SystemExit as exit_:
+        code = exit_.code  # type: ignore[assignment] # argparse's own
+    assert code == 2
+
+
+def test_a_manifest_finds_what_was_changed_and_what_is_missing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "digests.txt"
+    assert main(["segment", "verify", str(folder), "--manifest", str(manifest)]) == 0
+    verify = ["segment", "verify", str(folder), "--against", str(manifest)]
+    assert main(verify) == 0
+    files = segment_files(folder)
+    flip(files[0], 15)  # the epoch of the first batch
+    files[1].unlink()
+    capsys.readouterr()
+    assert main(verify) == 1
+    told = capsys.readouterr().out
+    assert f"problem: {files[0].name}: XXH3" in told
+    assert f"problem: {files[1].name}: in the manifest, but no closed segment here" in told
+
+
+@pytest.mark.parametrize(
+    "content", [b"no manifest", b"XXH3_12  name", b"XXH3_" + b"z" * 16 + b"  n"]
+)
+def test_what_is_no_manifest_is_a_usage_error(
+    folder: Path, tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "digests.txt"
+    file.write_bytes(content)
+    assert main(["segment", "verify", str(folder), "--against", str(file)]) == 2
+    assert "digests.txt line 1" in capsys.readouterr().err
+
+
+def test_dump_shows_every_batch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["segment", "dump", str(folder), "-o", "jsonl"]) == 0
+    rows = lines(capsys)
+    assert [row["base_offset"] for row in rows] == list(range(0, 500, 10))
+    assert rows[1] == {
+        "segment": f"{0:020}.log",
+        "position": 1_051,
+        "size": 1_051,
+        "base_offset": 10,
+        "last_offset": 19,
+        "count": 10,
+        "epoch": 0,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "sequence": -1,
+        "flags": [],
+        "compression": "none",
+        "base_timestamp": 1,
+        "max_timestamp": 1,
+        "crc": "ok",
+    }
+
+
+def test_dump_shows_records_as_text_or_base64(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = batch_of([("ключ".encode(), b"\xff", [(b"h", None)]), (None, None, [])], 7)
+    folder = write(tmp_path, [batch])
+    assert main(["segment", "dump", "--records", str(folder), "-o", "jsonl"]) == 0
+    one, other = lines(capsys)
+    assert (one["offset"], one["timestamp"], one["key"]) == (0, 7, "ключ")
+    assert b64decode(one["value"]["base64"]) == b"\xff"
+    assert one["headers"] == [["h", None]]
+    assert (other["offset"], other["key"], other["value"]) == (1, None, None)
+
+
+def test_dump_shows_a_damaged_batch_as_such_and_all_others(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip(segment_files(folder)[0], 2 * 1_051 + 8)  # its length
+    assert main(["segment", "dump", str(folder), "-o", "jsonl"]) == 1
+    rows = lines(capsys)
+    damaged = [row for row in rows if "damage" in row]
+    assert [(row["position"], row["end_position"]) for row in damaged] == [(2_102, 3_153)]
+    assert [row["base_offset"] for row in rows if "crc" in row] == [
+        offset for offset in range(0, 500, 10) if offset != 20
+    ]
+
+
+def test_dump_of_a_table_has_a_line_for_each_batch(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["segment", "dump", str(segment_files(folder)[0])]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 19
+    assert "base_offset=10  last_offset=19" in told[1]
+
+
+def test_looking_at_segments_imports_neither_numpy_nor_spark(folder: Path) -> None:
+    code = (
+        "import sys; from broker.cli import main; main(['segment', 'verify', sys.argv[1]]);"
+        "main(['segment', 'dump', sys.argv[1]]);"
+        "sys.exit(str({'numpy', 'pyarrow', 'pyspark', 'broker.pipeline'} & {*sys.modules}))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "set()"

@@ -1,0 +1,66 @@
+"""The digest of a closed segment: what is written is read, and what was changed is no digest."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.storage import digests
+from broker.storage.digests import Digest
+from broker.storage.segment_files import DIGEST, LOG, file_name
+
+ONE = Digest(0x0123456789ABCDEF, 4_711, 1_700_000_000_000)
+
+
+@pytest.fixture
+def inode(tmp_path: Path) -> int:
+    """That of the log of a segment at offset 7."""
+    log = tmp_path / file_name(7, LOG)
+    log.write_bytes(b"log")
+    return log.stat().st_ino
+
+
+def test_a_digest_is_read_as_it_was_written(tmp_path: Path, inode: int) -> None:
+    assert digests.write(tmp_path, 7, ONE, inode)
+    assert digests.read(tmp_path, 7) == ONE
+
+
+def test_there_is_no_digest_without_its_file(tmp_path: Path) -> None:
+    assert digests.read(tmp_path, 7) is None
+
+
+def test_every_flip_in_the_file_makes_it_no_digest(tmp_path: Path, inode: int) -> None:
+    digests.write(tmp_path, 7, ONE, inode)
+    file = tmp_path / file_name(7, DIGEST)
+    content = file.read_bytes()
+    for place in range(len(content) - 1):
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[place] ^= 1 << bit
+            file.write_bytes(changed)
+            assert digests.read(tmp_path, 7) is None, (place, bit)
+
+
+def test_a_file_that_was_cut_is_no_digest(tmp_path: Path, inode: int) -> None:
+    digests.write(tmp_path, 7, ONE, inode)
+    file = tmp_path / file_name(7, DIGEST)
+    content = file.read_bytes()
+    for size in range(len(content) - 1):
+        file.write_bytes(content[:size])
+        assert digests.read(tmp_path, 7) is None, size
+
+
+def test_the_digest_of_another_file_is_not_written(tmp_path: Path, inode: int) -> None:
+    log = tmp_path / file_name(7, LOG)
+    log.rename(tmp_path / "old")
+    assert not digests.write(tmp_path, 7, ONE, inode)
+    log.write_bytes(b"compacted")
+    assert not digests.write(tmp_path, 7, ONE, inode)
+    assert digests.read(tmp_path, 7) is None
+
+
+def test_a_removed_digest_is_gone_and_one_that_never_was_is_no_error(
+    tmp_path: Path, inode: int
+) -> None:
+    digests.write(tmp_path, 7, ONE, inode)
+    digests.remove(tmp_path, [3, 7])
+    assert digests.read(tmp_path, 7) is None
