@@ -68,15 +68,21 @@ class ReadBatch:
     values: list[bytes | None]
 
 
-def encode_records(values: Sequence[bytes | None]) -> bytes:
-    """Return records without keys and headers, all of the base timestamp."""
+def encode_records(
+    values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+) -> bytes:
+    """Return records without headers, and without keys if none are given."""
     out = bytearray()
-    for place, value in enumerate(values):
-        # Attributes, timestamp delta 0, offset delta, null key, value, no headers.
-        content = varint(-1) if value is None else varint(len(value)) + value
-        body = b"\x00\x00" + varint(place) + b"\x01" + content + b"\x00"
+    for place, (key, value) in enumerate(zip(keys or [None] * len(values), values, strict=True)):
+        # Attributes, timestamp delta 0, offset delta, key, value, no headers.
+        body = b"\x00\x00" + varint(place) + field(key) + field(value) + b"\x00"
         out += varint(len(body)) + body
     return bytes(out)
+
+
+def field(content: bytes | None) -> bytes:
+    """Return a key or a value behind its length."""
+    return varint(-1) if content is None else varint(len(content)) + content
 
 
 def varint(value: int) -> bytes:

@@ -187,12 +187,14 @@ def commit_offset(client: WireClient, group: str, topic: str, offset: int) -> in
     return code
 
 
-def committed_offset(client: WireClient, group: str, topic: str) -> tuple[int, int]:
-    """Return (error code, committed offset) of partition 0."""
+def committed_offset(
+    client: WireClient, group: str, topic: str, partition: int = 0
+) -> tuple[int, int]:
+    """Return (error code, committed offset)."""
     response = client.request(
         "OffsetFetch",
         5,
-        {"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]},
+        {"group_id": group, "topics": [{"name": topic, "partition_indexes": [partition]}]},
     )
     if response["error_code"]:
         return response["error_code"], -1

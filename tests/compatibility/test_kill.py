@@ -1,152 +1,232 @@
-"""kill -9 under load, over and over: what was acknowledged is there, in order, with its bytes.
+"""kill -9 under the load of every protocol at once, over and over.
 
-The page cache outlives the process, so this proves recovery and acknowledgements, for both
-durability words; what a power cut takes away is another test's subject.
+Meanwhile segments roll, retention and compaction remove, topics come and go, groups commit and
+transactions end. What the clients asked and were told is a history outside of the broker, which the
+checker of tests/histories judges: nothing acknowledged is lost, nothing is there more often than
+its sender allows, transactions are whole and committed offsets stay. The page cache outlives the
+process, so this proves recovery and acknowledgements for both durability words; what a power cut
+takes away is another test's subject.
 """
 
-import random
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
-from tests.compatibility.load import (
-    Acknowledged,
-    CommitWorker,
-    Ledger,
-    Place,
-    ProducerWorker,
-    value,
+from tests.compatibility.committed import committed
+from tests.compatibility.dialects import DIALECTS
+from tests.compatibility.load import Worker, kill_again_and_again, name_of, value_of
+from tests.compatibility.load_of_cursus import (
+    AgainBatches,
+    AgainTexts,
+    OnceBatches,
+    OnceTexts,
 )
+from tests.compatibility.load_of_cursus import Reader as CursusReader
+from tests.compatibility.load_of_dialects import WRITERS, LineProducer, OnceWorker
+from tests.compatibility.load_of_kafka import (
+    CommitWorker,
+    EndsWorker,
+    ProducerWorker,
+    TopicWorker,
+)
+from tests.compatibility.load_of_transactions import PARTITIONS, Copier, Reader, Writer, original
+from tests.cursus_client import CursusClient
+from tests.histories.checker import check
+from tests.histories.history import Recorder
 from tests.wire_client import WireClient
-from tests.wire_records import ReadBatch, read_batches
 
-TOPIC = "ledger"
-GROUP = "committed"
-PARTITIONS = 4
-# Each partition has its own mix, so that idempotent and plain batches meet in one log.
-PRODUCERS = {"once-0": 0, "plain-0": 0, "once-1": 1, "plain-2": 2, "once-3": 3}
-ACKNOWLEDGED_PER_CYCLE = (5, 150)  # Batches; the kill comes at a random place between.
-LIFE_TIMEOUT_S = 120.0
-
-StartBroker = Callable[..., BrokerProcess]
+SETTINGS = (
+    "log.segment.bytes=262144",  # rolls happen under fire too
+    "log.retention.check.interval.ms=200",
+    "log.retention.ms=-1",  # records are years old
+    "log.cleaner.backoff.ms=200",
+    "log.segment.delete.delay.ms=0",
+)
+# Who may remove what, how many partitions there are, and the topic's own settings.
+TOPICS: dict[str, tuple[str, int, dict[str, str]]] = {
+    "mixed": ("none", 1, {}),  # producers of every dialect meet in one log
+    "lines": ("none", 3, {}),
+    "wire": ("none", 2, {}),
+    "written": ("none", PARTITIONS, {}),
+    "copied": ("none", PARTITIONS, {}),
+    "short": ("delete", 1, {"retention_bytes": "65536", "segment_bytes": "16384"}),
+    "keyed": (
+        "compact",
+        1,
+        {
+            "cleanup_policy": "compact",
+            "segment_bytes": "16384",
+            "min_cleanable_dirty_ratio": "0.01",
+        },
+    ),
+}
+CURSUS_TOPICS = {"plain": "false", "checked": "true"}  # whether they are idempotent
+GROUP = "readers"
+KEYS = 40
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("durability", ["os", "group-commit"])
-def test_kill_dash_nine_loses_and_repeats_nothing(
-    start_broker: StartBroker,
+@pytest.mark.parametrize(
+    ("durability", "protocol"), [("os", "consumer"), ("group-commit", "classic")]
+)
+def test_kill_dash_nine_under_every_load_leaves_everything_as_it_was_told(
+    start_broker: Callable[..., BrokerProcess],
     tmp_path: Path,
     durability: str,
+    protocol: str,
     request: pytest.FixtureRequest,
 ) -> None:
     cycles: int = request.config.getoption("--kill-cycles")
-    # The smallest segments there are: rolls happen under fire too.
-    broker = start_broker(f"polylog.durability={durability}", "log.segment.bytes=1048576")
-    with WireClient(broker.address) as client:
-        wire_requests.create_topic(client, TOPIC, PARTITIONS)
-    committer = CommitWorker(broker.address, GROUP, TOPIC)
-    with Ledger(tmp_path / "ledger.txt") as ledger:
-        producers = [
-            ProducerWorker(
-                name, broker.address, Place(TOPIC, partition), ledger, idempotent="once" in name
-            )
-            for name, partition in PRODUCERS.items()
-        ]
-        workers: list[ProducerWorker | CommitWorker] = [committer, *producers]
-        for worker in workers:
+    broker = start_broker(f"polylog.durability={durability}", *SETTINGS)
+    with Recorder(tmp_path / "history.jsonl") as history:
+        make_topics(broker, history, durability)
+        writers = [Writer(f"writer-{n}", broker.address, history, "written") for n in (1, 2)]
+        others = workers_of(broker.address, history, protocol)
+        for worker in (*writers, *others):
             worker.start()
-        producer_ids = kill_again_and_again(broker, ledger, workers, cycles)
-        for worker in workers:
-            worker.stop()
-        acknowledged = list(ledger.read())
-
-    assert len(set(producer_ids)) == cycles, "a producer id was issued twice"
-    assert len(committer.commits.lives) >= cycles, "commits were looked at in each life"
-    assert committer.commits.acknowledged >= cycles
-    with WireClient(broker.address) as client:
-        committer.check(client)
-        logs = {partition: read_log(client, partition) for partition in range(PARTITIONS)}
-    for name, partition in PRODUCERS.items():
-        of_producer = [entry for entry in acknowledged if entry.producer == name]
-        check_producer(logs[partition], of_producer, once="once" in name)
-
-
-def _has_gone_on(
-    ledger: Ledger, target: int, looks: int, workers: Sequence[ProducerWorker | CommitWorker]
-) -> bool:
-    """Whether enough was acknowledged and the commits were looked at once more, or all is over."""
-    has_looked = all(
-        len(worker.commits.lives) > looks for worker in workers if isinstance(worker, CommitWorker)
-    )
-    return (ledger.lines >= target and has_looked) or any(worker.failure for worker in workers)
-
-
-def kill_again_and_again(
-    broker: BrokerProcess,
-    ledger: Ledger,
-    workers: Sequence[ProducerWorker | CommitWorker],
-    cycles: int,
-) -> list[int]:
-    """Kill and restart under load; return a producer id that each life issued."""
-    moments = random.Random(cycles)
-    producer_ids = []
-    [committer] = [worker for worker in workers if isinstance(worker, CommitWorker)]
-    looks = 0
-    for cycle in range(cycles):
-        with WireClient(broker.address) as client:
-            producer_ids.append(wire_requests.init_producer_id(client)[0])
-        target = ledger.lines + moments.randint(*ACKNOWLEDGED_PER_CYCLE)
-        wait_until(
-            partial(_has_gone_on, ledger, target, looks, workers),
-            f"load goes on after kill {cycle}",
-            LIFE_TIMEOUT_S,
+        kill_again_and_again(
+            broker, history, [*writers, *others], cycles, lambda: look(broker, history)
         )
-        broker.kill()
-        looks = len(committer.commits.lives)
-        broker.restart()
-        assert not any(worker.failure for worker in workers), [w.failure for w in workers]
-    return producer_ids
+        stop(writers, others)
+        read_everything(broker, history)
+        findings = check(history.read())
+        done = Counter((each.f, each.type) for each in history.read())
+
+    print(f"{cycles} kills, {durability}: {dict(done)}")
+    assert findings == []
+    for f in ("send", "poll", "commit", "end", "create", "delete", "list_topics", "list_offsets"):
+        assert done[f, "ok"] > 0, f"nobody was answered to {f}"
 
 
-def read_log(client: WireClient, partition: int) -> list[bytes | None]:
-    """Return every value of a partition, which has no holes."""
-    values: list[bytes | None] = []
-    for batch in batches_of(client, partition):
-        assert batch.base_offset == len(values), "offsets are dense"
-        values += batch.values
-    return values
+def make_topics(broker: BrokerProcess, history: Recorder, durability: str) -> None:
+    """Create the topics that stay."""
+    with WireClient(broker.address) as client, CursusClient(broker.address) as cursus:
+        for topic, (cleanup, partitions, configs) in TOPICS.items():
+            wire_requests.create_topic(client, topic, partitions, **configs)
+            what = {"topic": topic, "cleanup": cleanup, "durability": durability}
+            history.write("admin", "create", "ok", **what)
+        for topic, is_idempotent in CURSUS_TOPICS.items():
+            answer = cursus.ask(f"CREATE topic={topic} partitions=2 idempotent={is_idempotent}")
+            assert answer.startswith("OK "), answer
+            history.write("admin", "create", "ok", topic=topic, durability=durability)
 
 
-def batches_of(client: WireClient, partition: int) -> Iterator[ReadBatch]:
-    """Yield every batch of a partition."""
-    end = wire_requests.end_offset(client, TOPIC, partition)
-    offset = 0
-    while offset < end:
-        batches = list(read_batches(wire_requests.fetch(client, TOPIC, partition, offset)))
-        assert batches, f"nothing at {offset} of {end}"
-        yield from batches
-        offset = batches[-1].base_offset + len(batches[-1].values)
+def workers_of(address: str, history: Recorder, protocol: str) -> list[Worker]:
+    """Return everybody but the writers of transactions."""
+    at = (address, history)
+
+    def produces(name: str, topic: str, partition: int = 0, keys: int = 0) -> Worker:
+        place, is_idempotent = (topic, partition), name.startswith("again")
+        return ProducerWorker(name, *at, place, idempotent=is_idempotent, keys=keys)
+
+    return [
+        # Idempotent and plain batches meet in one log.
+        produces("again-wire", "wire"),
+        produces("plain-wire", "wire"),
+        produces("plain-alone", "wire", 1),
+        produces("again-mixed", "mixed"),
+        produces("again-short", "short"),
+        produces("again-keyed", "keyed", keys=KEYS),
+        *(OnceWorker(name, *at, "mixed") for name in WRITERS),
+        LineProducer("line", *at, "lines", in_flight=1, acks="all"),
+        LineProducer("lines", *at, "lines", in_flight=8, acks="1"),
+        OnceBatches("once-batches", *at, "plain"),
+        OnceTexts("once-texts", *at, "plain"),
+        AgainBatches("again-batches", *at, "checked"),
+        AgainTexts("again-texts", *at, "checked"),
+        *(CursusReader(f"cursus-reader-{n}", *at, "plain") for n in (1, 2)),
+        *(Copier(f"copier-{n}", *at, protocol, ("written", "copied")) for n in (1, 2)),
+        *(Reader(f"reader-{n}", *at, protocol, (GROUP, "written")) for n in (1, 2)),
+        CommitWorker("committer", *at, "committed", "wire"),
+        TopicWorker("topics", *at),
+        EndsWorker("ends", *at, [("short", 0), ("mixed", 0), ("written", 0), ("keyed", 0)]),
+    ]
 
 
-def check_producer(log: list[bytes | None], entries: list[Acknowledged], *, once: bool) -> None:
-    """Compare a producer's part of a log with its part of the ledger."""
-    name = entries[0].producer
-    for entry in entries:
-        expected = [value(name, entry.first_number + place) for place in range(entry.count)]
-        found = log[entry.base_offset : entry.base_offset + entry.count]
-        assert found == expected, f"{entry} is not what stands there"
+def look(broker: BrokerProcess, history: Recorder) -> None:
+    """Ask a broker that has just started for what groups have committed, and for a producer id."""
+    with WireClient(broker.address) as client:
+        history.write(
+            "look", "init_producer", "ok", producer_id=wire_requests.init_producer_id(client)[0]
+        )
+        for partition in range(PARTITIONS):
+            what = {"group": GROUP, "topic": "written", "partition": partition}
+            history.write("look", "fetch_committed", "invoke", **what)
+            code, offset = wire_requests.committed_offset(client, GROUP, "written", partition)
+            assert code == 0, f"offset fetch got error {code}"
+            history.write("look", "fetch_committed", "ok", **what, offset=offset)
 
-    mark = f"{name} ".encode()
-    numbers = [int(v.split(b" ", 2)[1]) for v in log if v is not None and v.startswith(mark)]
-    if once:
-        assert numbers == list(range(len(numbers))), f"{name}: each record once, in order"
-    else:
-        first_seen = list(dict.fromkeys(numbers))
-        assert first_seen == sorted(first_seen), f"{name}: records in order, repeated or not"
-    acknowledged_count = sum(entry.count for entry in entries)
-    assert len(set(numbers)) >= acknowledged_count
+
+def stop(writers: list[Writer], others: list[Worker]) -> None:
+    """Stop everybody; the copiers when all is copied."""
+    copiers = [each for each in others if isinstance(each, Copier)]
+    rest: list[Worker] = [*writers, *(each for each in others if not isinstance(each, Copier))]
+    for worker in rest:
+        worker.ask_to_stop()
+    for worker in rest:
+        worker.stop()
+    address = copiers[0].address
+    written = values(address, "written")
+    wait_until(
+        lambda: (
+            sum(map(len, values(address, "copied").values())) >= sum(map(len, written.values()))
+        ),
+        "everything is copied",
+    )
+    for copier in copiers:
+        copier.stop()
+    copies = values(address, "copied")
+    assert {
+        partition: [name.split(",")[2] for name in of_partition]
+        for partition, of_partition in copies.items()
+    } == {
+        partition: [original(name) for name in of_partition]
+        for partition, of_partition in written.items()
+    }, "copied once each, in order"
+
+
+def values(address: str, topic: str) -> dict[int, list[str]]:
+    """Return the names of the committed records of each partition."""
+    found: dict[int, list[str]] = {}
+    for message in committed(address, topic, at_least=0, partitions=PARTITIONS):
+        found.setdefault(message.partition() or 0, []).append(name_of(message.value()) or "")
+    return found
+
+
+def read_everything(broker: BrokerProcess, history: Recorder) -> None:
+    """Read every log from its beginning to its end; one of them through every door."""
+    partitions = {topic: count for topic, (_, count, _) in TOPICS.items()}
+    for topic, count in (partitions | dict.fromkeys(CURSUS_TOPICS, 2)).items():
+        logs: dict[int, list[list[int | str | None]]] = {each: [] for each in range(count)}
+        for message in committed(broker.address, topic, at_least=0, partitions=count):
+            key = message.key()
+            logs[message.partition() or 0].append(
+                [message.offset() or 0, name_of(message.value()), key.decode() if key else None]
+            )
+        for partition, records in logs.items():
+            is_trimmed = topic == "short" and records
+            where = {"topic": topic, "partition": partition}
+            start = records[0][0] if is_trimmed else 0
+            history.write("reader of all", "assign", "ok", **where, position=start)
+            history.write("reader of all", "poll", "ok", **where, records=records, end=True)
+    read_through_every_door(broker.address, history)
+
+
+def read_through_every_door(address: str, history: Recorder) -> None:
+    """Read the log in which all dialects meet as each of them reads it."""
+    doors = {name: connect(address) for name, connect in DIALECTS.items()}
+    where = {"topic": "mixed", "partition": 0}
+    last = {"values": ["mixed,0,last,0"], "delivery": "once"}
+    history.write("last", "send", "invoke", **where, **last)
+    [offset] = doors["V1"].write("mixed", [value_of("mixed,0,last,0")])
+    history.write("last", "send", "ok", **where, **last, offset=offset)
+    for name, door in doors.items():
+        records = [[each, name_of(value)] for each, value in door.read("mixed", offset).items()]
+        history.write(name, "assign", "ok", **where, position=0)
+        history.write(name, "poll", "ok", **where, records=records, end=True)
+        door.close()

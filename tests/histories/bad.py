@@ -400,9 +400,13 @@ BAD: dict[str, tuple[str, list[Step]]] = {
         "two owners",
         [owns("c", 1), owns("d", 1)],
     ),
-    "a member's heartbeats are taken when another has its partition": (
+    "a partition is given to another before it is given back": (
         "two owners",
-        [owns("c", 1), beats("c", 1), owns("d", 1, at=10), beats("c", 1, at=20)],
+        [owns("c", 1), owns("d", 2), owns("e", 2), loses("d"), beats("e", 2)],
+    ),
+    "an older generation's heartbeats are taken": (
+        "stale commit accepted",
+        [owns("c", 1), beats("c", 1), owns("d", 2, at=10), beats("c", 1, at=20)],
     ),
     "an older generation commits": (
         "stale commit accepted",

@@ -231,6 +231,13 @@ GOOD: dict[str, list[Step]] = {
         owns("d", 2),
         commit("d", 4, generation=2),
     ],
+    "a member hears late of an older generation": [owns("d", 2), beats("d", 2), owns("c", 1)],
+    "a partition goes from member to member of one generation": [
+        owns("c", 1),
+        loses("c"),
+        owns("d", 1),
+        beats("d", 1),
+    ],
     "a dead member says nothing": [owns("c", 1), beats("c", 1), owns("d", 2), beats("d", 2)],
     "a commit of the older generation was on its way": [
         owns("c", 1),

@@ -1,5 +1,6 @@
 """Rules of groups and their offsets: classes 11, 13 and 28."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -93,13 +94,13 @@ def commits_ahead(facts: Facts) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class Ownership:
-    """A member has a partition, for as long as the broker takes what it says as its owner."""
+    """A member has a partition, until it gives it back or gets another assignment."""
 
     process: str
     generation: int
     since_t: float
     line: int
-    until_t: float
+    until_t: float = math.inf
 
 
 def owners(facts: Facts) -> Iterator[Finding]:
@@ -133,23 +134,28 @@ class Owners:
         if operation.type == "invoke":
             self._asked[process, operation.f] = operation.t
         if operation.f == "revoke":
-            self._current.pop(process, None)
+            self._give_back(process, operation.t)
         elif operation.type == "ok" and generation is not None:
             if operation.f == "assign":
-                self._take(Ownership(process, generation, operation.t, line, operation.t))
+                self._take(Ownership(process, generation, operation.t, line))
             else:
                 return self._speak(line, operation, generation)
         return None
 
+    def _give_back(self, process: str, t: float) -> None:
+        if process in self._current:
+            self._current.pop(process).until_t = t
+
     def _take(self, own: Ownership) -> None:
+        self._give_back(own.process, own.since_t)
         self._current[own.process] = own
         self.intervals.append(own)
         if self._newest is None or own.generation > self._newest.generation:
             self._newest = own
 
     def _speak(self, line: int, operation: Operation, generation: int) -> Finding | None:
-        own, newest = self._current.get(operation.process), self._newest
-        if own is None or newest is None:
+        newest = self._newest
+        if newest is None:
             return None
         asked_t = self._asked.get((operation.process, operation.f), operation.t)
         if generation < newest.generation and newest.since_t < asked_t:
@@ -160,24 +166,23 @@ class Owners:
                 f"{newest.process} has {spot(place, None)} of {group} in {newest.generation} "
                 f"since line {newest.line}",
             )
-        own.until_t = max(own.until_t, asked_t)
         return None
 
 
 def overlaps(key: Key, intervals: list[Ownership]) -> Iterator[Finding]:
-    """Yield a finding for two members that had a partition at one moment, or in one generation."""
-    last: Ownership | None = None
-    by_generation: dict[int, str] = {}
-    for each in sorted(intervals, key=lambda own: own.since_t):
-        other = by_generation.setdefault(each.generation, each.process)
-        is_shared = other != each.process
-        if last is not None and last.process != each.process and each.since_t < last.until_t:
-            is_shared, other = True, last.process
-        if is_shared:
+    """Yield a finding for two members that have a partition at one moment of one generation.
+
+    A member that was taken for dead may still believe to have what a newer generation gave away;
+    what it says then is what must not be taken.
+    """
+    last_of: dict[int, Ownership] = {}
+    for each in intervals:
+        last = last_of.setdefault(each.generation, each)
+        if each.process != last.process and each.since_t < last.until_t:
             yield Finding(
                 "two owners",
                 f"{key[0]} in {spot(key[1], None)}: {each.process} has it since line {each.line} "
-                f"in generation {each.generation}, as has {other}",
+                f"and {last.process} since line {last.line}, both in generation {each.generation}",
             )
-        if last is None or each.until_t > last.until_t:
-            last = each
+        if each.until_t >= last.until_t:
+            last_of[each.generation] = each

@@ -1,4 +1,7 @@
-"""Rules of what clients are shown of topics and logs, and that they go on: 3, 12, 18, 20, 26, 29."""
+"""Rules of what clients are shown of topics and logs, and of their progress.
+
+Classes 3, 12, 18, 20, 26 and 29.
+"""
 
 from collections.abc import Iterator
 
@@ -113,9 +116,9 @@ def stuck(facts: Facts) -> Iterator[Finding]:
     for line, operation in enumerate(facts.operations, 1):
         if operation.f == "crash":
             alive_t = None
-            waiting.clear()  # Who has asked before must ask again.
         elif operation.f == "heal":
             alive_t = operation.t
+            waiting.clear()  # Who has asked before must ask again.
         elif operation.type == "invoke":
             waiting[asking(operation)] = (line, operation)
         else:
