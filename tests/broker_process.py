@@ -92,6 +92,8 @@ class BrokerProcess:
         self.listen = listen
         self.address = ""
         self.expected_complaints: list[str] = []
+        # What the process is started by, where it is not to be as every other one.
+        self.wrap: Callable[[list[str]], list[str]] = list
         self._stdout = folder / "stdout.txt"
         self._stderr = folder / "stderr.txt"
         self._lines_checked = 0
@@ -103,7 +105,7 @@ class BrokerProcess:
         options = ["--data-dir", str(self.data_dir), "--listen", self.listen]
         for setting in self.settings:
             options += ["--set", setting]
-        return [sys.executable, "-m", "broker", "start", *options]
+        return self.wrap([sys.executable, "-m", "broker", "start", *options])
 
     def launch(self) -> None:
         """Start the process without waiting for anything."""

@@ -33,7 +33,8 @@ cdef class OpenFiles:
     cdef void link(self, Openable openable) noexcept
     cdef void unlink(self, Openable openable) noexcept
     cdef int open_path(self, const char* path, int flags) noexcept
-    cdef void make_room(self) noexcept
+    cdef bint make_room(self) noexcept
+    cdef bint is_half_full(self) noexcept
     cdef int close_oldest(self, int wanted) noexcept
     cdef bint lend_memory(self, int64_t size) noexcept
     cdef void return_memory(self, int64_t size) noexcept

@@ -6,8 +6,9 @@ descriptor. A reply that is still to be sent holds the descriptor itself, not th
 segment: it can be sent to its end, whatever happens to the segment meanwhile. What has bytes that
 are not on the disk yet is not closed but asked to write them (`let_go`).
 
-`count_max` is a wish, not a promise: when all files are in use, one more is opened, and only the
-kernel's own limit (EMFILE) stops that.
+`count_max` is a wish where a file is read: when all files are in use, one more is opened, and only
+the kernel's own limit (EMFILE) stops that. Who would write to one more is refused (`make_room`),
+until a sync lets others go: connections and small files keep the descriptors that are theirs.
 """
 
 cimport cython
@@ -112,10 +113,15 @@ cdef class OpenFiles:
             fd = file_open(path, flags, 0o600)
         return fd
 
-    cdef void make_room(self) noexcept:
-        """Close the longest unused until one more may be opened."""
+    cdef bint make_room(self) noexcept:
+        """Close the longest unused until one more may be opened; whether it may."""
         if self.count >= self.count_max:
             self.close_oldest(self.count - self.count_max + 1)
+        return self.count < self.count_max
+
+    cdef bint is_half_full(self) noexcept:
+        """Whether what can be closed should be, because others come that cannot."""
+        return self.count * 2 >= self.count_max
 
     cdef int close_oldest(self, int wanted) noexcept:
         """Close so many of the longest unused; how many there were that could be."""

@@ -55,6 +55,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef LogStatus append_batch(self, uint8_t* batch, BatchInfo* info,
                                 int64_t* base_offset) noexcept
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
+    cdef int open_to_write(self, Segment segment) noexcept
     cdef bint must_roll(self, BatchInfo* info) noexcept
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept
     cdef bint take_spare(self, size_t size) noexcept

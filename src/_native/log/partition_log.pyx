@@ -199,7 +199,7 @@ cdef class PartitionLog(SegmentedLog):
             return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
-        status = segment.open(False)
+        status = self.open_to_write(segment)
         if status == 0 and self.must_roll(info):
             status = self.begin_segment()
             segment = self.active
@@ -225,6 +225,12 @@ cdef class PartitionLog(SegmentedLog):
             self.begin_to_age()
         self.mark_dirty()
         return LOG_OK
+
+    cdef int open_to_write(self, Segment segment) noexcept:
+        # What is written to stays open until it is synced, so here the limit is one.
+        if segment.fd < 0 and not self.turn.files.make_room():
+            return -EMFILE
+        return segment.open(False)
 
     cdef bint must_roll(self, BatchInfo* info) noexcept:
         cdef Segment segment = self.active

@@ -268,6 +268,11 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if is_whole and scan.next_offset <= recovery_point:
             segment.is_settled = True   # as it was found it has been synced
             segment.close()
+        elif log.turn.files.is_half_full():
+            must(sync_segment(segment), log, "cannot sync a segment")
+            must(sync_folder(log), log, "cannot sync the folder")
+            segment.is_settled = True   # for the next ones to find a descriptor
+            segment.close()
         else:
             unsynced.append(segment)
     if behind:

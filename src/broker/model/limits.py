@@ -60,6 +60,10 @@ KEEPALIVE_PROBES = 4
 LISTEN_BACKLOG = 1024
 # Taken in one turn of the loop, so that a storm of connects does not hold up the others.
 ACCEPTS_PER_TURN = 64
+# Connections that are refused are told in one line for so long, lest a storm fills the log; where
+# the kernel has no descriptor for one, nobody is asked for so long whether it has by now.
+REFUSALS_TOLD_SECONDS = 60
+ACCEPT_AGAIN_SECONDS = 1
 # Ports that are tried for one that is free on all of a listener's addresses.
 LISTEN_TRIES = 16
 # What the kernel may hold of one connection's replies, as Kafka's socket.send.buffer.bytes. Left to
@@ -415,9 +419,13 @@ INDEX_ENTRIES_HELD_AT_REST = 16
 # segment is open, as long as all such memory together is below the bound.
 INDEX_MISSES_BEFORE_LOAD = 4
 INDEX_MEMORY_BYTES_MAX = 64 * MIB
-# Segments that may be open at the same time where the process may not have many descriptors; half
-# of what it may have otherwise. Unused ones close after one to two ticks, for so long a second.
-OPEN_SEGMENTS_MIN = 256
+# Descriptors that neither connections nor segments take: listeners, the metadata store, small
+# files, folders that are synced, the compactor's pipes. And the fewest that a broker starts with.
+SPARE_DESCRIPTORS = 64
+DESCRIPTORS_MIN = 256
+# Segments that are open at the same time where that is all; half of what there is, less those to
+# spare, otherwise. Unused ones close after one to two ticks, for so long a second.
+OPEN_SEGMENTS_MIN = DESCRIPTORS_MIN // 2 - SPARE_DESCRIPTORS
 OPEN_SEGMENT_TICK_SECONDS = 30
 CLOSE_IDLE_MICROSECONDS = 2_000
 # Places at which readers of a segment stopped, and most likely go on.
@@ -589,6 +597,7 @@ assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
+assert OPEN_SEGMENTS_MIN > 0
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import logging
 import os
-import resource
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,6 +43,7 @@ from broker.model.clock import SystemClock
 from broker.model.config import Config
 from broker.model.errors import StorageError
 from broker.protocols import PROTOCOLS, v1
+from broker.server import descriptors
 from broker.server.checkpoints import Checkpoints
 from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
@@ -105,7 +105,8 @@ class _Process:
         )
         self._commit = CommitThread(limits.SYNC_THREADS)
         self._turn = Turn(self._commit)
-        self._turn.files.count_max = _open_segments_max()
+        self._descriptors = descriptors.of_this_process()
+        self._turn.files.count_max = self._descriptors.segments
         self._turn.unfold = compression.decompress_into
         self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
@@ -213,7 +214,7 @@ class _Process:
                 self._loop,
                 self._poller,
                 partial(Session, self._broker),
-                lambda: self._configs.current.integer("max.connections"),
+                self._connections_max,
             )
         bound = [address for listener in listeners for address in listener.bound]
         self._log_dir.say_who_holds_it(bound)
@@ -297,6 +298,9 @@ class _Process:
         self._coordinators.log_is_ready(log)
 
     # ---- while it runs -----------------------------------------------------------------------
+
+    def _connections_max(self) -> int:
+        return min(self._configs.current.integer("max.connections"), self._descriptors.connections)
 
     async def _alter_defaults(self, config: Config, commit: Commit | None) -> None:
         await self._topics.alter_defaults(config, commit)
@@ -410,9 +414,3 @@ def _scrub_settings(config: Config) -> ScrubSettings:
         config.integer("polylog.scrub.interval.ms"),
         config.integer("polylog.scrub.bytes.per.second"),
     )
-
-
-def _open_segments_max() -> int:
-    """Half of the descriptors that the process may have; the others are connections'."""
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(limits.OPEN_SEGMENTS_MIN, descriptors // 2)

@@ -4,18 +4,20 @@ import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from broker._native.wire.poller import Poller
 from broker.model.address import Address
 from broker.model.errors import ConfigError
 from broker.model.limits import (
+    ACCEPT_AGAIN_SECONDS,
     ACCEPTS_PER_TURN,
     KEEPALIVE_IDLE_SECONDS,
     KEEPALIVE_PROBES,
     KEEPALIVE_SECONDS,
     LISTEN_BACKLOG,
     LISTEN_TRIES,
+    REFUSALS_TOLD_SECONDS,
     SEND_BUFFER_BYTES,
 )
 
@@ -23,6 +25,32 @@ _log = logging.getLogger(__name__)
 
 # What the protocols keep for a connection: (client host, advertised host, advertised port) → it.
 MakeSession: TypeAlias = Callable[[str, str, int], object]
+
+
+class _Door(NamedTuple):
+    """What accepting goes by."""
+
+    loop: AbstractEventLoop
+    poller: Poller
+    make_session: MakeSession
+    connections_max: Callable[[], int]
+
+
+class _Refusals:
+    """Those who were not let in, counted, and told in a line now and then."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._count = 0
+        self._told_at: float | None = None
+
+    def add(self, reason: str) -> None:
+        """One more; the first is told at once, the next with all those since."""
+        self._count += 1
+        now = self._loop.time()
+        if self._told_at is None or now - self._told_at >= REFUSALS_TOLD_SECONDS:
+            _log.warning("connections refused: count=%d reason=%s", self._count, reason)
+            self._told_at, self._count = now, 0
 
 
 class Listener:
@@ -47,10 +75,13 @@ class Listener:
         connections_max: Callable[[], int],
     ) -> None:
         """Hand every connection that comes to the poller."""
+        self._refusals = _Refusals(loop)
         for listening in self._sockets:
-            loop.add_reader(
-                listening.fileno(), self._accept, listening, poller, make_session, connections_max
-            )
+            self._watch(listening, _Door(loop, poller, make_session, connections_max))
+
+    def _watch(self, listening: socket.socket, door: _Door) -> None:
+        if listening.fileno() >= 0:  # it may have been closed meanwhile
+            door.loop.add_reader(listening.fileno(), self._accept, listening, door)
 
     def close(self, loop: AbstractEventLoop) -> None:
         """Take no more connections."""
@@ -58,26 +89,24 @@ class Listener:
             loop.remove_reader(listening.fileno())
             listening.close()
 
-    def _accept(
-        self,
-        listening: socket.socket,
-        poller: Poller,
-        make_session: MakeSession,
-        connections_max: Callable[[], int],
-    ) -> None:
+    def _accept(self, listening: socket.socket, door: _Door) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
                 accepted, peer = listening.accept()
             except BlockingIOError:
                 return
-            except OSError as error:  # EMFILE: the kernel keeps it until a descriptor is free
-                _log.warning("accept failed: error=%s", error)
+            except OSError as error:
+                # EMFILE: it stays in the backlog, and the loop would be told of it without end.
+                self._refusals.add(f"accept failed: {error}")
+                door.loop.remove_reader(listening.fileno())
+                door.loop.call_later(ACCEPT_AGAIN_SECONDS, self._watch, listening, door)
                 return
-            if len(poller.connections) >= connections_max():
-                _log.warning("connection refused: max.connections=%d reached", connections_max())
+            count_max = door.connections_max()
+            if len(door.poller.connections) >= count_max:
+                self._refusals.add(f"as many as there may be: {count_max}")
                 accepted.close()
                 continue
-            self._hand_over(accepted, str(peer[0]), poller, make_session)
+            self._hand_over(accepted, str(peer[0]), door.poller, door.make_session)
 
     def _hand_over(
         self, accepted: socket.socket, peer: str, poller: Poller, make_session: MakeSession

@@ -1,0 +1,114 @@
+"""A broker with few descriptors: more partitions and connections than it may open files."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import BrokerProcess, spends_at_most, wait_until
+from tests.wire_client import WireClient
+from tests.wire_records import Batch, read_batches
+
+KAFKA_STORAGE_ERROR = 56
+PARTITIONS_PER_DESCRIPTOR = 1.5
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(params=[256, 1_024])
+def descriptors(request: pytest.FixtureRequest) -> int:
+    """How many files the broker may open."""
+    return int(request.param)
+
+
+@pytest.fixture
+def broker(tmp_path: Path, descriptors: int) -> Iterator[BrokerProcess]:
+    """Start a broker that can never have more; with few, one that leaves most syncs to later."""
+    durability = "os" if descriptors == 256 else "group-commit"
+    made = BrokerProcess(tmp_path, settings=[f"polylog.durability={durability}"])
+    made.wrap = lambda command: with_descriptors(descriptors, command)
+    made.start()
+    yield made
+    assert made.stop() == 0
+    made.check()
+
+
+def with_descriptors(count: int, command: list[str]) -> list[str]:
+    """Lower both limits: the broker raises the soft one to the hard one."""
+    return ["prlimit", f"--nofile={count}", *command]
+
+
+def produce_to_all(client: WireClient, topic: str, value: bytes, partitions: list[int]) -> None:
+    """Write a record to each, in one request; who is refused is asked again."""
+    left, deadline = partitions, time.monotonic() + TIMEOUT_S
+    while left:
+        assert time.monotonic() < deadline, f"{len(left)} partitions take nothing"
+        entries = [{"index": each, "records": Batch([value]).encode()} for each in left]
+        body: dict[str, Any] = {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout_ms": 30_000,
+            "topic_data": [{"name": topic, "partition_data": entries}],
+        }
+        [answer] = client.request("Produce", 9, body)["responses"]
+        codes = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
+        assert set(codes.values()) <= {0, KAFKA_STORAGE_ERROR}, codes
+        left = [each for each in left if codes[each] != 0]
+
+
+def values_of(client: WireClient, topic: str, partition: int) -> list[bytes | None]:
+    batches = read_batches(wire_requests.fetch(client, topic, partition, 0))
+    return [value for batch in batches for value in batch.values]
+
+
+def test_more_partitions_than_descriptors_are_written_recovered_and_read(
+    broker: BrokerProcess, descriptors: int
+) -> None:
+    partitions = list(range(int(descriptors * PARTITIONS_PER_DESCRIPTOR)))
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, "many", len(partitions))
+        produce_to_all(client, "many", b"before", partitions)
+    broker.kill()
+
+    broker.start()
+
+    with WireClient(broker.address) as client:
+        produce_to_all(client, "many", b"after", partitions)
+        for partition in partitions:
+            assert values_of(client, "many", partition) == [b"before", b"after"]
+        wire_requests.create_topic(client, "one-more")
+    assert broker.open_files() < descriptors
+
+
+def test_connections_beyond_the_limit_are_refused_and_the_others_served(
+    broker: BrokerProcess, descriptors: int
+) -> None:
+    host, _, port = broker.address.rpartition(":")
+    with WireClient(broker.address) as client, ExitStack() as many:
+        wire_requests.create_topic(client, "served")
+        for _ in range(descriptors):
+            many.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
+        with spends_at_most(broker, 2):
+            for number in range(100):
+                answer = wire_requests.produce(client, "served", Batch([b"a"]).encode())
+                assert answer == (0, number)
+        wire_requests.create_topic(client, "one-more")
+        assert broker.open_files() < descriptors
+        refused = [line for line in broker.log_lines() if "connections refused" in line]
+        assert len(refused) == 1
+    wait_until(lambda: broker.open_files() < descriptors // 2, "connections are let go")
+    wire_requests.assert_serves(broker.address)
+
+
+def test_fewer_than_it_can_work_with_stop_the_start(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.wrap = lambda command: with_descriptors(255, command)
+
+    broker.launch()
+
+    assert broker.wait() == 2
+    assert "the process may open 255 files" in broker.stderr()
