@@ -26,7 +26,7 @@ class Logs:
         self.commit = CommitThread(1) if commit is None else commit
         self.turn = Turn(self.commit)
         self.turn.unfold = decompress_into
-        self.turn.now_ms = NOW_MS
+        self.turn.now_ms = self.turn.steady_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:
         """Return where a partition lives."""

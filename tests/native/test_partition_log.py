@@ -204,7 +204,7 @@ def test_a_segment_ends_when_its_records_span_too_long_a_time(logs: Logs) -> Non
 def test_a_segment_of_records_without_times_ends_when_it_is_old(logs: Logs) -> None:
     log = logs.create(segment_ms=1000)
     for passed in (0, 1000, 1):
-        logs.turn.now_ms += passed
+        logs.turn.steady_ms += passed
         log.append(records(timestamp=-1))
 
     assert bases_of(log) == [0, 2]

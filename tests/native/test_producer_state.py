@@ -148,9 +148,9 @@ def test_a_producer_is_forgotten_when_it_has_been_silent_for_too_long(logs: Logs
     log = logs.create()
     accept(log, 5)
 
-    logs.turn.now_ms = NOW_MS + DAY_MS
+    logs.turn.steady_ms = NOW_MS + DAY_MS
     assert log.append(batch(9)) == (OUT_OF_ORDER, -1)
-    logs.turn.now_ms = NOW_MS + DAY_MS + 1
+    logs.turn.steady_ms = NOW_MS + DAY_MS + 1
     assert log.append(batch(9)) == (0, 1)
     assert log.append(batch(5)) == (OUT_OF_ORDER, -1)
 
@@ -167,10 +167,10 @@ def test_a_log_remembers_a_bounded_number_of_producers(logs: Logs) -> None:
 def test_a_full_log_takes_a_new_producer_when_an_old_one_has_expired(logs: Logs) -> None:
     log = logs.create(producer_ids_max=10)
     for number in range(10):
-        logs.turn.now_ms = NOW_MS + number
+        logs.turn.steady_ms = NOW_MS + number
         log.append(batch(0, producer=number))
 
-    logs.turn.now_ms = NOW_MS + DAY_MS + 3  # 0, 1 and 2 have expired
+    logs.turn.steady_ms = NOW_MS + DAY_MS + 3  # 0, 1 and 2 have expired
 
     statuses = [log.append(batch(0, producer=number))[0] for number in range(10, 14)]
     assert statuses == [0, 0, 0, FULL]

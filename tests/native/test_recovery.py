@@ -504,7 +504,7 @@ def test_an_epoch_that_began_behind_the_end_is_forgotten(logs: Logs) -> None:
 def partitions(path: Path, store: FakeStore) -> tuple[Partitions, Turn]:
     """Start on a data directory."""
     turn = Turn(COMMIT)
-    turn.now_ms = NOW_MS
+    turn.now_ms = turn.steady_ms = NOW_MS
     return Partitions(path, store, turn, 1, 1_000_000), turn
 
 

@@ -223,7 +223,7 @@ def test_what_is_known_of_one_producer_is_what_is_listed_of_it(logs: Logs) -> No
 
     assert [log.active_producer(each[0]) for each in log.active_producers] == log.active_producers
     assert log.active_producer(5) is None
-    logs.turn.now_ms += 1_001
+    logs.turn.steady_ms += 1_001
     assert log.active_producer(4) is None
     assert log.active_producer(1) is not None  # Its transaction is open.
 
@@ -476,7 +476,7 @@ def test_after_the_marker_of_a_new_epoch_sequences_begin_again(
 def test_a_producer_with_an_open_transaction_does_not_expire(logs: Logs) -> None:
     log = logs.create(producer_expiration_ms=10)
     send(log, 1, 0)
-    logs.turn.now_ms += 1000
+    logs.turn.steady_ms += 1000
 
     status, _ = log.append(
         records(producer_id=1, producer_epoch=EPOCH, base_sequence=7, is_transactional=True)

@@ -29,6 +29,12 @@ class VirtualTime:
     def wall_ms(self) -> int:
         return START_WALL_MS + self.now_ms
 
+    def aged_ms(self) -> int:
+        return self.wall_ms()
+
+    def latest_ms(self) -> int:
+        return self.wall_ms()
+
     def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
         """Call something back in a while; it sees to it itself if it is no longer wanted."""
         heappush(self._queue, (self.now_ms + delay_ms, next(self._order), callback))

@@ -175,7 +175,7 @@ cdef class PartitionLog(SegmentedLog):
             return SEQUENCE_NEXT
         return producers_check(
             &self.producers, info.producer_id, info.producer_epoch, info.base_sequence,
-            info.record_count, self.turn.now_ms, duplicate)
+            info.record_count, self.turn.steady_ms, duplicate)
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept:
         """Whether a batch's timestamps are as near to now as the topic asks (KIP-937).
@@ -216,12 +216,12 @@ cdef class PartitionLog(SegmentedLog):
             self.fail(status)
             return LOG_OFFLINE
         if segment.created_ms == 0:
-            segment.created_ms = self.turn.now_ms
+            segment.created_ms = self.turn.steady_ms
         segment.note(info, self.log_end_offset, self.index_interval_bytes)
         self.remember_producer(segment, batch, info, self.log_end_offset)
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
         if self.unsynced_since_ms == 0:
-            self.unsynced_since_ms = self.turn.now_ms
+            self.unsynced_since_ms = self.turn.steady_ms
             self.begin_to_age()
         self.mark_dirty()
         return LOG_OK
@@ -248,7 +248,7 @@ cdef class PartitionLog(SegmentedLog):
         if since >= 0 and info.max_timestamp >= 0:
             return info.max_timestamp - since > self.segment_ms - self.jitter_of(segment)
         return segment.created_ms > 0 and (
-            self.turn.now_ms - segment.created_ms > self.segment_ms - self.jitter_of(segment))
+            self.turn.steady_ms - segment.created_ms > self.segment_ms - self.jitter_of(segment))
 
     cdef int64_t jitter_of(self, Segment segment) noexcept:
         # From the name, not from a generator: logs spread as well, and a run can be repeated.
@@ -331,10 +331,10 @@ cdef class PartitionLog(SegmentedLog):
             # There is room: check_sequence has seen to it. During recovery those found first have
             # it.
             producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
-                             self.turn.now_ms)
+                             self.turn.steady_ms)
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
             if producers_begin(&self.producers, info.producer_id, info.producer_epoch,
-                               base_offset, self.turn.now_ms) != 0:
+                               base_offset, self.turn.steady_ms) != 0:
                 self.transactions.begin(info.producer_id, base_offset)
 
     cdef void end_transaction(
@@ -345,7 +345,7 @@ cdef class PartitionLog(SegmentedLog):
         if not read_marker(data, info, &marker):
             return
         producers_end(&self.producers, info.producer_id, info.producer_epoch,
-                      marker.coordinator_epoch, self.turn.now_ms)
+                      marker.coordinator_epoch, self.turn.steady_ms)
         aborted.first_offset = self.transactions.end(info.producer_id, marker_offset)
         if aborted.first_offset < 0 or not marker.is_abort:
             return
@@ -359,7 +359,7 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef bint restore_producers(self, bytes snapshot) except -1:
         """Take over what a snapshot knows of producers; nothing, and False, when it cannot be."""
-        if producers_restore(&self.producers, snapshot, self.turn.now_ms) < 0:
+        if producers_restore(&self.producers, snapshot, self.turn.steady_ms) < 0:
             self.forget_producers()
             return False
         for producer_id, first_offset in producers_open(&self.producers).items():
@@ -441,7 +441,7 @@ cdef class PartitionLog(SegmentedLog):
         # Under `os`, by flush.messages and flush.ms.
         return self.unsynced_since_ms > 0 and (
             self.log_end_offset - self.durable_end >= self.flush_messages
-            or self.turn.now_ms - self.unsynced_since_ms >= self.flush_ms)
+            or self.turn.steady_ms - self.unsynced_since_ms >= self.flush_ms)
 
     cdef void begin_to_age(self) noexcept:
         # Once in the list, however often it was synced until the next look at the list.
@@ -465,7 +465,7 @@ cdef class PartitionLog(SegmentedLog):
         self.job.is_folder[0] = self.job.is_folder[1] = self.job.is_folder[2] = 0
         self.job.truncate_to = -1
         self.job.target = self.log_end_offset
-        self.job_started_ms = self.turn.now_ms
+        self.job_started_ms = self.turn.steady_ms
         self.job_segment = self.active
         self.job_position = self.active.written
         self.job_max_timestamp = self.active.max_timestamp
@@ -651,11 +651,11 @@ cdef class PartitionLog(SegmentedLog):
         """(id, epoch, last sequence, last timestamp, coordinator epoch, first offset of the open
         transaction) of the log's producers; -1 for what is not known.
         """
-        return producers_active(&self.producers, self.turn.now_ms)
+        return producers_active(&self.producers, self.turn.steady_ms)
 
     def active_producer(self, int64_t producer_id):
         """The same of one producer; None when nothing is known of it."""
-        return producers_active_one(&self.producers, producer_id, self.turn.now_ms)
+        return producers_active_one(&self.producers, producer_id, self.turn.steady_ms)
 
     @property
     def open_transactions(self):
@@ -712,7 +712,7 @@ cdef class PartitionLog(SegmentedLog):
                 info.last_offset_delta < 0):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if info.producer_id >= 0 and not info.attributes & ATTRIBUTE_CONTROL and (
-                not producers_have_room(&self.producers, info.producer_id, self.turn.now_ms)):
+                not producers_have_room(&self.producers, info.producer_id, self.turn.steady_ms)):
             raise NoRoom(f"{self!r} has no room for producer {info.producer_id}")
         if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
             raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")

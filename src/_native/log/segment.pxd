@@ -29,7 +29,7 @@ cdef class Segment(Openable):
     cdef int64_t reserved               # bytes allocated in the file
     cdef int64_t filled                 # up to here it was written to, be it with zeros
     cdef int64_t since_opened           # log bytes written since the file was opened
-    cdef int64_t created_ms             # wall clock of the first append in this life; 0: none yet
+    cdef int64_t created_ms             # steady time of the first append in this life; 0: none yet
     cdef int64_t first_timestamp        # largest of the first batch; -1: none, -2: not looked up
     cdef bint is_settled                # all bytes are on the disk, the reservation is cut off
     cdef PyObject* log                  # borrowed: the AwaitedLog that writes it

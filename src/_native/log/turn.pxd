@@ -47,6 +47,7 @@ cdef class Turn:
     cdef public CommitThread commit
     cdef readonly OpenFiles files
     cdef public int64_t now_ms            # wall clock, set by the loop once a turn
+    cdef public int64_t steady_ms         # the same, but no step of the wall clock moves it: ages
     cdef uint8_t* spare                   # what one log staged in, for the next one that stages
     cdef uint32_t spare_capacity
     cdef list dirty                       # of AwaitedLog: staged bytes or an ack to arrange

@@ -106,11 +106,11 @@ cdef class Turn:
         """How many logs the next `sync_aged` looks at."""
         return len(self.aging)
 
-    def sync_aged(self, int64_t now_ms):
+    def sync_aged(self, int64_t steady_ms):
         """Begin the syncs that flush.ms asks for, when no append comes to do it."""
         cdef AwaitedLog log
         cdef list aging = self.aging
-        self.now_ms = now_ms
+        self.steady_ms = steady_ms
         self.aging = []
         for log in aging:
             if log.ages():

@@ -522,8 +522,8 @@ cdef class FetchSessions:
             self.end(session)
         session = FetchSession(self, turn)
         session.is_full = True
-        if request.epoch == 0 and request.wanted > 0 and self.has_room(turn.now_ms):
-            self.register(session, head, request, turn.now_ms)
+        if request.epoch == 0 and request.wanted > 0 and self.has_room(turn.steady_ms):
+            self.register(session, head, request, turn.steady_ms)
         return session
 
     cdef FetchSession continued(self, Turn turn, RequestHead* head, FetchRequest* request,
@@ -540,7 +540,7 @@ cdef class FetchSessions:
             session.error = error
             return session
         session.is_full = False
-        session.used_ms = turn.now_ms
+        session.used_ms = turn.steady_ms
         session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
         return session
 

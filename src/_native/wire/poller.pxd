@@ -8,6 +8,7 @@ from broker._native.wire.reply_slot cimport ReplySlot
 cdef class Poller(Shared):
     cdef int timer_fd
     cdef int64_t timer_armed_ms           # monotonic; -1 = not set
+    cdef int64_t steady_base_ms           # what makes a wall time of the monotonic clock
     cdef object dispatch                  # called with `slow`
     cdef public int64_t share_us          # of a turn: for what arrives, and again for what was kept
     cdef uint64_t round                   # in which nobody is served twice

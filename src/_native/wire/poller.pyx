@@ -72,8 +72,8 @@ cdef class Poller(Shared):
         self.timer_armed_ms = -1
         self.share_us = TURN_SHARE_US
         self.round = 1
-        self.monotonic_ms = clock_ms(CLOCK_MONOTONIC)
-        self.turn.now_ms = clock_ms(CLOCK_REALTIME)
+        self.steady_base_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC)
+        self.tell_time()
         wheel_init(&self.wheel, self.monotonic_ms)
         self.listen_to(self.timer_fd)
         if turn.commit is not None:
@@ -200,6 +200,7 @@ cdef class Poller(Shared):
         """Read the clocks: a turn is one moment."""
         self.monotonic_ms = clock_ms(CLOCK_MONOTONIC)
         self.turn.now_ms = clock_ms(CLOCK_REALTIME)
+        self.turn.steady_ms = self.monotonic_ms + self.steady_base_ms
 
     def end(self):
         """Flush, finish and send what was changed outside of the connections' own turn.

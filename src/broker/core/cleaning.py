@@ -209,7 +209,7 @@ class Cleaning:
 
     def _plan(self, log: CompactedLog, config: TopicConfig) -> Plan | None:
         """The pass that a log is due for; what must be rolled for it is rolled."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.aged_ms()
         facts = self._facts(log, config)
         if compaction.must_roll(facts, now_ms):
             try:
@@ -265,14 +265,17 @@ class Cleaning:
 
     def _job(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> Job:
         start = plan.groups[0][0].base_offset
+        now_ms = self._clock.aged_ms()
+        # A horizon that is set now must not be early by any of the clocks.
+        later_ms = self._clock.latest_ms() - now_ms
         return Job(
             folder=os.path.abspath(log.folder),  # noqa: PTH100 (as the log has it, links and all)
             groups=[[(each.base_offset, each.size) for each in group] for group in plan.groups],
             first_dirty_offset=plan.first_dirty_offset,
             end_offset=plan.end_offset,
             map_bytes=self._settings.map_bytes,
-            now_ms=self._clock.wall_ms(),
-            delete_retention_ms=config.integer("delete.retention.ms"),
+            now_ms=now_ms,
+            delete_retention_ms=config.integer("delete.retention.ms") + later_ms,
             index_interval_bytes=config.integer("index.interval.bytes"),
             unfolded_bytes_max=limits.COMPACTION_UNFOLDED_BYTES_MAX,
             producer_ends=log.producer_ends,

@@ -320,7 +320,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 is_loading = True  # One after the other: the first is ready as soon as can be.
                 self._load_step(partition)
             if is_expiry and partition.driver.state is PartitionState.ACTIVE:
-                partition.work.append(partition.shard.expire(now))
+                partition.work.append(partition.shard.expire(self._aged()))
         self._pass_time(now)
         if is_expiry:
             self._expiry_ms = now.monotonic_ms + self._expiry_interval_ms
@@ -460,7 +460,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     ) -> Iterator[Decision[RecordT, ResponseT]]:
         """Have a shard go on; where a mistake stops it, time passes for what has not stopped."""
         try:
-            yield from partition.shard.resume(self._now())
+            yield from partition.shard.resume(self._aged())
         except Exception:
             if not self._goes_on_in_part:
                 partition.driver.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -470,7 +470,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             partition.is_resumed = True
 
     def _now(self) -> Moment:
-        return Moment(self._world.clock.monotonic_ms(), self._world.clock.wall_ms())
+        return Moment(self._world.clock.monotonic_ms(), self._world.clock.latest_ms())
+
+    def _aged(self) -> Moment:
+        """The moment that ages are told by: what was stored is no older than it looks by it."""
+        return Moment(self._world.clock.monotonic_ms(), self._world.clock.aged_ms())
 
     def _wake_for(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
         is_unloaded = partition.driver.state is PartitionState.UNLOADED

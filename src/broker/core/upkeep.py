@@ -157,7 +157,7 @@ class Upkeep:
         self, logs: list[_Configured]
     ) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
         """The logs that have something to let go of, and where they are to begin."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.aged_ms()
         async for log, config in in_steps(logs, limits.UPKEEP_LOGS_PER_STEP):
             if not log.is_in_service:
                 continue

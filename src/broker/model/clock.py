@@ -13,6 +13,12 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds since some moment, never running backwards."""
 
+    def aged_ms(self) -> int:
+        """The wall time to delete by; the beginning of time once the wall clock has stepped."""
+
+    def latest_ms(self) -> int:
+        """The wall time that is stored to tell an age by: the later one when it steps."""
+
 
 class SystemClock:
     """The clocks of the operating system."""
@@ -26,6 +32,18 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         """Milliseconds of CLOCK_MONOTONIC."""
         return time.monotonic_ns() // 1_000_000
+
+    def boot_ms(self) -> int:
+        """Milliseconds of CLOCK_BOOTTIME, which goes on while the machine sleeps."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+    def aged_ms(self) -> int:
+        """As the wall clock: nobody watches it here."""
+        return self.wall_ms()
+
+    def latest_ms(self) -> int:
+        """As the wall clock."""
+        return self.wall_ms()
 
 
 class ManualClock:
@@ -44,6 +62,18 @@ class ManualClock:
 
     def monotonic_ms(self) -> int:
         """Milliseconds since the start, as advanced."""
+        return self._monotonic_ms
+
+    def aged_ms(self) -> int:
+        """As the wall clock."""
+        return self._wall_ms
+
+    def latest_ms(self) -> int:
+        """As the wall clock."""
+        return self._wall_ms
+
+    def boot_ms(self) -> int:
+        """As the monotonic clock."""
         return self._monotonic_ms
 
     def advance(self, milliseconds: int) -> None:

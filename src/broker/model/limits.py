@@ -560,6 +560,12 @@ METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
 # Groups with a configuration of their own; what a group's name takes of a metadata key.
 GROUP_CONFIGS_MAX = 10_000
 GROUP_CONFIG_NAME_BYTES_MAX = 1_000
+# A wall clock that is further away from where CLOCK_BOOTTIME has it has stepped: nothing is deleted
+# by age then. It may be slewed by so much, twice what the kernel does; what goes faster adds up.
+CLOCK_STEP_MS = 300_000
+CLOCK_SLEW_PPM_MAX = 1_000
+# A machine that was off for longer is told apart from a step by an operator alone: a night.
+CLOCK_DOWN_MS_MAX = 12 * 3_600_000
 # How often stale connections are looked for and what logs did is written down.
 HOUSEKEEPING_SECONDS = 1
 # A clean stop: connections get so long to take their replies, then the process ends anyway.
@@ -591,13 +597,14 @@ assert FIRST_REQUEST_SECONDS <= STALLED_SECONDS < CONNECTION_IDLE_MS // 1000
 assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0
 assert OPEN_SEGMENT_TICK_SECONDS % HOUSEKEEPING_SECONDS == 0
+assert OPEN_SEGMENTS_MIN > 0
+assert CLOCK_STEP_MS < CLOCK_DOWN_MS_MAX < 24 * 3_600_000  # a day's step is one, whatever happens
 assert CLIENT_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
-assert OPEN_SEGMENTS_MIN > 0
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN
 assert TAIL_RESERVE_BYTES_MIN <= TAIL_RESERVE_BYTES_MAX <= SEGMENT_BYTES_MAX

@@ -307,6 +307,10 @@ _PROCESS = (
     Setting("polylog.insecure", Kind.BOOLEAN, False,
             doc="Whether to listen on addresses that other machines reach, without"
                 " authentication."),
+    Setting("polylog.clock.confirmed.ms", Kind.LONG, 0, minimum=0, unit="ms",
+            is_dynamic=True,
+            doc="A wall time, since 1970, that the clock has shown since it stepped, and that was"
+                " right: deletion by age goes on by it. It speaks for no later step."),
     Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
             doc="Least severe event that is logged."),
 )

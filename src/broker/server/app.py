@@ -45,6 +45,7 @@ from broker.model.errors import StorageError
 from broker.protocols import PROTOCOLS, v1
 from broker.server import descriptors
 from broker.server.checkpoints import Checkpoints
+from broker.server.clock_watch import ClockWatch
 from broker.server.coordinators import Coordinators
 from broker.server.listener import Listener
 from broker.server.requests import Requests
@@ -90,7 +91,6 @@ class _Process:
     def __init__(self, config: Config, log_dir: LogDir, loop: asyncio.AbstractEventLoop) -> None:
         self._log_dir = log_dir
         self._loop = loop
-        self._clock = SystemClock()
         self._io_thread = IoThread()
         self._store = SqliteMetaStore(log_dir.path / METADATA_FILE)
         self._configs = BrokerConfigs(
@@ -100,6 +100,10 @@ class _Process:
             self._alter_defaults,
         )
         config = self._config = self._configs.current
+        self._clock_watch = ClockWatch(
+            log_dir.path, SystemClock(), self._on_disk, config.integer("polylog.clock.confirmed.ms")
+        )
+        self._clock = self._clock_watch.clock
         self._group_configs = GroupConfigs(
             lambda: self._configs.current, self._store, self._io_thread
         )
@@ -234,6 +238,7 @@ class _Process:
         """What goes on as long as the broker runs; a log line tells of one that ends before."""
         check_ms = self._config.integer("log.retention.check.interval.ms")
         work = [
+            self._clock_watch.run(),
             self._housekeep(),
             self._checkpoints.run(),
             self._upkeep.run(check_ms),
@@ -294,13 +299,13 @@ class _Process:
             raise
         return True
 
+    def _connections_max(self) -> int:
+        return min(self._configs.current.integer("max.connections"), self._descriptors.connections)
+
     def _log_is_ready(self, log: PartitionLog) -> None:
         self._coordinators.log_is_ready(log)
 
     # ---- while it runs -----------------------------------------------------------------------
-
-    def _connections_max(self) -> int:
-        return min(self._configs.current.integer("max.connections"), self._descriptors.connections)
 
     async def _alter_defaults(self, config: Config, commit: Commit | None) -> None:
         await self._topics.alter_defaults(config, commit)
@@ -312,6 +317,7 @@ class _Process:
             config.integer("message.max.bytes")
         )
         self._cleaning.obey(_cleaning_settings(config))
+        self._clock.confirm(config.integer("polylog.clock.confirmed.ms"))
 
     async def _metadata_revision(self) -> int:
         read = partial(self._store.scan, metadata.PRODUCER_ID_BLOCK)
@@ -333,7 +339,8 @@ class _Process:
             if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
                 self._turn.files.begin_tick()
             self._turn.files.close_idle(limits.CLOSE_IDLE_MICROSECONDS)
-            self._turn.sync_aged(self._clock.wall_ms())
+            self._poller.tell_time()
+            self._turn.sync_aged(self._turn.steady_ms)
 
     async def _take_events(self) -> None:
         events, self._turn.events = self._turn.events, []
@@ -384,6 +391,7 @@ class _Process:
         self._loading.stop()
         self._deletions.stop()
         await self._v1_copies.write()
+        await self._clock_watch.write()
         self._coordinators.close()
         self._poller.close()
         await asyncio.sleep(0)  # the tasks of their requests end

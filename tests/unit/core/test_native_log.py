@@ -32,7 +32,7 @@ class NativeWorld(World):
     def __init__(self, path: Path) -> None:
         self.commit = CommitThread(1)
         self.turn = Turn(self.commit)
-        self.turn.now_ms = NOW_MS
+        self.turn.now_ms = self.turn.steady_ms = NOW_MS
         self.native_store = SqliteMetaStore(path / "metadata.db")
         self.partitions = Partitions(path, self.native_store, self.turn, 1, 86_400_000)
         super().__init__({"polylog.durability": "os"}, store=self.native_store)

@@ -49,7 +49,11 @@ DYNAMIC_IN_KAFKA = set(
 
 
 def test_the_settings_of_kafka_that_can_be_altered_while_it_runs_can_be_here() -> None:
-    ours_alone = {"log.message.downconversion.enable", "polylog.durability"}
+    ours_alone = {
+        "log.message.downconversion.enable",
+        "polylog.clock.confirmed.ms",
+        "polylog.durability",
+    }
 
     assert set(DYNAMIC_SETTINGS) - ours_alone == DYNAMIC_IN_KAFKA
 

@@ -378,7 +378,7 @@ class GroupCoordinator:
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.latest_ms()
         self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic, now_ms))
 
     def watch_rebalances(self, tell: Callable[[str], None]) -> None:

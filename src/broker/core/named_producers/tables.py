@@ -159,7 +159,7 @@ class NamedProducers:
                 offset = log.log_end_offset
                 if table.written_offset >= offset:
                     return
-                table.sequences.forget_before(self._clock.wall_ms() - self._expiration_ms())
+                table.sequences.forget_before(self._clock.aged_ms() - self._expiration_ms())
                 image = [StoredProducer(*each) for each in table.sequences.image()]
             if not await _synced(log, offset):
                 text = f"{log.folder}: its log failed before its producers were written"

@@ -170,7 +170,7 @@ async def _append_new(records: _Records, broker: Broker, log: Log) -> Written:
             return Written(log, end, end)  # all of it is there
         written = await write(broker, records.topic, records.partition, rows)
         # Nothing is awaited between the append and this.
-        sequences.replay(plan.arrivals, broker.clock.wall_ms())
+        sequences.replay(plan.arrivals, broker.clock.latest_ms())
         return written
 
 

@@ -23,7 +23,7 @@ async def handle(request: Request, session: Session) -> Fields:
     if not coordinator.is_ready:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     known = {state.value for state in STATES}
-    passes = _filter(request.body, session.broker.clock.wall_ms())
+    passes = _filter(request.body, session.broker.clock.latest_ms())
     found: list[Fields] = []
     for part in coordinator.listing():
         found += [_listed(each) for each in part if passes(each)]

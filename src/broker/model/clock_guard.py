@@ -1,0 +1,152 @@
+"""Whether the wall clock may be believed where age deletes. Pure: readings in, a verdict out.
+
+    line    the wall time that CLOCK_BOOTTIME counts on to from the last one that was believed
+
+    believed ──(the wall clock leaves the line by more than CLOCK_STEP_MS)──> held
+    held ──(it is back at the line, or an operator confirms what it shows now)──> believed
+
+CLOCK_BOOTTIME goes on while the machine sleeps, so waking up is no step. The line follows the wall
+clock, but no faster than a clock is ever slewed: many small steps count as the large one that they
+are. While the clock is held, who deletes by age is told the beginning of time, by which nothing is
+old; and what is stamped to tell its age by later gets the later one of clock and line, so that it
+is no younger than it looks whichever of them is right.
+
+A stop of the broker confirms nothing. In the same boot of the machine the line just goes on. After
+another one nobody knows how long the machine was off: up to CLOCK_DOWN_MS_MAX ahead of the line is
+taken for that, a clock that is further ahead, or behind, is held, and so is one that was held.
+
+A confirmation is a wall time, in milliseconds, that the clock has shown since it stepped: none
+given before speaks for a later step.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from broker.model.limits import CLOCK_DOWN_MS_MAX, CLOCK_SLEW_PPM_MAX, CLOCK_STEP_MS
+
+NOTHING_IS_OLD_MS = 0
+
+
+class Reading(NamedTuple):
+    """Both clocks at one moment, in milliseconds."""
+
+    wall_ms: int  # CLOCK_REALTIME
+    boot_ms: int  # CLOCK_BOOTTIME
+
+
+class Seen(NamedTuple):
+    """What the next life of the broker must know."""
+
+    boot_id: str  # of the machine's boot; empty: not known
+    line: Reading  # a moment of the line
+    ahead_ms_max: int  # how far ahead of the line the machine may have been off
+    is_held: bool
+    confirmed_ms: int  # the confirmation that was there when the clock was believed last
+
+
+class Change(Enum):
+    """What an observation has changed."""
+
+    STEPPED = "stepped"
+    RETURNED = "returned"
+    CONFIRMED = "confirmed"
+
+
+class ClockGuard:
+    """The line, and whether the wall clock is on it."""
+
+    __slots__ = (
+        "_ahead_ms_max",
+        "_boot_id",
+        "_boot_ms",
+        "_confirmed_ms",
+        "_line_us",
+        "_stepped",
+        "is_held",
+    )
+
+    def __init__(self, seen: Seen | None, boot_id: str, now: Reading, confirmed_ms: int) -> None:
+        """Go on from what an earlier life has seen; without it the clock is believed."""
+        self._boot_id = boot_id
+        self._boot_ms = now.boot_ms
+        self._ahead_ms_max = CLOCK_STEP_MS
+        self.is_held = False  # nothing may be deleted by age
+        self._confirmed_ms = confirmed_ms
+        self._line_us = (now.wall_ms - now.boot_ms) * 1000  # the line less CLOCK_BOOTTIME
+        self._stepped: Reading | None = None  # the first since the clock has left the line
+        if seen is not None:
+            self._go_on(seen, now)
+
+    def _go_on(self, seen: Seen, now: Reading) -> None:
+        is_same_boot = seen.boot_id == self._boot_id != "" and seen.line.boot_ms <= now.boot_ms
+        self._ahead_ms_max = seen.ahead_ms_max
+        if is_same_boot:
+            self._boot_ms = seen.line.boot_ms
+        elif not seen.is_held:
+            self._ahead_ms_max += CLOCK_DOWN_MS_MAX
+        self._line_us = (seen.line.wall_ms - self._boot_ms) * 1000
+        self._confirmed_ms = seen.confirmed_ms
+        self.is_held = seen.is_held
+
+    def line_ms(self, now: Reading) -> int:
+        """The wall time that is expected, in milliseconds."""
+        return now.boot_ms + self._line_us // 1000
+
+    def aged_ms(self, now: Reading) -> int:
+        """The wall time to delete by; while the clock is held, nothing is old by it."""
+        return NOTHING_IS_OLD_MS if self.is_held else now.wall_ms
+
+    def latest_ms(self, now: Reading) -> int:
+        """The wall time to stamp by what is to be told its age."""
+        return max(now.wall_ms, self.line_ms(now)) if self.is_held else now.wall_ms
+
+    def observe(self, now: Reading) -> Change | None:
+        """Look at the clocks; this comes before every use of the other answers."""
+        passed_ms = max(0, now.boot_ms - self._boot_ms)
+        self._boot_ms = now.boot_ms
+        away_ms = now.wall_ms - self.line_ms(now)
+        if -CLOCK_STEP_MS <= away_ms <= self._ahead_ms_max:
+            return self._believe(now, passed_ms, away_ms)
+        self.is_held = True
+        stepped = self._stepped
+        if stepped is not None and abs(_offset_ms(now) - _offset_ms(stepped)) <= CLOCK_STEP_MS:
+            return None
+        self._stepped = now
+        return Change.STEPPED
+
+    def _believe(self, now: Reading, passed_ms: int, away_ms: int) -> Change | None:
+        if abs(away_ms) <= CLOCK_STEP_MS:
+            slew_us_max = passed_ms * CLOCK_SLEW_PPM_MAX // 1000
+            self._line_us += max(-slew_us_max, min(slew_us_max, away_ms * 1000))
+        else:
+            self._line_us = _offset_ms(now) * 1000  # the machine was off for so long
+        self._ahead_ms_max = CLOCK_STEP_MS
+        self._stepped = None
+        was_held, self.is_held = self.is_held, False
+        return Change.RETURNED if was_held else None
+
+    def confirm(self, confirmed_ms: int, now: Reading) -> Change | None:
+        """Take a confirmation that is in force; CONFIRMED when it speaks for what is held."""
+        if self._stepped is None:
+            self._confirmed_ms = confirmed_ms
+            return None
+        earliest_ms = self._stepped.wall_ms - CLOCK_STEP_MS
+        if confirmed_ms == self._confirmed_ms or not (
+            earliest_ms <= confirmed_ms <= now.wall_ms + CLOCK_STEP_MS
+        ):
+            return None
+        self._confirmed_ms = confirmed_ms
+        self._stepped = None
+        self._line_us = _offset_ms(now) * 1000
+        self._ahead_ms_max = CLOCK_STEP_MS
+        self.is_held = False
+        return Change.CONFIRMED
+
+    def seen(self, now: Reading) -> Seen:
+        """What is to be kept for the next life."""
+        line = Reading(self.line_ms(now), now.boot_ms)
+        return Seen(self._boot_id, line, self._ahead_ms_max, self.is_held, self._confirmed_ms)
+
+
+def _offset_ms(reading: Reading) -> int:
+    return reading.wall_ms - reading.boot_ms

@@ -1,0 +1,45 @@
+"""Looks at the wall clock once a second and keeps for the next life what it was seen to show."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from broker.core.guarded_clock import GuardedClock, MachineClock
+from broker.model import limits
+from broker.storage import clock_checkpoint
+
+
+class ClockWatch:
+    """The guarded clock of a broker and its checkpoint."""
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: MachineClock,
+        on_disk: Callable[[Callable[[], None]], Awaitable[bool]],
+        confirmed_ms: int,
+    ) -> None:
+        """Read what was seen before; `on_disk` does work in the I/O thread: whether it was done."""
+        self._folder = folder
+        self._on_disk = on_disk
+        self._changes_written = -1
+        seen = clock_checkpoint.read(folder)
+        self.clock = GuardedClock(clock, clock_checkpoint.boot_id(), seen, confirmed_ms)
+
+    async def run(self) -> None:
+        """Look, and write it down: at once when something has changed, else from time to time."""
+        due_ms = 0
+        while True:
+            self.clock.aged_ms()
+            now_ms = self.clock.monotonic_ms()
+            if now_ms >= due_ms or self._changes_written != self.clock.change_count:
+                await self.write()
+                due_ms = now_ms + limits.CHECKPOINT_SECONDS * 1000
+            await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
+
+    async def write(self) -> None:
+        """Keep what was seen; what fails is tried again with the next one."""
+        count = self.clock.change_count
+        await self._on_disk(partial(clock_checkpoint.write, self._folder, self.clock.seen()))
+        self._changes_written = count

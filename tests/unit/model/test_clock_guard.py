@@ -1,0 +1,266 @@
+"""When the wall clock is believed, and what time ages are told by when it is not."""
+
+import pytest
+
+from broker.model.clock_guard import NOTHING_IS_OLD_MS, Change, ClockGuard, Reading, Seen
+from broker.model.limits import CLOCK_DOWN_MS_MAX, CLOCK_STEP_MS
+
+WALL_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+BOOT = "a-boot"
+
+
+class Machine:
+    """Clocks that are moved by hand, and a broker's guard that lives through restarts."""
+
+    def __init__(self) -> None:
+        self.wall_ms = WALL_MS
+        self.boot_ms = 5_000_000
+        self.boot_id = BOOT
+        self.confirmed_ms = 0
+        self.guard = ClockGuard(None, self.boot_id, self.now, 0)
+        assert self.guard.observe(self.now) is None
+
+    @property
+    def now(self) -> Reading:
+        return Reading(self.wall_ms, self.boot_ms)
+
+    def pass_time(self, milliseconds: int) -> Change | None:
+        self.wall_ms += milliseconds
+        self.boot_ms += milliseconds
+        return self.guard.observe(self.now)
+
+    def step(self, milliseconds: int) -> Change | None:
+        self.wall_ms += milliseconds
+        return self.guard.observe(self.now)
+
+    def restart(self) -> Change | None:
+        seen = self.guard.seen(self.now)
+        self.guard = ClockGuard(seen, self.boot_id, self.now, self.confirmed_ms)
+        change = self.guard.observe(self.now)
+        if self.guard.is_held:
+            change = self.guard.confirm(self.confirmed_ms, self.now) or change
+        return change
+
+    def reboot(self, off_ms: int, wall_off_ms: int | None = None) -> Change | None:
+        """The machine is off for a while; its clock says how long, rightly or not."""
+        seen = self.guard.seen(self.now)
+        self.wall_ms += off_ms if wall_off_ms is None else wall_off_ms
+        self.boot_ms, self.boot_id = 10_000, self.boot_id + "'"
+        self.guard = ClockGuard(seen, self.boot_id, self.now, self.confirmed_ms)
+        return self.guard.observe(self.now)
+
+    def confirm(self, confirmed_ms: int) -> Change | None:
+        self.confirmed_ms = confirmed_ms
+        return self.guard.confirm(confirmed_ms, self.now)
+
+    @property
+    def aged_ms(self) -> int:
+        return self.guard.aged_ms(self.now)
+
+    @property
+    def latest_ms(self) -> int:
+        return self.guard.latest_ms(self.now)
+
+
+def test_a_clock_that_runs_evenly_is_the_time_of_deletions() -> None:
+    machine = Machine()
+
+    assert machine.pass_time(30 * DAY_MS) is None
+
+    assert machine.aged_ms == machine.latest_ms == machine.wall_ms
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_nothing_is_old_after_a_step(days: int) -> None:
+    machine = Machine()
+
+    assert machine.step(days * DAY_MS) is Change.STEPPED
+    assert machine.pass_time(HOUR_MS) is None
+
+    assert machine.aged_ms == NOTHING_IS_OLD_MS
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_what_is_stamped_after_a_step_is_no_older_by_either_clock(days: int) -> None:
+    machine = Machine()
+    machine.step(days * DAY_MS)
+
+    machine.pass_time(HOUR_MS)
+
+    assert machine.latest_ms == WALL_MS + HOUR_MS + max(0, days) * DAY_MS
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_clock_that_returns_is_believed_again(days: int) -> None:
+    machine = Machine()
+    machine.step(days * DAY_MS)
+    machine.pass_time(HOUR_MS)
+
+    assert machine.step(-days * DAY_MS + 1000) is Change.RETURNED
+
+    assert machine.aged_ms == machine.latest_ms == WALL_MS + HOUR_MS + 1000
+
+
+def test_a_step_of_less_than_the_limit_is_followed() -> None:
+    machine = Machine()
+
+    assert machine.step(CLOCK_STEP_MS) is None
+    assert machine.step(-2 * CLOCK_STEP_MS) is None
+
+    assert machine.aged_ms == machine.wall_ms
+
+
+def test_small_steps_add_up_to_one() -> None:
+    machine = Machine()
+
+    changes = [machine.step(100_000) or machine.pass_time(1000) for _ in range(4)]
+
+    assert changes[-1] is Change.STEPPED
+
+
+def test_a_clock_that_is_slewed_for_days_is_followed() -> None:
+    machine = Machine()
+
+    for _ in range(20 * 24):  # 500 ppm, the kernel's most
+        assert machine.pass_time(HOUR_MS) is None
+        assert machine.step(HOUR_MS * 500 // 1_000_000) is None
+
+    assert not machine.guard.is_held
+
+
+def test_a_second_step_is_told_too() -> None:
+    machine = Machine()
+    machine.step(-DAY_MS)
+
+    assert machine.step(3 * DAY_MS) is Change.STEPPED
+
+    assert machine.aged_ms == NOTHING_IS_OLD_MS
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_an_operator_confirms_what_the_clock_shows_since_its_step(days: int) -> None:
+    machine = Machine()
+    machine.step(days * DAY_MS)
+    shown_ms = machine.wall_ms
+    machine.pass_time(HOUR_MS)
+
+    assert machine.confirm(shown_ms) is Change.CONFIRMED
+
+    assert machine.pass_time(HOUR_MS) is None
+    assert machine.aged_ms == machine.wall_ms
+
+
+@pytest.mark.parametrize("away_ms", [-HOUR_MS, HOUR_MS, -DAY_MS])
+def test_a_confirmation_of_another_time_says_nothing(away_ms: int) -> None:
+    machine = Machine()
+    machine.step(DAY_MS)
+
+    assert machine.confirm(machine.wall_ms + away_ms) is None
+
+    assert machine.guard.is_held
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_confirmation_speaks_for_no_later_step(days: int) -> None:
+    machine = Machine()
+    machine.step(DAY_MS)
+    machine.confirm(machine.wall_ms)
+    machine.pass_time(HOUR_MS)
+
+    assert machine.step(days * HOUR_MS) is Change.STEPPED
+    assert machine.confirm(machine.confirmed_ms) is None
+    assert machine.restart() is Change.STEPPED
+
+    assert machine.guard.is_held
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_restart_confirms_nothing(days: int) -> None:
+    machine = Machine()
+    machine.step(days * DAY_MS)
+    machine.pass_time(HOUR_MS)
+
+    assert machine.restart() is Change.STEPPED
+
+    assert machine.aged_ms == NOTHING_IS_OLD_MS
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_step_while_the_broker_was_stopped_is_seen_at_its_start(days: int) -> None:
+    machine = Machine()
+    seen = machine.guard.seen(machine.now)
+    machine.wall_ms += days * DAY_MS + HOUR_MS
+    machine.boot_ms += HOUR_MS
+
+    guard = ClockGuard(seen, BOOT, machine.now, 0)
+
+    assert guard.observe(machine.now) is Change.STEPPED
+    assert guard.aged_ms(machine.now) == NOTHING_IS_OLD_MS
+
+
+def test_a_broker_that_was_stopped_for_long_believes_a_clock_that_has_gone_on() -> None:
+    machine = Machine()
+    seen = machine.guard.seen(machine.now)
+    machine.wall_ms += 30 * DAY_MS
+    machine.boot_ms += 30 * DAY_MS
+
+    guard = ClockGuard(seen, BOOT, machine.now, 0)
+
+    assert guard.observe(machine.now) is None
+
+
+def test_a_start_with_a_new_confirmation_believes_the_clock() -> None:
+    machine = Machine()
+    machine.step(DAY_MS)
+    machine.confirmed_ms = machine.wall_ms
+
+    assert machine.restart() is Change.CONFIRMED
+
+
+def test_a_machine_that_was_off_for_a_night_has_not_stepped() -> None:
+    machine = Machine()
+
+    assert machine.reboot(CLOCK_DOWN_MS_MAX) is None
+
+    assert machine.aged_ms == machine.wall_ms
+    assert machine.step(CLOCK_STEP_MS + 1) is Change.STEPPED  # it is no longer allowed so much
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_after_a_boot_a_clock_that_is_a_day_away_is_not_believed(days: int) -> None:
+    machine = Machine()
+
+    assert machine.reboot(60_000, wall_off_ms=days * DAY_MS) is Change.STEPPED
+
+    assert machine.aged_ms == NOTHING_IS_OLD_MS
+
+
+def test_a_boot_is_no_excuse_for_a_clock_that_had_stepped() -> None:
+    machine = Machine()
+    machine.step(HOUR_MS)
+
+    assert machine.reboot(60_000) is Change.STEPPED
+
+    assert machine.guard.is_held
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_after_a_boot_a_clock_that_is_set_right_is_believed(*, restarts: bool) -> None:
+    machine = Machine()
+    machine.reboot(HOUR_MS, wall_off_ms=-DAY_MS)
+    if restarts:
+        machine.restart()
+
+    assert machine.step(DAY_MS + HOUR_MS) is Change.RETURNED
+
+    assert machine.aged_ms == WALL_MS + HOUR_MS
+
+
+def test_a_boot_that_cannot_be_named_counts_as_another_one() -> None:
+    machine = Machine()
+    seen = Seen("", Reading(WALL_MS, machine.boot_ms), CLOCK_STEP_MS, False, 0)
+    machine.wall_ms += HOUR_MS
+
+    assert ClockGuard(seen, "", machine.now, 0).observe(machine.now) is None
