@@ -40,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash-states", type=int, default=20_000, help="states of tests/crash_states"
     )
     parser.addoption("--crash-seed", type=int, help="one of them, again")
+    parser.addoption(
+        "--attack-rounds", type=int, default=1, help="how often each attack is tried on a small one"
+    )
     parser.addoption("--simulation-seed", type=int, help="one of them, again")
     parser.addoption("--job-kills", type=int, help="kill -9 per drill of tests/pipeline")
 

@@ -1,0 +1,159 @@
+"""A broker that may have 160 MiB more than it has idle: attacks never get it killed."""
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import cramjam
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import BrokerProcess
+from tests.memory_group import MemoryGroup
+from tests.wire_client import ConnectionClosedError, WireClient
+from tests.wire_records import CODECS, TIMESTAMP, Batch, varint
+
+MIB = 1 << 20
+ROOM_BYTES = 160 * MIB
+FRAME_BYTES = 16 * MIB
+CONNECTIONS = 2_000
+DEAF_READERS = 200
+FETCHES_PER_READER = 50
+HALF_FRAMES = 8
+FLOODING_PRODUCERS = 8
+
+
+@pytest.fixture
+def group() -> Iterator[MemoryGroup]:
+    """Make a cgroup, or skip with the reason."""
+    made = MemoryGroup()
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def broker(tmp_path: Path, group: MemoryGroup) -> Iterator[BrokerProcess]:
+    """Start a broker in it, and limit it once it is idle."""
+    made = BrokerProcess(tmp_path)
+    made.wrap = group.entered_by
+    made.start()
+    group.limit(group.resident() + ROOM_BYTES)
+    yield made
+    assert made.is_running
+    assert group.kills() == 0
+    assert made.stop() == 0
+    made.check()
+
+
+def test_no_attack_has_it_killed_and_the_others_are_served(
+    broker: BrokerProcess, request: pytest.FixtureRequest
+) -> None:
+    with WireClient(broker.address) as good:
+        wire_requests.create_topic(good, "good")
+        for topic in ("large", "read"):
+            wire_requests.create_topic(good, topic)
+        written = 0
+        for _ in range(request.config.getoption("--attack-rounds")):
+            for attack in ATTACKS:
+                with ExitStack() as held:
+                    attack(broker.address, held)
+                    answer = wire_requests.produce(good, "good", Batch([b"a"]).encode())
+                    assert answer == (0, written), attack
+                    wire_requests.assert_serves(broker.address)
+                written += 1
+
+
+def connect(address: str, held: ExitStack) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return held.enter_context(socket.create_connection((host, int(port)), 60.0))
+
+
+def say_nothing(address: str, held: ExitStack) -> None:
+    for _ in range(CONNECTIONS):
+        connect(address, held)
+
+
+def announce_frames_without_end(address: str, held: ExitStack) -> None:
+    for size in (0x7FFFFFFF, -1, 0, 100 * MIB) * 50:
+        with suppress(OSError):
+            connect(address, held).sendall(struct.pack(">i", size) + b"\0\0\0\x09" * 8)
+
+
+def announce_frames_and_send_little(address: str, held: ExitStack) -> None:
+    for _ in range(CONNECTIONS // 4):
+        connect(address, held).sendall(struct.pack(">i", FRAME_BYTES) + b"\0\0\0\x09\0\0\0\1")
+
+
+def stall_inside_large_frames(address: str, held: ExitStack) -> None:
+    for _ in range(HALF_FRAMES):
+        half = connect(address, held)
+        half.settimeout(5.0)
+        with suppress(OSError):
+            head = struct.pack(">i", FRAME_BYTES) + b"\0\0\0\x09\0\0\0\1\xff\xff"
+            half.sendall(head + bytes(FRAME_BYTES // 2))
+
+
+def claim_two_thousand_million_elements(address: str, held: ExitStack) -> None:
+    for _ in range(50):
+        with suppress(ConnectionClosedError):
+            client = held.enter_context(WireClient(address))
+            client.send_frame(client.frame("Metadata", 1, b"\x7f\xff\xff\xff" + bytes(60)))
+
+
+def fold_much_into_little(address: str, held: ExitStack) -> None:
+    client = held.enter_context(WireClient(address))
+    size = 192 * MIB
+    body = b"\x00\x00\x00\x01" + varint(size) + bytes(size) + b"\x00"
+    for codec, fold in (("lz4", cramjam.lz4.compress), ("zstd", cramjam.zstd.compress)):
+        payload = bytes(fold(varint(len(body)) + body))
+        bomb = Batch([b""], payload=payload, attributes=CODECS[codec]).encode()
+        assert len(bomb) < MIB
+        wire_requests.produce(client, "large", bomb)
+        wire_requests.list_offset(client, "large", 0, TIMESTAMP)  # what looks into it
+
+
+def read_no_reply(address: str, held: ExitStack) -> None:
+    with WireClient(address) as filler:
+        for _ in range(16):
+            code, _ = wire_requests.produce(filler, "read", Batch([b"x" * 1_000_000]).encode())
+            assert code == 0
+    body = wire_requests.fetch_body("read", 0, 0, FRAME_BYTES)
+    for _ in range(DEAF_READERS):
+        deaf = held.enter_context(WireClient(address, 1.0))
+        with suppress(TimeoutError, ConnectionClosedError):
+            for _ in range(FETCHES_PER_READER):
+                deaf.send("Fetch", 11, body)
+
+
+def produce_without_waiting(address: str, held: ExitStack) -> None:
+    """More than the disk takes: many large batches of many producers, and no reply is read."""
+    body = wire_requests.produce_body("large", [(0, Batch([b"x" * 1_000_000]).encode())])
+    end = time.monotonic() + 3.0
+
+    def flood(client: WireClient) -> None:
+        with suppress(OSError, ConnectionClosedError):
+            while time.monotonic() < end:
+                client.send("Produce", wire_requests.PRODUCE_VERSION, body)
+
+    clients = [held.enter_context(WireClient(address, 3.0)) for _ in range(FLOODING_PRODUCERS)]
+    threads = [threading.Thread(target=flood, args=(each,)) for each in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+ATTACKS: list[Callable[[str, ExitStack], None]] = [
+    say_nothing,
+    announce_frames_without_end,
+    announce_frames_and_send_little,
+    stall_inside_large_frames,
+    claim_two_thousand_million_elements,
+    fold_much_into_little,
+    read_no_reply,
+    produce_without_waiting,
+]
