@@ -25,6 +25,7 @@ from broker.pipeline.schema import checked_columns, columns_of, ddl, default_col
 from broker.pipeline.segments import scan
 from broker.pipeline.segments.planning import Piece, opened, pieces, stored_partitions
 from broker.pipeline.segments.scan import Damage, Wanted
+from broker.pipeline.worker import begin_task
 from broker.segments import Chunk
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class SegmentReader(DataSourceReader):
         """
         if not isinstance(partition, PiecePartition):  # there is no piece at all
             return
+        begin_task()
         piece = partition.piece
         wanted = Wanted(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
         selection = Selection(self._columns, keys=self._settings.key_prefix)

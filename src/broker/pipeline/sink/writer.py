@@ -22,6 +22,7 @@ from broker.pipeline.sink.task import (
     write_at_least_once,
     write_exactly_once,
 )
+from broker.pipeline.worker import begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,6 +68,7 @@ class Sink:
         context = TaskContext.get()
         if context is None:
             raise PeerError("Spark has not said which task this is")
+        begin_task()
         task = context.partitionId()
         if not self.options.is_exactly_once:
             return TaskWritten(task, write_at_least_once(self.options, task, batches))

@@ -15,6 +15,7 @@ from broker.pipeline.source.planning import Partition, losses, split
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_range
 from broker.pipeline.source.topics import edges, find_topics, partitions_of, report_loss, resolve
+from broker.pipeline.worker import begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +49,7 @@ class BatchReader(DataSourceReader):
         """Yield the records of one task."""
         if partition.value is None:
             return  # what Spark plans when there is no task
+        begin_task()
         bounds = self._bounds
         selection = Selection(
             self._columns,

@@ -44,6 +44,7 @@ from broker.pipeline.source.topics import (
     report_loss,
     resolve,
 )
+from broker.pipeline.worker import begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,6 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the records of one task."""
         if partition.value is None:
             return
+        begin_task()
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         yield from read_range(self._settings, partition.value, selection)
 
