@@ -186,7 +186,7 @@ def test_a_replay_that_is_killed_writes_every_record_once_and_in_order(
     places = kills(job_driver.REPLAY_PLACES, 2)
     target = f"{topic}-again"
     # A run begins with the slice that the one before died in, and dies in the next.
-    fill(topic, some(2 * job_driver.SLICE_RECORDS * (len(places) + 2)), partitions=2)
+    fill(topic, some(2 * job_driver.SLICE_RECORDS * (len(places) + 1)), partitions=2)
     fill(target, partitions=2)
     folder = tmp_path / "table"
     archive(spark, options_of(broker, topic, folder, "parquet")._replace(commit_records=1 << 20))
@@ -203,22 +203,24 @@ def test_a_dedupe_that_is_killed_writes_one_of_each(
     spark: "SparkSession", broker: Broker, fill: Fill, kills: Kills, topic: str, tmp_path: Path
 ) -> None:
     places = kills(job_driver.DEDUPE_PLACES, 2)
-    target, count = f"{topic}-clean", 3 * job_driver.BATCH_RECORDS
+    target, count = f"{topic}-clean", job_driver.BATCH_RECORDS
     fill(topic, partitions=2)
     fill(target, partitions=2)
     keys: set[bytes] = set()
 
-    def fill_more(turn: int) -> None:
-        """Each key twice, one in four of them another time after a while."""
-        numbers = [turn * count + each // 2 - each % 8 // 7 * 100 for each in range(count)]
+    def fill_batch(turn: int) -> None:
+        """Each key twice, but some come from the batch before."""
+        numbers = [turn * count + each // 2 - each % 8 // 7 * count for each in range(count)]
         keys.update(b"k%d" % each for each in numbers)
         fill(
             topic,
             [(n % 2, b"k%d" % key, b"v", [], FIRST_MS + key) for n, key in enumerate(numbers)],
         )
 
-    for turn, place in enumerate(places):
-        fill_more(turn)
+    fill_batch(0)
+    for turn, place in enumerate(places, start=1):
+        # A run begins with the batch that the one before died in, and dies in the next.
+        fill_batch(turn)
         where = broker.address, "dedupe", tmp_path / "seen", target, place, topic
         run_until_killed(job_driver, *where)
     options = job_driver.dedupe_options(broker.address, tmp_path / "seen", target, topic)
