@@ -18,6 +18,7 @@ from tests.histories.history import Recorder
 
 TAIL_BYTES_MAX = 400
 LIFE_TIMEOUT_S = 120.0
+PAUSE_S = 0.01  # of each worker between its requests: many kinds of load, not much of one
 DONE_PER_LIFE = (20, 200)  # operations; the kill comes at a random place between
 EVERYBODY_EACH = 10  # lives: in one of so many every worker must have gone on
 
@@ -88,6 +89,10 @@ class Worker(threading.Thread):
         self.numbers += count
         return [f"{place[0]},{place[1]},{self.name},{each}" for each in range(first, first + count)]
 
+    def pause(self) -> None:
+        """Let the others work."""
+        self._stopping.wait(PAUSE_S)
+
     @property
     def is_stopping(self) -> bool:
         """True once `stop` was called."""
@@ -132,6 +137,7 @@ class ConnectedWorker(Worker, Generic[Client]):
         try:
             while not self.is_stopping:
                 self.work(client)
+                self.pause()
         except self.BROKEN:
             time.sleep(POLL_INTERVAL_S)
         finally:

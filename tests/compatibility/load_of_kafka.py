@@ -76,6 +76,7 @@ class ProducerWorker(WireWorker):
                 self._unacknowledged.append(self._next_batch())
                 self._send(client, self._unacknowledged[-1])
             self._receive(client)
+            self.pause()
 
     def _next_batch(self) -> Sent:
         first, count = self.numbers, self.random.randint(1, BATCH_RECORDS_MAX)
@@ -142,6 +143,7 @@ class CommitWorker(WireWorker):
             self.record("commit", "invoke", **self._what, offset=self._next)
             self._check(wire_requests.commit_offset(client, group, topic, self._next))
             self.record("commit", "ok", **self._what, offset=self._next)
+            self.pause()
 
     def _check(self, code: int) -> None:
         if code in RETRIABLE:

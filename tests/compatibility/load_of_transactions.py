@@ -127,6 +127,7 @@ class Writer(Transactions):
 
     def work(self, producer: Producer) -> None:
         while not self.is_stopping:
+            self.pause()
             transaction = self.begin(producer)
             for each in range(self.random.randint(1, RECORDS_MAX)):
                 place = (self._topic, each % PARTITIONS)

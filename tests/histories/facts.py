@@ -103,7 +103,7 @@ class Partition:
             self.again.setdefault((offset, sighting.value), sighting)
 
     def passed(self, offset: int, *, committed: bool) -> bool:
-        """Whether a reader that came before an offset has read one behind it."""
+        """Whether a reader that came before an offset has gone on behind it."""
         starts, ends = self._reach[committed]
         place = bisect_right(starts, offset)
         return place > 0 and ends[place - 1] > offset
@@ -136,13 +136,11 @@ class Partition:
     def _reach(self) -> dict[bool, tuple[list[int], list[int]]]:
         found = {}
         for committed in (False, True):
-            passes = [each for each in self.passes if each.offsets]
-            if committed:
-                passes = [each for each in passes if each.is_committed]
+            passes = [each for each in self.passes if each.is_committed or not committed]
             passes.sort(key=lambda each: each.start)
             ends: list[int] = []
             for each in passes:
-                ends.append(max(ends[-1] if ends else -1, each.offsets[-1]))
+                ends.append(max(ends[-1] if ends else 0, each.reached))
             found[committed] = ([each.start for each in passes], ends)
         return found
 

@@ -1,0 +1,34 @@
+"""Random histories of a right log pass; one change, and the checker names it."""
+
+from copy import deepcopy
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.histories.checker import check
+from tests.histories.legal import Log
+from tests.histories.mutations import MUTATIONS, Mutation
+from tests.histories.notation import history
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=200)
+def test_a_right_log_has_no_findings(seed: int) -> None:
+    assert check(history(Log(Random(seed)).run())) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "mutate"),
+    [(name, each) for name, mutations in MUTATIONS.items() for each in mutations],
+)
+@given(seed=SEEDS)
+@settings(max_examples=30)
+def test_one_change_is_named_rightly(name: str, mutate: Mutation, seed: int) -> None:
+    random = Random(seed)
+    changed = mutate(deepcopy(Log(random).run()), random)
+
+    assert {finding.name for finding in check(history(changed))} == {name}
