@@ -477,14 +477,14 @@ def test_a_log_of_a_few_records_reserves_nothing(logs: Logs, recording: None) ->
 
 @pytest.mark.parametrize("operation", ["write", "allocate"])
 @pytest.mark.parametrize("size", [8, 20_000])
-def test_a_full_disk_takes_the_log_offline(
+def test_a_failed_write_takes_the_log_offline(
     logs: Logs, recording: None, operation: str, size: int
 ) -> None:
     log = logs.create()
     log.append(records(1, size=limits.TAIL_RESERVE_AFTER_BYTES))
     logs.sync(log)
     calls: list[bool] = []
-    file_ops.fail(operation, ".log", errno.ENOSPC)
+    file_ops.fail(operation, ".log", errno.EIO)
 
     log.append(records(1, size=200_000 if operation == "allocate" else size))
     log.when_durable(2, calls.append)

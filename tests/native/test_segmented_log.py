@@ -196,7 +196,7 @@ def test_a_roll_that_loses_what_was_staged_takes_the_log_offline(
     appended(log, records(size=4))
     calls: list[bool] = []
     log.when_durable(log.log_end_offset, calls.append)
-    file_ops.fail("write", ".log", errno.ENOSPC)
+    file_ops.fail("write", ".log", errno.EIO)
 
     with pytest.raises(Exception, match="cannot begin a segment"):
         log.roll()

@@ -3,7 +3,14 @@
 Sizes and results are bytes; a negative result is -errno. All are thread-safe and need no GIL.
 """
 
+from libc.errno cimport EDQUOT, ENOSPC
 from libc.stdint cimport int64_t
+
+
+cdef inline bint is_no_space(int64_t result) noexcept nogil:
+    """Whether a result says that the disk is full: it is not broken, and may have room again."""
+    return result == -ENOSPC or result == -EDQUOT
+
 
 cdef int file_open(const char* path, int flags, int mode) noexcept nogil
 cdef int file_close(int fd) noexcept nogil

@@ -6,8 +6,9 @@ that `fail` names, so that tests see and break exactly what the disk would.
 
 For native code: results are bytes or 0, negative ones -errno; EINTR is dealt with; `file_pwrite`
 writes all or fails; a sync is never repeated; `file_map` returns NULL with errno set when it
-fails. For Python: `StorageError` names operation, path and reason, its cause is the OSError; a
-file that is not there is a FileNotFoundError. Files are made with mode 0600, folders with 0700.
+fails. For Python: `StorageError` names operation, path and reason, its cause is the OSError; where
+there is no room it is `DiskFull`; a file that is not there is a FileNotFoundError. Files are made
+with mode 0600, folders with 0700.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -19,7 +20,7 @@ from posix.fcntl cimport O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY
 
 import os
 
-from broker.model.errors import StorageError
+from broker.model.errors import DiskFull, StorageError
 
 
 cdef extern from "kernel/file_ops_table.h" nogil:
@@ -149,7 +150,8 @@ cdef int64_t done(int64_t result, str operation, path) except -1:
     cause = OSError(-result, os.strerror(-result), os.fspath(path))
     if result == -ENOENT:
         raise cause
-    raise StorageError(f"{operation} {os.fspath(path)}: {cause.strerror}") from cause
+    failure = DiskFull if is_no_space(result) else StorageError
+    raise failure(f"{operation} {os.fspath(path)}: {cause.strerror}") from cause
 
 
 cdef int open_file(path, int flags) except -1:
@@ -354,6 +356,45 @@ def size(path):
         return done(file_size(fd), "size", path)
     finally:
         file_close(fd)
+
+
+def space(path):
+    """Return what the file system of a path has, as (bytes, free bytes, inodes, free inodes).
+
+    Free is what this user may still take. Inodes are 0 and 0 where they are not counted.
+    """
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        done(-error.errno, "space", path)
+    return (found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize, found.f_files,
+            found.f_favail)
+
+
+def reserve_file(path, int64_t size):
+    """Make a file that takes so many bytes of the disk, all or none of them.
+
+    `DiskFull`, and no file, where they are not to be had.
+    """
+    cdef int fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC)
+    cdef int result, closed
+    with nogil:
+        result = file_allocate(fd, 0, size)
+        closed = file_close(fd)
+    if result < 0:
+        file_remove(os.fsencode(path))  # whatever comes back: the first failure is reported
+    done(result, "allocate", path)
+    done(closed, "close", path)
+
+
+def truncate(path, int64_t size):
+    """Cut a file to a size in bytes; what it took beyond that is free."""
+    cdef int fd = open_file(path, O_WRONLY)
+    cdef int result
+    with nogil:
+        result = file_truncate(fd, size)
+        file_close(fd)
+    done(result, "truncate", path)
 
 
 def modified_ms(path):

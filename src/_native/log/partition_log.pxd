@@ -40,6 +40,7 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef SyncJob job
     cdef bint job_is_running
+    cdef readonly bint is_full            # what is staged found no room: the write comes again
     cdef bint has_unsynced_cut            # a file was made shorter since its last sync
     cdef int64_t job_started_ms
     cdef bint is_resting                  # to be closed as soon as its sync has ended
@@ -57,6 +58,8 @@ cdef class PartitionLog(SegmentedLog):
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
     cdef int open_to_write(self, Segment segment) noexcept
     cdef bint must_roll(self, BatchInfo* info) noexcept
+    cdef LogStatus refuse(self, int status) noexcept
+    cdef void keep_staged(self) noexcept
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept
     cdef bint take_spare(self, size_t size) noexcept
     cdef void leave_spare(self) noexcept
@@ -71,10 +74,11 @@ cdef class PartitionLog(SegmentedLog):
     cdef int trim(self) noexcept
     cdef void close_active(self) noexcept
     cdef void remember_producer(
+        self, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept
+    cdef int note_abort(
         self, Segment segment, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept
     cdef void end_transaction(
-        self, Segment segment, const uint8_t* data, BatchInfo* info,
-        int64_t marker_offset) noexcept
+        self, const uint8_t* data, BatchInfo* info, int64_t marker_offset) noexcept
     cdef bint restore_producers(self, bytes snapshot) except -1
     cdef void forget_producers(self)
     cdef void start_sync(self) noexcept

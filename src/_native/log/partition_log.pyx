@@ -11,7 +11,12 @@ of the turn writes what is staged. What an acknowledgement waits for depends on 
                   sync began is durable, and the high watermark follows to there
 
 A failed write or sync takes the log offline for good: what the page cache still shows may not be on
-the disk, so nothing of it may be acknowledged (reliability.md 5.1). Nothing is ever retried.
+the disk, so nothing of it may be acknowledged (reliability.md 5.1). No sync is ever retried.
+
+A disk without room is not a failure. An append that finds none is refused and has changed nothing.
+What was staged has its offsets, so it stays staged (`is_full`): nobody sees it, nothing else is
+taken, and it is written again when Turn.retry_full says so. While the disk is tight
+(Turn.is_tight), room is taken before a batch is, so that this does not happen.
 
 A roll opens the next segment at once; the sealed file's tail is cut and the old file, the new file
 and the folder are synced by the same job that makes the first batch of the new one durable.
@@ -29,7 +34,7 @@ from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.crc32c cimport crc32c_extend
-from broker._native.kernel.file_ops cimport file_close, file_truncate
+from broker._native.kernel.file_ops cimport file_close, file_truncate, is_no_space
 from broker._native.log.offset_index cimport (
     TIME_ENTRY_SIZE,
     index_entries,
@@ -63,6 +68,7 @@ from broker._native.log.transaction_index cimport AbortedTransaction
 from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
     EVENT_ROLLED,
+    LOG_FULL,
     LOG_LOADING,
     LOG_OFFLINE,
     LOG_OK,
@@ -87,13 +93,15 @@ import logging
 import os
 
 from broker.model import limits
-from broker.model.errors import NoRoom, StorageError
+from broker.model.errors import DiskFull, NoRoom, StorageError
 
 logger = logging.getLogger(__name__)
 
 cdef size_t STAGED_BATCH_BYTES_MAX = limits.STAGED_BATCH_BYTES_MAX
 cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
 cdef uint32_t STAGED_BYTES_MIN = limits.STAGED_BYTES_MIN
+cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
+cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
 cdef int32_t INDEX_ENTRIES_HELD_AT_REST = limits.INDEX_ENTRIES_HELD_AT_REST
 
 
@@ -199,26 +207,29 @@ cdef class PartitionLog(SegmentedLog):
             return LOG_LOADING
         if self.is_offline or self.is_deleted:
             return LOG_OFFLINE
+        if self.is_full:
+            self.turn.found_full()
+            return LOG_FULL
         status = self.open_to_write(segment)
         if status == 0 and self.must_roll(info):
             status = self.begin_segment()
             segment = self.active
         if status < 0:
-            # Without a descriptor nothing has been written, and the next append may have one.
-            if status != -EMFILE and status != -ENFILE:
-                self.fail(status)
-            return LOG_OFFLINE
+            return self.refuse(status)
         base_offset[0] = self.log_end_offset
         batch_assign(batch, self.log_end_offset, self.leader_epoch)
         segment.is_settled = False   # what is staged keeps the file open
         status = self.put(segment, batch, info.size)
+        if status == 0 and info.attributes & ATTRIBUTE_CONTROL:
+            status = self.note_abort(segment, batch, info, self.log_end_offset)
+            if is_no_space(status):
+                self.staged_size -= <uint32_t>info.size   # a marker is small
         if status < 0:
-            self.fail(status)
-            return LOG_OFFLINE
+            return self.refuse(status)
         if segment.created_ms == 0:
             segment.created_ms = self.turn.steady_ms
         segment.note(info, self.log_end_offset, self.index_interval_bytes)
-        self.remember_producer(segment, batch, info, self.log_end_offset)
+        self.remember_producer(batch, info, self.log_end_offset)
         self.log_end_offset += <int64_t>info.last_offset_delta + 1
         if self.unsynced_since_ms == 0:
             self.unsynced_since_ms = self.turn.steady_ms
@@ -231,6 +242,17 @@ cdef class PartitionLog(SegmentedLog):
         if segment.fd < 0 and not self.turn.files.make_room():
             return -EMFILE
         return segment.open(False)
+
+    cdef LogStatus refuse(self, int status) noexcept:
+        """What an append comes to that could not be done."""
+        if is_no_space(status):
+            self.has_unsynced_cut = True
+            self.turn.found_full()
+            return LOG_FULL
+        # Without a descriptor nothing has been written, and the next append may have one.
+        if status != -EMFILE and status != -ENFILE:
+            self.fail(status)
+        return LOG_OFFLINE
 
     cdef bint must_roll(self, BatchInfo* info) noexcept:
         cdef Segment segment = self.active
@@ -265,6 +287,11 @@ cdef class PartitionLog(SegmentedLog):
         cdef int status
         cdef uint32_t capacity
         cdef void* grown
+        if self.turn.is_tight:
+            status = segment.reserve(
+                segment.written + self.staged_size + <int64_t>size, TAIL_RESERVE_BYTES_MIN)
+            if status < 0:
+                return status
         if size > STAGED_BATCH_BYTES_MAX or self.staged_size + size > STAGED_BYTES_MAX:
             status = self.write_staged()
             if status < 0:
@@ -308,18 +335,34 @@ cdef class PartitionLog(SegmentedLog):
         if self.staged_size == 0:
             return 0
         status = self.active.write(self.staged, self.staged_size, not self.is_group_commit)
-        self.staged_size = 0
+        if not is_no_space(status):
+            self.staged_size = 0
         return status
 
+    cdef void keep_staged(self) noexcept:
+        """There was no room for what is staged: nobody sees it before there is."""
+        if self not in self.turn.full:
+            self.turn.full.append(self)
+        self.has_unsynced_cut = True
+        if self.is_full:
+            # Not the first time: who waits has waited for what the broker could do about it.
+            self.let_go_as(LOG_FULL)
+            call_reached(self, self.sync_callbacks, self.durable_end, False)
+        else:
+            logger.warning("no room on the disk for what is appended: kept, and written again "
+                           "when there is topic=%s partition=%d bytes=%d", self.topic,
+                           self.partition, self.staged_size)
+        self.is_full = True
+        self.turn.found_full()
+
     cdef void remember_producer(
-            self, Segment segment, const uint8_t* data, BatchInfo* info,
-            int64_t base_offset) noexcept:
-        """Count a segment's batch in: what its producer sent last, which transaction it is in."""
+            self, const uint8_t* data, BatchInfo* info, int64_t base_offset) noexcept:
+        """Count a batch in: what its producer sent last, which transaction it is in."""
         cdef ProducerBatch batch
         if info.producer_id < 0:
             return
         if info.attributes & ATTRIBUTE_CONTROL:
-            self.end_transaction(segment, data, info, base_offset + info.last_offset_delta)
+            self.end_transaction(data, info, base_offset + info.last_offset_delta)
             return
         if info.base_sequence >= 0:
             # By the offsets: compaction may have left fewer records of the batch, or none.
@@ -337,25 +380,33 @@ cdef class PartitionLog(SegmentedLog):
                                base_offset, self.turn.steady_ms) != 0:
                 self.transactions.begin(info.producer_id, base_offset)
 
-    cdef void end_transaction(
+    cdef int note_abort(
             self, Segment segment, const uint8_t* data, BatchInfo* info,
-            int64_t marker_offset) noexcept:
+            int64_t base_offset) noexcept:
+        """Write down in a segment's index what its marker aborts, before it does. 0 or -errno.
+
+        Without that, readers of committed records would be shown what was aborted.
+        """
         cdef Marker marker
         cdef AbortedTransaction aborted
-        if not read_marker(data, info, &marker):
-            return
-        producers_end(&self.producers, info.producer_id, info.producer_epoch,
-                      marker.coordinator_epoch, self.turn.steady_ms)
-        aborted.first_offset = self.transactions.end(info.producer_id, marker_offset)
-        if aborted.first_offset < 0 or not marker.is_abort:
-            return
+        if not read_marker(data, info, &marker) or not marker.is_abort:
+            return 0
         aborted.producer_id = info.producer_id
-        aborted.last_offset = marker_offset
-        aborted.last_stable_offset = self.transactions.first_open_after(marker_offset)
-        status = segment.note_aborted(&aborted)
-        if status < 0:
-            # Readers of committed records would be shown what was aborted.
-            self.fail(status)
+        aborted.first_offset = self.transactions.first_of(info.producer_id)
+        if aborted.first_offset < 0:
+            return 0
+        aborted.last_offset = base_offset + info.last_offset_delta
+        aborted.last_stable_offset = self.transactions.first_open_after(
+            aborted.last_offset, info.producer_id)
+        return segment.note_aborted(&aborted)
+
+    cdef void end_transaction(
+            self, const uint8_t* data, BatchInfo* info, int64_t marker_offset) noexcept:
+        cdef Marker marker
+        if read_marker(data, info, &marker):
+            producers_end(&self.producers, info.producer_id, info.producer_epoch,
+                          marker.coordinator_epoch, self.turn.steady_ms)
+            self.transactions.end(info.producer_id, marker_offset)
 
     cdef bint restore_producers(self, bytes snapshot) except -1:
         """Take over what a snapshot knows of producers; nothing, and False, when it cannot be."""
@@ -382,10 +433,10 @@ cdef class PartitionLog(SegmentedLog):
         if status == 0:
             status = self.begin_segment()
         if status < 0:
-            if status != -EMFILE and status != -ENFILE:
-                self.fail(status)   # what was staged may be lost
-            raise StorageError(f"{self.folder}: cannot begin a segment: "
-                               f"{(<bytes>strerror(-status)).decode()}")
+            error = DiskFull if is_no_space(status) else StorageError
+            self.refuse(status)   # what was staged may be lost
+            raise error(f"{self.folder}: cannot begin a segment: "
+                        f"{(<bytes>strerror(-status)).decode()}")
         self.mark_dirty()
         return True
 
@@ -399,7 +450,10 @@ cdef class PartitionLog(SegmentedLog):
         segment = self.new_segment(self.log_end_offset)
         status = segment.open(True)
         if status == 0 and self.is_preallocated:
-            status = segment.reserve(self.segment_bytes_max)
+            # Where there is no room for all of it, appends will tell when there is none at all.
+            status = segment.reserve(self.segment_bytes_max, TAIL_RESERVE_BYTES_MAX)
+            if is_no_space(status):
+                status = 0
         if status < 0:
             return status
         self.active.is_settled = False
@@ -422,11 +476,15 @@ cdef class PartitionLog(SegmentedLog):
         if self.is_offline or self.is_deleted:
             return
         status = self.write_staged()
+        if is_no_space(status):
+            self.keep_staged()
+            return
         if self.staged_capacity > 0:
             self.leave_spare()
         if status < 0:
             self.fail(status)
             return
+        self.is_full = False
         if not self.is_group_commit:
             self.advance(self.log_end_offset, self.active, self.active.written,
                          self.active.max_timestamp)
@@ -692,6 +750,8 @@ cdef class PartitionLog(SegmentedLog):
             return ("sequence", sequence), -1
         if not self.may_take(&info):
             return ("transaction", int(info.attributes & ATTRIBUTE_TRANSACTIONAL > 0)), -1
+        if self.turn.refuses_clients:
+            return ("log", LOG_FULL), -1
         copy = bytearray(records)
         status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
         return (0, base_offset) if status == LOG_OK else (("log", status), -1)
@@ -699,11 +759,13 @@ cdef class PartitionLog(SegmentedLog):
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.
 
-        Raises NoRoom for a batch of one more producer than the log may remember, and StorageError
-        when the log is offline. A marker is always taken: it frees, and lets its producer go on.
+        Raises NoRoom for a batch of one more producer than the log may remember, DiskFull while
+        the disk is, and StorageError when the log is offline. A marker needs neither room for its
+        producer nor a disk that is not read-only: it frees, and lets its producer go on.
         """
         cdef BatchInfo info
         cdef Cursor cursor
+        cdef LogStatus status
         cdef int64_t base_offset = -1
         copy = bytearray(batch)
         cursor.next = <const uint8_t*><char*>copy
@@ -714,7 +776,12 @@ cdef class PartitionLog(SegmentedLog):
         if info.producer_id >= 0 and not info.attributes & ATTRIBUTE_CONTROL and (
                 not producers_have_room(&self.producers, info.producer_id, self.turn.steady_ms)):
             raise NoRoom(f"{self!r} has no room for producer {info.producer_id}")
-        if self.append_batch(<uint8_t*><char*>copy, &info, &base_offset) != LOG_OK:
+        if self.turn.is_read_only and not info.attributes & ATTRIBUTE_CONTROL:
+            raise DiskFull(f"{self!r}: the disk is full")
+        status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)
+        if status == LOG_FULL:
+            raise DiskFull(f"{self!r}: the disk is full")
+        if status != LOG_OK:
             raise StorageError(f"{self!r} is {'loading' if self.is_loading else 'offline'}")
         return base_offset
 

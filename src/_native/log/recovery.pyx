@@ -27,9 +27,11 @@ from broker._native.kernel.file_ops cimport (
     file_sync_data,
     file_sync_folder,
     file_truncate,
+    is_no_space,
 )
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CONTROL,
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_END,
     BATCH_OK,
@@ -129,6 +131,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
                       _Chunk chunk) except -1:
     # Step over the good batches of one segment, rebuilding its index and the producers' state.
     cdef BatchInfo info
+    cdef const uint8_t* batch
     cdef int status = 0
     segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
@@ -140,8 +143,11 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     while next_batch(chunk, segment, scan, &info, &status):
         segment.note(&info, info.base_offset, log.index_interval_bytes)
         if info.base_offset >= producers_from:
-            log.remember_producer(segment, chunk.bytes + (scan.position - chunk.start), &info,
-                                  info.base_offset)
+            batch = chunk.bytes + (scan.position - chunk.start)
+            if info.attributes & ATTRIBUTE_CONTROL:
+                must(log.note_abort(segment, batch, &info, info.base_offset), log,
+                     "cannot write an index of aborted transactions")
+            log.remember_producer(batch, &info, info.base_offset)
         if info.leader_epoch > scan.epoch:
             if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
                 log.epochs.append((info.leader_epoch, info.base_offset))
@@ -296,6 +302,9 @@ def cut(PartitionLog log):
     if log.is_offline:
         return -1
     status = log.write_staged()
+    if is_no_space(status):
+        log.take_offline("no room for what was appended last and not acknowledged")
+        return -1
     if status < 0:
         log.fail(status)
         return -1

@@ -49,7 +49,8 @@ cdef class Segment(Openable):
     cdef void path(self, char* into, const char* suffix) noexcept nogil
     cdef int open(self, bint create) noexcept
     cdef int64_t roll_time(self) noexcept
-    cdef int reserve(self, int64_t size) noexcept nogil
+    cdef int reserve(self, int64_t size, int64_t step_max) noexcept nogil
+    cdef int undo(self, int status, int64_t size) noexcept nogil
     cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil
     cdef int fill(self, int64_t size) noexcept nogil
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil

@@ -32,6 +32,7 @@ from broker._native.kernel.file_ops cimport (
     file_size,
     file_sync_data,
     file_truncate,
+    is_no_space,
 )
 from broker._native.log.offset_index cimport (
     index_append,
@@ -179,44 +180,65 @@ cdef class Segment(Openable):
             (<AwaitedLog>self.log).rest()
         return self.fd < 0
 
-    cdef int reserve(self, int64_t size) noexcept nogil:
-        """Reserve room up to `size` bytes and as much again, within bounds. 0 or -errno."""
+    cdef int reserve(self, int64_t size, int64_t step_max) noexcept nogil:
+        """Reserve room up to `size` bytes and as much again, within bounds. 0 or -errno.
+
+        Where there is no room for so much, for what is needed alone.
+        """
         cdef int64_t step = self.reserved
         cdef int status
         if size <= self.reserved:
             return 0
         if step < TAIL_RESERVE_BYTES_MIN:
             step = TAIL_RESERVE_BYTES_MIN
-        if step > TAIL_RESERVE_BYTES_MAX:
-            step = TAIL_RESERVE_BYTES_MAX
+        if step > step_max:
+            step = step_max
         if step < size - self.reserved:
             step = size - self.reserved
         status = file_allocate(self.fd, self.reserved, step)
+        if is_no_space(status) and step > size - self.reserved:
+            step = size - self.reserved
+            status = file_allocate(self.fd, self.reserved, step)
         if status < 0:
-            return status
+            return self.undo(status, self.reserved)   # some of it may have been there
         self.reserved += step
         return 0
 
     cdef int write(self, const uint8_t* data, size_t size, bint fills) noexcept nogil:
-        """Write at the end of what the file has. 0 or -errno; after an error nothing is known."""
+        """Write at the end of what the file has. 0 or -errno.
+
+        Where there was no room the file is as before; after another error nothing is known.
+        """
         cdef int status = 0
         cdef ssize_t written
         if self.since_opened >= TAIL_RESERVE_AFTER_BYTES:
-            status = self.reserve(self.written + <int64_t>size)
+            status = self.reserve(self.written + <int64_t>size, TAIL_RESERVE_BYTES_MAX)
         if status < 0:
             return status
         self.is_settled = False
         if fills and self.since_opened >= TAIL_FILL_AFTER_BYTES:
             status = self.fill(<int64_t>size)
             if status < 0:
-                return status
+                return self.undo(status, self.written)
         written = file_pwrite(self.fd, data, size, self.written)
         if written < 0:
-            return <int>written
+            return self.undo(<int>written, self.written)
         self.written += <int64_t>size
         self.since_opened += <int64_t>size
         self.reserved = max(self.reserved, self.written)
         return 0
+
+    cdef int undo(self, int status, int64_t size) noexcept nogil:
+        """Cut off what is left of a change that found no room. The status that it ends with."""
+        cdef int cut
+        if not is_no_space(status):
+            return status
+        cut = file_truncate(self.fd, size)
+        if cut < 0:
+            return cut
+        self.reserved = size
+        self.filled = min(self.filled, size)
+        return status
 
     cdef int fill(self, int64_t size) noexcept nogil:
         """Have pages for the next `size` bytes and, after short ones, for more. 0 or -errno."""

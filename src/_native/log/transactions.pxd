@@ -31,7 +31,8 @@ cdef class Transactions:
 
     cdef void begin(self, int64_t producer_id, int64_t first_offset)
     cdef int64_t end(self, int64_t producer_id, int64_t marker_offset)
-    cdef int64_t first_open_after(self, int64_t marker_offset)
+    cdef int64_t first_of(self, int64_t producer_id)
+    cdef int64_t first_open_after(self, int64_t marker_offset, int64_t producer_id)
     cdef void reached(self, int64_t high_watermark)
     cdef void count_again(self)
 

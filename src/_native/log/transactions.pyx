@@ -95,9 +95,17 @@ cdef class Transactions:
         self.ended.append((first_offset, marker_offset))
         return first_offset
 
-    cdef int64_t first_open_after(self, int64_t marker_offset):
-        """The last stable offset as it will be once a marker is visible."""
-        return min(self.open.values(), default=marker_offset + 1)
+    cdef int64_t first_of(self, int64_t producer_id):
+        """Where a producer's open transaction began, -1 if it has none."""
+        return self.open.get(producer_id, -1)
+
+    cdef int64_t first_open_after(self, int64_t marker_offset, int64_t producer_id):
+        """The last stable offset as it will be once a producer's marker is visible."""
+        cdef int64_t first = marker_offset + 1
+        for producer, first_offset in self.open.items():
+            if producer != producer_id:
+                first = min(first, first_offset)
+        return first
 
     cdef void reached(self, int64_t high_watermark):
         """Everything below the high watermark is visible: also the markers there."""

@@ -9,6 +9,7 @@ cdef enum LogStatus:
     LOG_OFFLINE            # the disk failed, or the partition is gone
     LOG_OUT_OF_RANGE       # an offset below the log start or above the log end
     LOG_LOADING            # its files are not recovered yet
+    LOG_FULL               # the disk has no room: later, as it was asked
 
 cdef enum:    # kinds of Turn.events
     EVENT_ROLLED = 1           # the log has a new active segment
@@ -60,6 +61,14 @@ cdef class Turn:
     cdef public object schedule           # asks the loop for one more turn
     cdef public object unfold             # (codec, payload, output) → size: unpacks a batch
     cdef public int64_t unfolded_bytes_max
+    # What core/disk_space.py decides: room is taken before a batch is; clients' records, and then
+    # the broker's own, are refused.
+    cdef public bint is_tight
+    cdef public bint refuses_clients
+    cdef public bint is_read_only
+    cdef public object when_full          # asks for a look at the disk now; once until `retry_full`
+    cdef bint is_full_told
+    cdef list full                        # of AwaitedLog: staged bytes that found no room
     cdef bint is_running                  # a turn is going on: its end will see to everything
     cdef bint is_requested
 
@@ -67,6 +76,7 @@ cdef class Turn:
     cdef bint has_work(self)
     cpdef request_end(self)
 
+    cdef void found_full(self)
     cdef void flush(self)
     cdef void take_synced(self)
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept
@@ -91,6 +101,7 @@ cdef class AwaitedLog:
     cdef bint ages(self) noexcept
     cdef void reach(self, int64_t high_watermark) noexcept
     cdef void let_go(self) noexcept
+    cdef void let_go_as(self, LogStatus status) noexcept
     cdef void wait(self, AckWaiter* waiter) noexcept
     cdef void watch(self, Watch* watch) noexcept
     cdef void unwatch(self, Watch* watch) noexcept

@@ -39,6 +39,7 @@ cdef class Turn:
         self.unfolded_bytes_max = limits.DECOMPRESSED_BYTES_MIN
         self.dirty = []
         self.aging = []
+        self.full = []
         self.events = []
 
     def __dealloc__(self):
@@ -91,6 +92,31 @@ cdef class Turn:
         if self.woken_tail == owner:
             self.woken_tail = before
         owner.is_woken = False
+
+    cdef void found_full(self):
+        """A log has found no room on the disk."""
+        if not self.is_full_told and self.when_full is not None:
+            self.is_full_told = True
+            self.when_full()
+
+    def retry_full(self):
+        """Have the logs that keep what found no room write it at the end of a turn.
+
+        Where there is still none, who waits for it is told.
+        """
+        cdef AwaitedLog log
+        self.is_full_told = False
+        for log in self.full:
+            if not log.is_offline and not log.is_deleted:
+                self.dirty.append(log)
+        if self.full:
+            self.full = []
+            self.request_end()
+
+    @property
+    def full_count(self):
+        """How many logs keep something that found no room."""
+        return len(self.full)
 
     cdef bint has_work(self):
         return self.dirty or self.finished != NULL or self.woken != NULL
@@ -159,11 +185,14 @@ cdef class AwaitedLog:
 
     cdef void let_go(self) noexcept:
         # Nobody who waits for this log will get what it waits for.
+        self.let_go_as(LOG_OFFLINE)
+
+    cdef void let_go_as(self, LogStatus status) noexcept:
         cdef AckWaiter* waiter
         while self.acks_head != NULL:
             waiter = self.acks_head
             self.acks_head = waiter.next
-            self.turn.finish(waiter, LOG_OFFLINE)
+            self.turn.finish(waiter, status)
         self.call_back(False)
         self.wake()
         self.turn.request_end()

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from broker._native.log.turn cimport LogStatus
 from broker._native.wire.connection cimport Connection, Shared
 from broker._native.wire.epoll cimport epoll_event
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -22,7 +23,7 @@ cdef class Poller(Shared):
     cdef void hand_over(self)
     cdef void drain_touched(self)
     cdef void finish_acks(self)
-    cdef void fail(self, ReplySlot* slot, uint32_t place) noexcept
+    cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept
     cdef void wake_fetches(self)
     cdef void expire(self)
     cdef void arm(self)

@@ -21,7 +21,7 @@ from posix.unistd cimport close as c_close, read as c_read
 from broker._native.kernel.big_endian cimport store_uint16, store_uint64
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
-from broker._native.log.turn cimport LOG_OK, AckWaiter, Turn, WatchOwner
+from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply, Shared
 from broker._native.wire.detection cimport protocol_named
@@ -51,6 +51,7 @@ cdef extern from "sys/timerfd.h" nogil:
 
 cdef enum:
     EVENTS_MAX = 256
+    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, and the disk is full
 
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
@@ -276,7 +277,7 @@ cdef class Poller(Shared):
             next_waiter = waiter.next
             slot = <ReplySlot*>waiter.owner
             if waiter.status != LOG_OK:
-                self.fail(slot, waiter.place)
+                self.fail(slot, waiter.place, waiter.status)
             slot.waiting -= 1
             if slot.waiting == 0:
                 if slot.connection == NULL:
@@ -285,7 +286,7 @@ cdef class Poller(Shared):
                     (<Connection>slot.connection).touch()
             waiter = next_waiter
 
-    cdef void fail(self, ReplySlot* slot, uint32_t place) noexcept:
+    cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept:
         # What a reply said before its wait failed is not true. Kafka's has a place for each error,
         # the others have another answer, which is given once.
         if slot.is_failed or slot.connection == NULL:
@@ -294,7 +295,8 @@ cdef class Poller(Shared):
             slot.is_failed = True
             slot_fail(slot)
             return
-        store_uint16(slot.data + place, slot.storage_error)
+        store_uint16(slot.data + place, ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                     if status == LOG_FULL else slot.storage_error)
         store_uint64(slot.data + place + 2, -1)     # no base offset
         if slot.has_log_start:
             store_uint64(slot.data + place + 18, -1)

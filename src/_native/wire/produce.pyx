@@ -25,7 +25,7 @@ from broker._native.log.producer_state cimport (
     ProducerBatch,
     SequenceStatus,
 )
-from broker._native.log.turn cimport LOG_OK, AckWaiter, LogStatus, Turn
+from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn
 from broker._native.records.keyless cimport all_have_keys
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
@@ -58,6 +58,7 @@ cdef enum:
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
     ERROR_NOT_LEADER = 6
+    ERROR_NOT_ENOUGH_REPLICAS = 19   # what clients know for a full disk (kafka/errors.py)
     ERROR_KAFKA_STORAGE = 56
 
 assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
@@ -88,6 +89,8 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     cdef SequenceStatus sequence
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
+    if log.turn.refuses_clients:
+        return False  # Python says so
     if log.request_mark == request_mark:
         return False  # the same partition twice
     log.request_mark = request_mark
@@ -200,7 +203,7 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
 
 cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
                       RequestHead* head) noexcept:
-    # Append and answer one partition; False when the log has just gone offline.
+    # Append and answer one partition; False when it was refused: by a disk that failed or is full.
     cdef PartitionLog log = <PartitionLog>part.log
     cdef AckWaiter* waiter
     cdef int64_t base_offset = -1
@@ -223,7 +226,9 @@ cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
         slot.waiting += 1
         at[0] = put_part(at[0], head, log.partition, 0, base_offset, log.log_start_offset)
         return True
-    at[0] = put_part(at[0], head, log.partition, slot.storage_error, -1, -1)
+    at[0] = put_part(at[0], head, log.partition,
+                     ERROR_NOT_ENOUGH_REPLICAS if status == LOG_FULL else slot.storage_error,
+                     -1, -1)
     return False
 
 

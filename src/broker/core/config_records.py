@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 from broker.core.io_thread import IoThread
-from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.errors import StorageError, disk_refusal
 from broker.storage import metadata
 
 
@@ -28,7 +28,7 @@ async def put(
     try:
         await io_thread.run(lambda: store.transact([], [change]))
     except StorageError as error:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        raise disk_refusal(error) from error
 
 
 def read_all(store: metadata.MetaStore, prefix: bytes) -> dict[str, dict[str, str]]:

@@ -32,7 +32,7 @@ from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, Token
 from broker.core.notes import Notes
 from broker.model.clock import Clock
-from broker.model.errors import ErrorCode, NoRoom, PolylogError
+from broker.model.errors import DiskFull, ErrorCode, NoRoom, PolylogError
 from broker.model.limits import (
     BATCH_BYTES_MAX,
     LOAD_BYTES_PER_STEP,
@@ -232,8 +232,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     # ---- serve -----------------------------------------------------------------------------------
 
-    def apply(self, decision: Decision[RecordT, ResponseT]) -> None:
-        """Append, replay, and give the replies once all that was appended is durable."""
+    def apply(self, decision: Decision[RecordT, ResponseT]) -> bool:
+        """Append, replay, and give the replies once all that was appended is durable.
+
+        False when there was no room for its records: it has had no effect, and who waits is told.
+        """
         self.check()
         is_active = self.state is PartitionState.ACTIVE
         try:
@@ -242,14 +245,18 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         except NoRoom as error:  # For the records of one more transactional producer.
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
-            return
+            return True
+        except DiskFull as error:
+            self._notes.log([f"records refused partition={self.name} reason={error}"])
+            _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return False
         if self.state is PartitionState.UNLOADED:
             _refuse((token for token, _ in decision.replies), ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
+            return True
         if self._can_answer_now and not decision.records and not decision.notes:
             for token, response in decision.replies:
                 _waiter(token).answer(response)
-            return
+            return True
         pending = self._machine.pending
         if decision.transaction is None or pending is None:
             replay = self._machine.replay
@@ -259,6 +266,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             replay(record)
         self._notes.log(decision.notes)
         self._hold(decision.replies)
+        return True
 
     @property
     def _can_answer_now(self) -> bool:
@@ -272,7 +280,12 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if self.state is PartitionState.ACTIVE and pending is not None:
             epoch, now_ms = self._log.leader_epoch, self._clock.wall_ms()
             batch = encode_marker(marker, leader_epoch=epoch, timestamp_ms=now_ms)
-            if self._append_batch(batch, 1):
+            try:
+                is_appended = self._append_batch(batch, 1)
+            except DiskFull:  # who asks for it asks again
+                waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return
+            if is_appended:
                 pending.end_transaction(marker.producer_id, is_committed=marker.is_committed)
                 self._hold([(waiter, cast("ResponseT", ErrorCode.NONE))])
                 return
@@ -311,7 +324,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _append_batch(self, batch: bytes, count: int) -> bool:
         try:
             self._end_offset = self._log.append_internal(batch) + count
-        except NoRoom:
+        except (NoRoom, DiskFull):
             raise  # not a failure of the log
         except PolylogError as error:
             return self._failed(error)

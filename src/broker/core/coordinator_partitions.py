@@ -381,7 +381,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             else:
                 size = len(decision.records) + len(decision.replies)
                 taken += 1 + size // limits.COORDINATOR_DECISION_RECORDS + decision.weight
-                partition.driver.apply(decision)
+                if not partition.driver.apply(decision):
+                    # What goes on by itself would go on for ever without an effect.
+                    partition.driver.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                    self._retry_later(partition.number)
         return taken
 
     def close(self) -> None:

@@ -101,6 +101,10 @@ class Log(TransactionalLog, Protocol):
         """Bytes of records."""
 
     @property
+    def is_full(self) -> bool:
+        """Whether what was appended last found no room on the disk, and is written later."""
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""
 

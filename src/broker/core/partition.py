@@ -56,6 +56,7 @@ _REFUSALS = {
     ("transaction", 1): ErrorCode.INVALID_TXN_STATE,  # transactional, not admitted
     ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
     ("log", 3): ErrorCode.NOT_LEADER_OR_FOLLOWER,  # still being recovered
+    ("log", 4): ErrorCode.DISK_FULL,
 }
 
 

@@ -33,7 +33,14 @@ from broker.core.topic_rules import (
     without_null,
 )
 from broker.model.config import Config
-from broker.model.errors import ConfigError, ErrorCode, RequestError, StorageError
+from broker.model.errors import (
+    ConfigError,
+    DiskFull,
+    ErrorCode,
+    RequestError,
+    StorageError,
+    disk_refusal,
+)
 from broker.model.identifiers import random_id
 from broker.model.limits import (
     LOGS_CONFIGURED_PER_STEP,
@@ -95,6 +102,7 @@ class Topics:
         until_loaded: UntilLoaded,
         deletions: Deletions,
         configure_log: ConfigureLog,
+        is_read_only: Callable[[], bool] = lambda: False,
     ) -> None:
         """Start empty; `load` brings what the store knows."""
         self._config = config
@@ -108,6 +116,7 @@ class Topics:
         self._deletions = deletions
         self._plain_config = TopicConfig({}, config)  # of all topics without a value of their own
         self._configure_log = configure_log
+        self._is_read_only = is_read_only
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
@@ -265,13 +274,14 @@ class Topics:
     async def _create(self, new: NewTopic) -> Topic:
         async with self._changes:
             plan = self.plan(new)
+            self._check_disk()
             topic_id = random_id()
             await self._commit(plan, topic_id)
             try:
                 logs = await self._open(plan, topic_id)
             except StorageError as error:
                 await self._transact([], topic_records.deletions(plan.name, topic_id))
-                raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                raise disk_refusal(error) from error
             return self._publish(plan, topic_id, logs)
 
     async def _delete(self, topic: Topic) -> Topic:
@@ -332,6 +342,7 @@ class Topics:
         """As a create: committed first, so that a start makes what a crash left out."""
         async with self._changes:
             self.plan_partitions(topic, new)
+            self._check_disk()
             existing = len(topic.logs)
             await self._put_partitions(topic, new.total)
             plan = Plan(topic.name, new.total, topic.config)
@@ -339,7 +350,7 @@ class Topics:
                 logs = await self._open(plan, topic.topic_id, existing)
             except StorageError as error:
                 await self._put_partitions(topic, existing)
-                raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                raise disk_refusal(error) from error
             topic.logs = [*topic.logs, *logs]
             self._partition_count += len(logs)
             self.version += 1
@@ -356,7 +367,7 @@ class Topics:
         try:
             is_there = await self._io_thread.run(change)
         except StorageError as error:
-            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise disk_refusal(error) from error
         if not is_there:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -372,7 +383,15 @@ class Topics:
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
         """Change the store, in the thread that may wait for the disk."""
-        return await self._io_thread.run(lambda: self._store.transact(guards, operations))
+        try:
+            return await self._io_thread.run(lambda: self._store.transact(guards, operations))
+        except DiskFull as error:
+            raise disk_refusal(error) from error
+
+    def _check_disk(self) -> None:
+        """Refuse what takes room that deletes need."""
+        if self._is_read_only():
+            raise RequestError(ErrorCode.DISK_FULL, "the disk is full: first delete something")
 
     async def _open(self, plan: Plan, topic_id: bytes, first: int = 0) -> list[Log]:
         """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""

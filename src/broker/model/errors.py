@@ -16,12 +16,13 @@ what was being done and says what was expected, what came, and where:
       ConfigError       a setting that does not exist or is out of range   (exit 2)
       DataDirError      a data directory that cannot be used              (exit 73)
       StorageError      the disk failed                                   (exit 74)
+        DiskFull        or has no room: nothing is broken, and it can be tried again later
       NoRoom            a limit is reached: nothing was written, and what there is can be used
       SegmentGone       a reader comes too late: retention or a delete took the file away
       SchemaMismatch    rows that a sink cannot write, and what it expected
       MarkerMismatch    an earlier attempt wrote something else of the same batch
 
-The names are Kafka's (protocol guide, error codes), which every dialect here maps from.
+The names are Kafka's (protocol guide, error codes) but for DISK_FULL; every dialect maps from them.
 """
 
 from enum import Enum
@@ -172,6 +173,8 @@ class ErrorCode(Enum):
     GROUP_DELETION_FAILED = "GROUP_DELETION_FAILED"
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
     CONTROLLER_ID_NOT_REGISTERED = "CONTROLLER_ID_NOT_REGISTERED"
+    # Our own: no protocol here has a word for a disk that is full and not broken.
+    DISK_FULL = "DISK_FULL"
 
 
 class PolylogError(Exception):
@@ -223,6 +226,14 @@ class RequestError(PolylogError):
         self.message = message
 
 
+def disk_refusal(error: "StorageError") -> RequestError:
+    """What a request is answered with that the disk did not let happen."""
+    is_full = isinstance(error, DiskFull)
+    return RequestError(
+        ErrorCode.DISK_FULL if is_full else ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    )
+
+
 class ConfigError(PolylogError):
     """A setting that does not exist, or a value out of its range."""
 
@@ -233,6 +244,10 @@ class DataDirError(PolylogError):
 
 class StorageError(PolylogError):
     """The disk failed: a write, a sync or a read came back with an error."""
+
+
+class DiskFull(StorageError):
+    """There was no room on the disk: nothing is broken, and the same may be done later."""
 
 
 class NoRoom(PolylogError):

@@ -189,7 +189,9 @@ class _InternalTopic:
     def _made(self, made: asyncio.Future[Topic]) -> None:
         self._making = None
         error = None if made.cancelled() else made.exception()
-        if error is not None:
+        if isinstance(error, RequestError) and error.code is ErrorCode.DISK_FULL:
+            _log.warning("%s is created when there is room: reason=%s", self._name, error)
+        elif error is not None:
             _log.error("%s cannot be created: error=%s", self._name, error)
 
 

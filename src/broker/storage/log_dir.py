@@ -70,10 +70,10 @@ class LogDir:
 def disk_space(path: Path) -> DiskSpace:
     """Ask the file system of a directory; StorageError when it does not say."""
     try:
-        found = os.statvfs(path)
-    except OSError as error:
+        total_bytes, usable_bytes, _, _ = file_ops.space(str(path))
+    except FileNotFoundError as error:
         raise StorageError(f"{path}: {error.strerror}") from error
-    return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+    return DiskSpace(total_bytes, usable_bytes)
 
 
 def _make_folder(path: Path) -> None:

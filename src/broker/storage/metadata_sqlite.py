@@ -16,7 +16,7 @@ from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker.model import limits
-from broker.model.errors import DataDirError, StorageError
+from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.storage.metadata import (
     Absent,
     CreatedAt,
@@ -168,7 +168,9 @@ class SqliteMetaStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StorageError(f"cannot {verb} {self._path}: {error}") from error
+            is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            failure = DiskFull if is_full else StorageError
+            raise failure(f"cannot {verb} {self._path}: {error}") from error
 
 
 def _create(path: Path) -> None:

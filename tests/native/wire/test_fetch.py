@@ -261,7 +261,7 @@ def test_a_log_that_goes_offline_wakes_who_waits_for_it(
     client: Client, wire: Wire, recording: None
 ) -> None:
     client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
-    file_ops.fail("write", ".log", errno.ENOSPC)
+    file_ops.fail("write", ".log", errno.EIO)
 
     wire.connect().send(produce(9, (0, BATCH)))
 

@@ -174,6 +174,43 @@ def test_a_failed_sync_is_answered_with_storage_error(
     assert answer["base_offset"] == answer["log_start_offset"] == -1
 
 
+@each_produce_version
+def test_a_batch_that_finds_no_room_is_refused_for_now(
+    client: Client, log: PartitionLog, recording: None, version: int
+) -> None:
+    file_ops.fail("write", ".log", errno.ENOSPC)
+    batch = records(1, size=limits.STAGED_BATCH_BYTES_MAX)  # written at once
+
+    answer = partition(client.ask(produce(version, (0, batch))))
+
+    assert (answer["error_code"], answer["base_offset"]) == (19, -1)
+    assert (log.is_offline, log.log_end_offset) == (False, 0)
+
+
+@each_produce_version
+def test_a_batch_that_found_no_room_after_its_append_may_be_sent_again(
+    client: Client, wire: Wire, log: PartitionLog, recording: None, version: int
+) -> None:
+    file_ops.fail("write", ".log", errno.ENOSPC, times=2)
+
+    client.send(produce(version, (0, BATCH)))
+    wire.run()
+    assert client.frames() == []
+    wire.logs.turn.retry_full()
+
+    answer = partition(response(PRODUCE, version, client.frame())[1])
+    assert (answer["error_code"], answer["base_offset"]) == (20, -1)
+
+
+def test_while_clients_are_refused_requests_go_to_python(client: Client, wire: Wire) -> None:
+    wire.logs.turn.refuses_clients = True
+
+    client.send(produce(9, (0, BATCH)))
+    wire.run()
+
+    assert len(wire.slow) == 1
+
+
 def test_acks_0_to_a_failing_disk_closes_the_connection(client: Client, recording: None) -> None:
     file_ops.fail("write", ".log", errno.ENOSPC)
 

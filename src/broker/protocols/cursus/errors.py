@@ -194,6 +194,8 @@ def reason(code: str, text: str) -> RefusedError:
     return refused(code, reason=quoted(text))
 
 
+# Its code is one of availability: clients that know classes try again.
+DISK_FULL_TEXT: Final = "the disk is full, try again later"
 UNAVAILABLE: Final = frozenset(
     (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -212,6 +214,8 @@ def of_request(error: RequestError, leader: str, code: str = "broker_error") -> 
         return Refusal("NOT_LEADER", f"LEADER_IS {leader}")
     if error.code in UNAVAILABLE:
         return Refusal("coordinator_not_available")
+    if error.code is ErrorCode.DISK_FULL:
+        return Refusal("leader_not_found", f"reason={quoted(DISK_FULL_TEXT)}")
     said = error.message or error.code.name.lower().replace("_", " ")
     return reason(code, said).refusal
 

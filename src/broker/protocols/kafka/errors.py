@@ -6,6 +6,9 @@ from broker.codec.errors import ERRORS, KafkaError
 from broker.model.errors import ErrorCode
 
 _ERRORS: Final[dict[ErrorCode, KafkaError]] = {ErrorCode[error.name]: error for error in ERRORS}
+# Producers of every client send the same again for it, and take nothing for written. For
+# KAFKA_STORAGE_ERROR they look for another leader, and tools for a disk that is broken.
+_ERRORS[ErrorCode.DISK_FULL] = _ERRORS[ErrorCode.NOT_ENOUGH_REPLICAS]
 _NUMBERS: Final[dict[ErrorCode, int]] = {code: error.code for code, error in _ERRORS.items()}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from broker.core.session import Session
 from broker.core.transactions.records import Place, by_topic
-from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields
 
@@ -41,7 +41,7 @@ async def fresh_producer_id(session: Session) -> int:
     try:
         return await broker.io_thread.run(broker.producer_ids.next_id)
     except StorageError as error:
-        raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        raise disk_refusal(error) from error
 
 
 def partition_results(codes: Mapping[Place, int]) -> list[Fields]:

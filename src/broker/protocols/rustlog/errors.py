@@ -88,12 +88,14 @@ TABLE: Final[dict[Failure, Words]] = {
 _LOADING = "the partition is still loading, try again"
 _COORDINATOR = "the group is still loading, try again"
 _REPLICAS = "too few replicas are in sync, try again"
+_DISK_FULL = "the disk is full, try again later"
 _TAKEN = "the group has live members of another protocol"
 # Why core refuses, in words; it has words of its own for what is not here.
 _REASONS: Final[dict[ErrorCode, str]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: _LOADING,
     ErrorCode.LEADER_NOT_AVAILABLE: _LOADING,
     ErrorCode.KAFKA_STORAGE_ERROR: "the partition is offline: its disk has failed or is full",
+    ErrorCode.DISK_FULL: _DISK_FULL,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: _COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: _COORDINATOR,
     ErrorCode.NOT_COORDINATOR: _COORDINATOR,

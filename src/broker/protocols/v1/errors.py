@@ -58,6 +58,7 @@ _BY_CODE: Final[dict[ErrorCode, Refusal]] = {
     ErrorCode.KAFKA_STORAGE_ERROR: Refusal(
         Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: its disk has failed or is full"
     ),
+    ErrorCode.DISK_FULL: Refusal(Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: its disk is full"),
     ErrorCode.NOT_ENOUGH_REPLICAS: Refusal(
         Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: too few replicas are in sync"
     ),

@@ -9,7 +9,7 @@ from broker.core.log import Log
 from broker.core.lookup import log_of, topic_by_name
 from broker.core.partition import start_after_delete
 from broker.core.session import Session
-from broker.model.errors import ErrorCode, RequestError, StorageError
+from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 
@@ -55,7 +55,7 @@ async def _delete(session: Session, planned: list[tuple[Log, int]]) -> RequestEr
     try:
         await session.broker.persist_log_starts(planned)
     except StorageError as error:
-        return RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return disk_refusal(error)
     for log, start in planned:
         log.move_log_start(start)
     return None

@@ -308,7 +308,11 @@ async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> F
                 "log_append_time_ms": appended.append_time_ms,
                 "log_start_offset": log.log_start_offset,
             }
-        outcome = RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+        outcome = RequestError(
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # it may be written yet
+            if log.is_full
+            else ErrorCode.KAFKA_STORAGE_ERROR
+        )
     places = outcome.places if isinstance(outcome, KeylessRecordsError) else []
     return {
         "error_code": number(outcome.code),
