@@ -26,10 +26,11 @@ TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeou
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let long runs of the kill -9 loop, changed inputs and simulations be asked for."""
+    """Let long runs of kill -9, full disks, changed inputs and simulations be asked for."""
     parser.addoption(
         "--kill-cycles", type=int, default=20, help="kill -9 cycles per durability word"
     )
+    parser.addoption("--disk-cycles", type=int, default=1, help="times that a disk is filled")
     parser.addoption(
         "--fuzz-inputs", type=int, default=200, help="changed inputs per target of tests/fuzz"
     )

@@ -130,6 +130,7 @@ class Cleaning:
         "_settings",
         "_swapping",
         "_uncleanable",
+        "is_paused",
     )
 
     def __init__(
@@ -153,6 +154,7 @@ class Cleaning:
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
         self._swapping: str | None = None  # the folder in which a swap is under way
+        self.is_paused = False  # a pass needs room before it makes some
         self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
 
     def obey(self, settings: Settings) -> None:
@@ -168,7 +170,7 @@ class Cleaning:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_altered.wait(), self._settings.backoff_ms / 1000)
             self._has_altered.clear()
-            while await self.clean_next():
+            while not self.is_paused and await self.clean_next():
                 pass
 
     def topic_deleted(self, topic: str) -> None:

@@ -62,6 +62,14 @@ class Deletions:
         self._doomed: list[_Doomed] = []
         self._removing: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
+        self._is_hurried = False
+
+    def hurry(self, *, is_hurried: bool) -> None:
+        """While the disk is short of room, wait for no delay: readers keep what they have open."""
+        self._is_hurried = is_hurried
+        if is_hurried:
+            self._doomed = [doomed._replace(due=0) for doomed in self._doomed]
+            self._more.set()
 
     def resume(self, is_name_taken: Callable[[str], bool]) -> None:
         """At a start: finish the renames of what is recorded; `remove` finishes the rest."""
@@ -109,7 +117,8 @@ class Deletions:
         return deque(self._folders.waiting(topic.name, topic.topic_id, partitions))
 
     def _doom(self, topic: DeletedTopic, folders: deque[Path], delay_ms: int) -> None:
-        due = asyncio.get_running_loop().time() + delay_ms / 1000
+        delay_seconds = 0 if self._is_hurried else delay_ms / 1000
+        due = asyncio.get_running_loop().time() + delay_seconds
         self._add(_Doomed(due, folders, topic))
 
     def _add(self, doomed: _Doomed) -> None:

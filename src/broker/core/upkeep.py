@@ -93,7 +93,7 @@ class _Doomed(NamedTuple):
 class Upkeep:
     """Applies retention to every log, again and again."""
 
-    __slots__ = ("_clock", "_doomed", "_logs", "_on_disk", "_save_log_starts")
+    __slots__ = ("_clock", "_doomed", "_logs", "_on_disk", "_save_log_starts", "is_hurried")
 
     def __init__(
         self,
@@ -108,16 +108,19 @@ class Upkeep:
         self._on_disk = on_disk
         self._save_log_starts = save_log_starts
         self._doomed: deque[_Doomed] = deque()
+        self.is_hurried = False  # the disk is short of room: nothing waits for its time
 
     async def run(self, interval_ms: int) -> None:
-        """Check every `interval_ms`, and remove files when they are due."""
-        next_check_ms = self._clock.monotonic_ms() + interval_ms
+        """Check every `interval_ms`, sooner where it is hurried; remove files when they are due."""
+        checked_ms = self._clock.monotonic_ms()
         while True:
             await asyncio.sleep(min(limits.UPKEEP_SECONDS, interval_ms / 1000))
             await self.remove_due_files()
-            if self._clock.monotonic_ms() >= next_check_ms:
+            hurried_ms = min(interval_ms, limits.TRIM_INTERVAL_MS)
+            wait_ms = hurried_ms if self.is_hurried else interval_ms
+            if self._clock.monotonic_ms() - checked_ms >= wait_ms:
                 await self.apply_retention()
-                next_check_ms = self._clock.monotonic_ms() + interval_ms
+                checked_ms = self._clock.monotonic_ms()
 
     async def apply_retention(self) -> None:
         """Let go of what each log's settings do not keep, some segments of each at a time."""
@@ -184,8 +187,11 @@ class Upkeep:
     async def remove_due_files(self) -> None:
         """Remove the files whose time is over."""
         now_ms = self._clock.monotonic_ms()
-        due = [doomed for doomed in self._doomed if doomed.due_ms <= now_ms]
-        self._doomed = deque(doomed for doomed in self._doomed if doomed.due_ms > now_ms)
+        waiting, self._doomed = self._doomed, deque()
+        due: list[_Doomed] = []
+        for doomed in waiting:
+            is_due = self.is_hurried or doomed.due_ms <= now_ms
+            (due if is_due else self._doomed).append(doomed)
         for _, folder, base_offsets in due:
             await self._on_disk(partial(segment_files.remove_deleted, folder, base_offsets))
 

@@ -552,6 +552,23 @@ REPLAY_SLICE_RECORDS = 2_000_000
 REPLAY_SLICE_SECONDS = 60
 DEDUPE_BATCH_RECORDS = 2_000_000  # offsets of a batch, unless told otherwise
 
+# --- room on the disk -----------------------------------------------------------------------------
+
+# Of the levels from LOW to READ_ONLY (core/disk_space.py): percent of the bytes or inodes that are
+# free where one begins, and what that is at most. A disk of 10 TB is not full with 200 GB free.
+DISK_LEVELS = ((15, 1 << 62), (8, 1 << 62), (5, 1 << 30), (2, 400 * MIB))
+DISK_INODES = (4_096, 1_024, 256, 32)
+# So much of where it begins has to be free for a better level.
+DISK_LEVEL_LEFT_AT = 1.25
+DISK_LOOK_SECONDS = 1
+# Room for commits, deletes and metadata while clients' records are refused, and the part of it that
+# is for deletes: shares of the disk, and of the reserve.
+DISK_RESERVE_BYTES_MAX = 64 * MIB
+DISK_RESERVE_SHARE = 16
+DISK_LAST_RESERVE_SHARE = 8
+# How often retention looks at logs while the disk is short of room.
+TRIM_INTERVAL_MS = 5_000
+
 # --- metadata, housekeeping, stopping -------------------------------------------------------------
 
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)

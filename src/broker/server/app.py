@@ -24,6 +24,7 @@ from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
 from broker.core.cleaning import Settings as CleaningSettings
 from broker.core.deletion import Deletions
+from broker.core.disk_space import Level
 from broker.core.group_configs import GroupConfigs
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
@@ -47,6 +48,7 @@ from broker.server import descriptors
 from broker.server.checkpoints import Checkpoints
 from broker.server.clock_watch import ClockWatch
 from broker.server.coordinators import Coordinators
+from broker.server.disk_watch import DiskWatch
 from broker.server.listener import Listener
 from broker.server.requests import Requests
 from broker.server.v1_copies import V1Copies
@@ -139,6 +141,7 @@ class _Process:
             announce_logs=self._partitions.announce_topic,
             until_loaded=self._loading.until_loaded,
             deletions=self._deletions,
+            is_read_only=lambda: self._turn.is_read_only,
         )
         self._coordinators = Coordinators(
             config, loop, self._clock, self._topics, self._group_configs
@@ -193,6 +196,7 @@ class _Process:
             self._cleaning.is_swapping,
             lambda: _scrub_settings(self._configs.current),
         )
+        self._disk_watch = DiskWatch(log_dir.path, self._turn, self._io_thread, self._obey_disk)
         self._v1_copies = V1Copies(
             log_dir.path, self._coordinators.groups, self._clock, self._on_disk
         )
@@ -208,6 +212,7 @@ class _Process:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._told_to_stop)
         listeners = self._listen()
+        self._disk_watch.begin()
         self._load()
         self._loop.add_reader(self._poller.epoll_fd, self._poller)
         if not await self._take_over_v1():
@@ -242,6 +247,7 @@ class _Process:
             self._housekeep(),
             self._checkpoints.run(),
             self._upkeep.run(check_ms),
+            self._disk_watch.run(),
             self._v1_copies.run(),
             self._scrub.follow(),
             self._scrub.run(),
@@ -318,6 +324,12 @@ class _Process:
         )
         self._cleaning.obey(_cleaning_settings(config))
         self._clock.confirm(config.integer("polylog.clock.confirmed.ms"))
+
+    def _obey_disk(self, level: Level) -> None:
+        """Make room sooner, and take none that can wait."""
+        self._upkeep.is_hurried = level >= Level.TRIM
+        self._deletions.hurry(is_hurried=level >= Level.TRIM)
+        self._cleaning.is_paused = level >= Level.REFUSE
 
     async def _metadata_revision(self) -> int:
         read = partial(self._store.scan, metadata.PRODUCER_ID_BLOCK)
@@ -401,6 +413,7 @@ class _Process:
         self._turn.poll_synced()
         self._recompression.stop()
         self._io_thread.stop()
+        self._disk_watch.stop()  # what is still to be written may need the room
         self._partitions.close()
         self._store.close()
 

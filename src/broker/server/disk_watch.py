@@ -1,0 +1,121 @@
+"""Looks at the disk about once a second, and at once when a write has found no room.
+
+statvfs, reserve (I/O thread) → core/disk_space.py → flags of the turn, who hurries, the log
+  → reserve made smaller or made again (I/O thread) → what found no room is written again
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from broker._native.kernel import file_ops
+from broker._native.log.turn import Turn
+from broker.core.disk_space import DiskSpace, Level, Looked, Space, bound_bytes
+from broker.core.io_thread import IoThread
+from broker.model import limits
+from broker.model.errors import StorageError
+from broker.storage.reserve import Reserve
+
+_log = logging.getLogger(__name__)
+_FREE_IT = (
+    "delete topics or records, lower retention.ms or retention.bytes, or make the disk larger"
+)
+_MEANING = {
+    Level.ROOM: "the disk has room",
+    Level.LOW: "the disk has little room",
+    Level.TRIM: f"what retention lets go of is removed at once; {_FREE_IT}",
+    Level.REFUSE: f"records of clients are refused until there is room: {_FREE_IT}",
+    Level.READ_ONLY: f"records and commits are refused until there is room: {_FREE_IT}",
+}
+
+
+class DiskWatch:
+    """The disk of a data directory, as the broker obeys it."""
+
+    def __init__(
+        self, path: Path, turn: Turn, io_thread: IoThread, when_changed: Callable[[Level], None]
+    ) -> None:
+        """Nothing is looked at yet; `when_changed` is told of each new level."""
+        self._path = path
+        self._turn = turn
+        self._io_thread = io_thread
+        self._when_changed = when_changed
+        self._space = DiskSpace()
+        self._reserve = Reserve(path)
+        self._found_none = False
+        self._is_called = asyncio.Event()
+        turn.when_full = self._call
+
+    def begin(self) -> None:
+        """Look once before logs are recovered: what is left of a reserve may have to make room.
+
+        StorageError when the disk does not say what it has. A reserve is made later, by `run`.
+        """
+        space, reserved = self._measure()
+        self._reserve.resize(min(reserved, self._obey(space, reserved).reserve_bytes))
+
+    async def run(self) -> None:
+        """Look again and again, as long as the broker runs."""
+        while True:
+            try:
+                await self._look()
+            except StorageError as error:
+                _log.warning("cannot look at the disk: error=%s", error)
+            try:
+                await asyncio.wait_for(self._is_called.wait(), limits.DISK_LOOK_SECONDS)
+            except TimeoutError:
+                continue
+
+    def stop(self) -> None:
+        """Remove the reserve: it is nobody's while no broker runs."""
+        try:
+            self._reserve.remove()
+        except StorageError as error:
+            _log.warning("the disk reserve stays: error=%s", error)
+
+    def _call(self) -> None:
+        self._found_none = True
+        self._is_called.set()
+
+    async def _look(self) -> None:
+        self._is_called.clear()
+        space, reserved = await self._io_thread.run(self._measure)
+        wanted = self._obey(space, reserved).reserve_bytes
+        if wanted != reserved:
+            await self._io_thread.run(partial(self._reserve.resize, wanted))
+        self._turn.retry_full()
+
+    def _measure(self) -> tuple[Space, int]:
+        return Space(*file_ops.space(str(self._path))), self._reserve.size()
+
+    def _obey(self, space: Space, reserved: int) -> Looked:
+        before = self._space.level
+        found_none, self._found_none = self._found_none, False
+        looked = self._space.look(space, reserved, found_none=found_none)
+        level = looked.level
+        if level is not before:
+            self._turn.is_tight = level >= Level.TRIM
+            self._turn.refuses_clients = level >= Level.REFUSE
+            self._turn.is_read_only = level >= Level.READ_ONLY
+            _tell(level, before, space, found_none=found_none)
+            self._when_changed(level)
+        return looked
+
+
+def _tell(level: Level, before: Level, space: Space, *, found_none: bool) -> None:
+    better = min(level + 1, Level.READ_ONLY) if level < before else level
+    _log.log(
+        logging.INFO if level is Level.ROOM else logging.WARNING,
+        "disk level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d free_inodes=%d"
+        " found_no_room=%s: %s",
+        level.name,
+        before.name,
+        space.free_bytes,
+        space.total_bytes,
+        bound_bytes(Level(better), space.total_bytes),
+        space.free_inodes,
+        found_none,
+        _MEANING[level],
+    )

@@ -1,0 +1,173 @@
+"""A broker on a full disk: it refuses, serves all else, keeps what it has said, and recovers.
+
+`--disk-cycles N` fills and empties each disk so often.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import BrokerProcess, wait_until
+from tests.conftest import TEST_SETTINGS
+from tests.cursus_client import CursusClient
+from tests.line_client import LineClient
+from tests.rustlog_client import RefusedError, RustLogClient
+from tests.small_disk import small_disk
+from tests.wire_client import WireClient
+from tests.wire_records import Batch, read_batches
+
+MIB = 1 << 20
+DISK_BYTES = 64 * MIB
+NOT_ENOUGH_REPLICAS = 19
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+KEPT, DROPPED = "kept", "dropped"
+GROUP = "group"
+RECOVERY_S = 5.0  # reliability.md 5.1
+SETTINGS = ("offsets.topic.num.partitions=1", "log.segment.bytes=4194304")
+
+Mounted = Callable[..., BrokerProcess]
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[Callable[[Path, str], BrokerProcess]]:
+    """Start a broker with its data on a disk; it is looked over at the end."""
+    brokers: list[BrokerProcess] = []
+
+    def start(disk: Path, durability: str) -> BrokerProcess:
+        settings = (*TEST_SETTINGS, *SETTINGS, f"polylog.durability={durability}")
+        broker = BrokerProcess(tmp_path, settings=settings)
+        broker.data_dir = disk / "data"
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in brokers:
+        if broker.is_running:
+            broker.kill()
+
+
+def value(number: int) -> bytes:
+    """What a record holds: known beforehand, 200 kB."""
+    return b"%08d" % number * 25_000
+
+
+def fill(client: WireClient, acknowledged: dict[str, dict[int, int]], first: int) -> int:
+    """Write to both topics until the broker refuses; the next record's number."""
+    number = first
+    while True:
+        topic = (KEPT, DROPPED)[number % 8 != 0]
+        error, offset = wire_requests.produce(client, topic, Batch([value(number)]).encode())
+        if error == NOT_ENOUGH_REPLICAS:
+            return number
+        if error != NOT_ENOUGH_REPLICAS_AFTER_APPEND:  # of that nothing is known
+            assert error == 0
+            acknowledged[topic][offset] = number
+        number += 1
+
+
+def read_back(client: WireClient, topic: str, acknowledged: dict[int, int]) -> None:
+    """Read every record of a topic and find all that were acknowledged where they were."""
+    offset, end = 0, wire_requests.end_offset(client, topic)
+    found: dict[int, bytes | None] = {}
+    while offset < end:
+        for batch in read_batches(wire_requests.fetch(client, topic, 0, offset)):
+            found[batch.base_offset] = batch.values[0]
+            offset = batch.base_offset + 1
+    assert {at: found[at] for at in acknowledged} == {
+        at: value(number) for at, number in acknowledged.items()
+    }
+
+
+def delete_topic(client: WireClient, topic: str) -> None:
+    """Delete a topic; its files wait for a minute by default."""
+    body = {"topic_names": [topic], "timeout_ms": 10_000}
+    [answer] = client.request("DeleteTopics", 4, body)["responses"]
+    assert answer["error_code"] == 0, answer
+
+
+def written_again(client: WireClient, topic: str, number: int) -> int:
+    """Write a record as soon as it is taken; its offset."""
+    answers: list[tuple[int, int]] = []
+
+    def is_taken() -> bool:
+        answers.append(wire_requests.produce(client, topic, Batch([value(number)]).encode()))
+        assert answers[-1][0] in (0, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        return answers[-1][0] == 0
+
+    wait_until(is_taken, "there is room again")
+    return answers[-1][1]
+
+
+def commit(client: WireClient, offset: int) -> None:
+    """Commit an offset as soon as the coordinator is there, and read it."""
+
+    def is_done() -> bool:
+        return wire_requests.commit_offset(client, GROUP, KEPT, offset) == 0
+
+    wait_until(is_done, "a commit is taken")
+    wait_until(
+        lambda: wire_requests.committed_offset(client, GROUP, KEPT) == (0, offset), "it is there"
+    )
+
+
+def is_refused_by_every_dialect(address: str) -> None:
+    """Fail unless each says in its own words that it can be tried again."""
+    with LineClient(address) as lines:
+        assert lines.command(f"PRODUCE {KEPT} key:{'v' * 60_000}") == (
+            "ERR|NOT_LEADER|partition leader unavailable on this broker: its disk is full"
+        )
+    with CursusClient(address) as cursus:
+        answer = cursus.ask(f"PUBLISH topic={KEPT} acks=1 producerId=p message={'m' * 60_000}")
+        assert "the disk is full" in answer
+    with RustLogClient(address) as rustlog, pytest.raises(RefusedError, match="the disk is full"):
+        rustlog.produce(KEPT, [b"v" * 60_000])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(("kind", "durability"), [("tmpfs", "os"), ("ext4", "group-commit")])
+def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
+    tmp_path: Path,
+    on_disk: Mounted,
+    kind: str,
+    durability: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    cycles: int = request.config.getoption("--disk-cycles")
+    slowest = 0.0
+    with small_disk(tmp_path, kind, DISK_BYTES) as disk:
+        broker = on_disk(disk, durability)
+        acknowledged: dict[str, dict[int, int]] = {KEPT: {}}
+        number = 0
+        with WireClient(broker.address) as client:
+            wire_requests.create_topic(client, KEPT)
+            for cycle in range(cycles):
+                wire_requests.create_topic(client, DROPPED)
+                acknowledged[DROPPED] = {}
+                number = fill(client, acknowledged, number)
+
+                assert client.request("Metadata", 5, {"topics": None})["topics"]
+                read_back(client, DROPPED, acknowledged[DROPPED])
+                commit(client, cycle + 1)
+                if cycle == 0:
+                    is_refused_by_every_dialect(broker.address)
+                begun = time.monotonic()
+                delete_topic(client, DROPPED)
+                acknowledged[KEPT][written_again(client, KEPT, number)] = number
+                slowest = max(slowest, time.monotonic() - begun)
+                number += 1
+            read_back(client, KEPT, acknowledged[KEPT])
+        broker.kill()
+        broker.start()
+        with WireClient(broker.address) as client:
+            read_back(client, KEPT, acknowledged[KEPT])
+            assert wire_requests.committed_offset(client, GROUP, KEPT)[1] == cycles
+        assert broker.stop() == 0
+        assert not (disk / "data" / "disk.reserve").exists()
+        broker.check()
+    print(f"{kind}: {cycles} cycles, room was used at most {slowest:.2f} s after a delete")
+    assert slowest < RECOVERY_S

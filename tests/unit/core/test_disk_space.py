@@ -1,0 +1,148 @@
+"""Levels of a disk: when each begins, when it is left, and what becomes of the reserve."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.core.disk_space import (
+    DiskSpace,
+    Level,
+    Space,
+    bound_bytes,
+    last_reserve,
+    whole_reserve,
+)
+
+MIB = 1 << 20
+GIB = 1 << 30
+DISKS = (64 * MIB, 10 * GIB, 10_000 * GIB)
+each_disk = pytest.mark.parametrize("total", DISKS)
+
+
+def space(total: int, free: int, *, inodes: int = 0, free_inodes: int = 0) -> Space:
+    return Space(total, free, inodes, free_inodes)
+
+
+def level_of(total: int, free: int) -> Level:
+    """The level of a disk that is looked at for the first time, with its reserve."""
+    return DiskSpace().look(space(total, free), whole_reserve(total), found_none=False).level
+
+
+@each_disk
+@pytest.mark.parametrize("level", list(Level)[1:])
+def test_a_level_begins_below_its_bound(total: int, level: Level) -> None:
+    bound = bound_bytes(level, total)
+
+    assert level_of(total, bound) < level
+    assert level_of(total, bound - 1) == level
+
+
+def test_the_bounds_are_shares_of_the_disk_and_no_more_than_a_large_one_needs() -> None:
+    levels = (Level.LOW, Level.TRIM, Level.REFUSE, Level.READ_ONLY)
+
+    assert [bound_bytes(level, 100 * MIB) // MIB for level in levels] == [15, 8, 5, 2]
+    assert [bound_bytes(level, 100_000 * GIB) for level in levels[2:]] == [GIB, 400 * MIB]
+    assert (whole_reserve(64 * MIB), last_reserve(64 * MIB)) == (4 * MIB, MIB // 2)
+    assert (whole_reserve(10_000 * GIB), last_reserve(10_000 * GIB)) == (64 * MIB, 8 * MIB)
+
+
+@each_disk
+@pytest.mark.parametrize("level", list(Level)[1:])
+def test_a_level_is_left_with_a_quarter_more_than_its_bound(total: int, level: Level) -> None:
+    bound, whole = bound_bytes(level, total), whole_reserve(total)
+    disk = DiskSpace()
+    disk.look(space(total, bound - 1), whole, found_none=False)
+
+    disk.look(space(total, bound + bound // 8), whole, found_none=False)
+    assert disk.level is level
+
+    disk.look(space(total, bound + bound // 4 + 1), whole, found_none=False)
+    assert disk.level < level
+
+
+@each_disk
+def test_giving_up_the_reserve_does_not_look_like_room(total: int) -> None:
+    disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
+    looked = disk.look(space(total, free), whole_reserve(total), found_none=False)
+    assert looked == (Level.REFUSE, last_reserve(total))
+
+    free += whole_reserve(total) - looked.reserve_bytes
+    again = disk.look(space(total, free), looked.reserve_bytes, found_none=False)
+
+    assert again == looked
+
+
+def test_what_is_given_up_is_used_before_the_disk_is_read_only() -> None:
+    total = 64 * MIB
+    disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
+    held = disk.look(space(total, free), whole_reserve(total), found_none=False).reserve_bytes
+
+    low = bound_bytes(Level.READ_ONLY, total)
+    assert disk.look(space(total, low), held, found_none=False) == (Level.REFUSE, held)
+    assert disk.look(space(total, low - 1), held, found_none=False) == (Level.READ_ONLY, 0)
+    # The last of it is for deletes: it does not lead back.
+    assert disk.look(space(total, low + held), 0, found_none=False) == (Level.READ_ONLY, 0)
+
+
+def test_the_reserve_is_made_again_when_there_is_room() -> None:
+    total = 64 * MIB
+    disk = DiskSpace()
+    disk.look(space(total, 0), 0, found_none=False)
+
+    looked = disk.look(space(total, total // 2), 0, found_none=False)
+
+    assert looked == (Level.ROOM, whole_reserve(total))
+
+
+def test_a_write_that_found_no_room_refuses_until_the_next_look() -> None:
+    disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
+
+    assert disk.look(plenty, 4 * MIB, found_none=True).level is Level.REFUSE
+    assert disk.look(plenty, MIB // 2, found_none=False).level is Level.ROOM
+
+
+@pytest.mark.parametrize(
+    ("free", "level"),
+    [
+        (245, Level.ROOM),
+        (35, Level.LOW),
+        (18, Level.TRIM),
+        (11, Level.REFUSE),
+        (3, Level.READ_ONLY),
+    ],
+)
+def test_a_disk_without_inodes_is_as_full_as_one_without_bytes(free: int, level: Level) -> None:
+    little = space(GIB, GIB // 2, inodes=245, free_inodes=free)
+
+    assert DiskSpace().look(little, 64 * MIB, found_none=False).level is level
+
+
+@given(
+    total=st.sampled_from(DISKS),
+    frees=st.lists(st.floats(0, 0.3), min_size=1, max_size=30),
+    found_none=st.lists(st.booleans(), min_size=30, max_size=30),
+)
+def test_whatever_comes_the_reserve_fits_and_the_level_settles(
+    total: int, frees: list[float], found_none: list[bool]
+) -> None:
+    disk, held = DiskSpace(), 0
+    for share, found in zip(frees, found_none, strict=False):
+        free = max(0, int(share * total) - held)  # others take and give; ours is taken of it
+        before = disk.level
+        level, wanted = disk.look(space(total, free), held, found_none=found)
+        assert 0 <= wanted <= whole_reserve(total)
+        assert wanted - held <= free  # it can be made
+        if wanted > held:
+            assert level < Level.REFUSE
+        if level > before and not found:
+            assert free < bound_bytes(level, total) + whole_reserve(total)
+        free -= wanted - held
+        held = wanted
+        # With nothing else going on, one more look is the last that changes anything: what the
+        # reserve has given up may be enough for commits.
+        settled = disk.look(space(total, free), held, found_none=False)
+        assert settled.level <= level
+        assert settled.reserve_bytes == held or settled.level < Level.REFUSE
+        free -= settled.reserve_bytes - held
+        held = settled.reserve_bytes
+        assert disk.look(space(total, free), held, found_none=False) == settled

@@ -1,0 +1,67 @@
+"""The file that takes room: whole or not at all, made smaller, given up."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker.model.errors import StorageError
+from broker.storage.reserve import FILE_NAME, Reserve
+
+MIB = 1 << 20
+
+
+def taken(path: Path) -> int:
+    """How much of the disk the reserve takes, in bytes."""
+    file = path / FILE_NAME
+    return file.stat().st_blocks * 512 if file.exists() else 0
+
+
+def test_it_takes_what_it_is_to_take(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path)
+    assert reserve.size() == 0
+
+    assert reserve.resize(4 * MIB) == 4 * MIB
+
+    assert reserve.size() == 4 * MIB
+    assert taken(tmp_path) >= 4 * MIB
+
+
+def test_it_gives_up_what_it_is_told_to(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path)
+    reserve.resize(4 * MIB)
+
+    assert reserve.resize(MIB) == MIB
+    assert MIB <= taken(tmp_path) < 2 * MIB
+    assert reserve.resize(0) == 0
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_another_life_finds_it(tmp_path: Path) -> None:
+    Reserve(tmp_path).resize(MIB)
+
+    assert Reserve(tmp_path).size() == MIB
+
+
+def test_where_there_is_no_room_none_is_taken(tmp_path: Path) -> None:
+    reserve = Reserve(tmp_path)
+    reserve.resize(MIB)
+    file_ops.start_recording()
+    file_ops.fail("allocate", FILE_NAME, errno.ENOSPC)
+    try:
+        assert reserve.resize(4 * MIB) == 0
+    finally:
+        file_ops.stop_recording()
+
+    assert reserve.size() == 0
+
+
+def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
+    file_ops.start_recording()
+    file_ops.fail("allocate", FILE_NAME, errno.EIO)
+    try:
+        with pytest.raises(StorageError, match="allocate"):
+            Reserve(tmp_path).resize(MIB)
+    finally:
+        file_ops.stop_recording()
