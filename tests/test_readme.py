@@ -162,3 +162,19 @@ def test_every_make_command_it_names_exists() -> None:
 
     assert named >= {"run", "test"}
     assert named <= targets, f"no such target: {named - targets}"
+
+
+def test_each_test_that_proves_what_survives_exists() -> None:
+    [section] = re.findall(r"^## What survives what\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    proofs = [re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row) for row in rows]
+    named = [each for row in proofs for each in row]
+
+    missing = [
+        f"{file}::{name}"
+        for file, name in named
+        if not (ROOT / file).exists() or f"\ndef {name}(" not in (ROOT / file).read_text()
+    ]
+
+    assert missing == []
+    assert all(proofs), "each row has its proof"
