@@ -17,6 +17,7 @@ import pytest
 from broker._native.log.partition_log import PartitionLog
 from broker.core import compactor_process
 from broker.core.cleaning import Cleaning, Settings
+from broker.core.guarded_clock import GuardedClock
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.config import load
@@ -30,6 +31,8 @@ from tests.native_log import NOW_MS, Logs, appended, bases_of, records
 
 WRITES = [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)]
 BACKOFF_MS = 1_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 class Disk:
@@ -462,6 +465,37 @@ def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_p
 
     assert aborted_in(bench.log) == []
     assert bench.latest[b"key"] == (0, b"committed")
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_step_of_the_wall_clock_lets_no_tombstone_go_and_ends_none_early(
+    tmp_path: Path, days: int
+) -> None:
+    bench = Bench(tmp_path, WRITES, delete_retention_ms=str(DAY_MS // 2))
+    machine = ManualClock(NOW_MS)
+    bench.cleaning._clock = GuardedClock(machine, "boot", None, 0)
+    compact_all(bench, [(b"seen before", None)])
+    machine.set_wall_ms(NOW_MS + days * DAY_MS)
+    compact_all(bench, [(b"seen since", None)])
+
+    machine.advance(HOUR_MS)
+    compact_all(bench, [])
+    machine.set_wall_ms(NOW_MS + HOUR_MS)
+    compact_all(bench, [])
+
+    assert {b"seen before", b"seen since"} <= set(bench.latest)
+    machine.advance(2 * DAY_MS)
+    compact_all(bench, [])
+    assert b"seen before" not in bench.latest
+
+
+def compact_all(bench: Bench, writes: Writes) -> None:
+    """Write, and compact it with all that is there."""
+    filler = [(b"filler", b"x" * 20) for _ in range(40)]
+    write(bench.logs, bench.log, writes + filler)
+    bench.log.roll()
+    bench.logs.settle(bench.log)
+    bench.clean()
 
 
 class Looking(Cleaning):

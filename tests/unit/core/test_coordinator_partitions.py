@@ -8,6 +8,7 @@ import pytest
 
 from broker.core.coordinator import RecordFormat
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
+from broker.core.guarded_clock import GuardedClock
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.clock import ManualClock
@@ -15,6 +16,7 @@ from broker.model.errors import ErrorCode
 from tests.memory_log import MemoryLog
 
 EXPIRY_MS = 1_000
+DAY_MS = 86_400_000
 Steps: TypeAlias = Iterator[Decision[str, ErrorCode]]
 
 
@@ -29,6 +31,7 @@ class Shard:
         self.weight = 0
         self.deadline_ms: int | None = None
         self.fails = ""
+        self.moments: dict[str, Moment] = {}  # the last that each kind was given
 
     def replay(self, record: str) -> None:
         """Remember nothing."""
@@ -43,13 +46,16 @@ class Shard:
         if self.fails == name:
             raise RuntimeError("a mistake of ours")
 
-    def resume(self, _now: Moment) -> Steps:
+    def resume(self, now: Moment) -> Steps:
+        self.moments["resume"] = now
         return self.steps("resume", self.resuming)
 
-    def tick(self, _now: Moment) -> Steps:
+    def tick(self, now: Moment) -> Steps:
+        self.moments["tick"] = now
         return self.steps("tick", self.ticking)
 
-    def expire(self, _now: Moment) -> Steps:
+    def expire(self, now: Moment) -> Steps:
+        self.moments["expire"] = now
         return self.steps("expire", self.expiring)
 
     def next_deadline_ms(self) -> int | None:
@@ -60,7 +66,8 @@ class Broker:
     """Two partitions, whose machines are as a test has them."""
 
     def __init__(self, prepare: Callable[[Shard], None], *, goes_on_in_part: bool = True) -> None:
-        self.clock = ManualClock()
+        self.machine = ManualClock()
+        self.clock = GuardedClock(self.machine, "boot", None, 0)
         self.wakes: list[int] = []
         self.prepare = prepare
         self.made: list[tuple[int, Shard]] = []
@@ -106,7 +113,7 @@ def test_partitions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     shards = [broker.load(0), broker.load(1)]
     for _ in range(2):
         broker.turn()
-    broker.clock.advance(EXPIRY_MS)
+    broker.machine.advance(EXPIRY_MS)
 
     for _ in range(4):
         broker.turn()
@@ -127,7 +134,7 @@ def test_time_is_made_to_pass_after_a_load_before_other_work_is_done(turns: int)
         shard, "resuming", limits.COORDINATOR_DECISIONS_PER_TURN + 1
     )
     loaded = broker.load(1)
-    broker.clock.advance(EXPIRY_MS)
+    broker.machine.advance(EXPIRY_MS)
     loaded.ticking = 1
 
     broker.turn()
@@ -143,7 +150,7 @@ def test_deadlines_without_end_leave_room_for_other_work() -> None:
     shard.ticking = 1_000
     shard.expiring = 2
 
-    broker.clock.advance(EXPIRY_MS)
+    broker.machine.advance(EXPIRY_MS)
     broker.turn()
 
     assert shard.taken.count("expire") == 2
@@ -198,7 +205,7 @@ def test_a_machine_that_must_go_on_with_everything_is_loaded_again() -> None:
     assert broker.partitions.shard(0) is None
 
     broker.prepare = leisurely
-    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.machine.advance(limits.LOAD_RETRY_MS)
     broker.turn()
 
     assert [number for number, _ in broker.made] == [0, 0]
@@ -210,7 +217,7 @@ def test_a_turn_that_fails_leaves_the_loop_to_be_woken_for_the_next_deadline() -
     shard = broker.load(0)
     broker.turn()
     shard.fails = "tick"
-    broker.clock.advance(EXPIRY_MS)
+    broker.machine.advance(EXPIRY_MS)
     with pytest.raises(RuntimeError):
         broker.turn()
     broker.wakes.clear()
@@ -218,3 +225,21 @@ def test_a_turn_that_fails_leaves_the_loop_to_be_woken_for_the_next_deadline() -
     broker.load(1)
 
     assert min(broker.wakes) == broker.clock.monotonic_ms()
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_nothing_is_old_and_nobody_is_late_after_a_step_of_the_wall_clock(days: int) -> None:
+    broker = Broker(leisurely)
+    broker.machine.set_wall_ms(broker.machine.wall_ms() + days * DAY_MS)
+    shard = broker.load(0)
+    for _ in range(2):
+        broker.turn()
+    broker.machine.advance(EXPIRY_MS)
+    shard.deadline_ms = broker.machine.monotonic_ms()
+    broker.turn()
+
+    monotonic_ms = broker.machine.monotonic_ms()
+    assert shard.moments["resume"] == Moment(0, 0)
+    assert shard.moments["expire"] == Moment(monotonic_ms, 0)
+    behind_ms = max(0, -days) * DAY_MS  # what is stamped is no older by the clock that is right
+    assert shard.moments["tick"] == Moment(monotonic_ms, broker.machine.wall_ms() + behind_ms)
