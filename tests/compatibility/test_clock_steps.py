@@ -61,7 +61,11 @@ def wait_for_retention(client: WireClient, topic: str) -> None:
     for until in (2 * RECORDS, 3 * RECORDS):  # a round that was going on may not have seen the rest
         seen = earliest(client, topic)
         fill(client, topic, until - RECORDS, until)
-        wait_until(lambda seen=seen: earliest(client, topic) > seen, "retention by bytes")
+        wait_for_loss(client, topic, seen)
+
+
+def wait_for_loss(client: WireClient, topic: str, seen: int) -> None:
+    wait_until(lambda: earliest(client, topic) > seen, "retention by bytes")
 
 
 @pytest.mark.parametrize("days", [1, -1])

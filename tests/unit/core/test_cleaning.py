@@ -492,7 +492,7 @@ def test_a_step_of_the_wall_clock_lets_no_tombstone_go_and_ends_none_early(
 def compact_all(bench: Bench, writes: Writes) -> None:
     """Write, and compact it with all that is there."""
     filler = [(b"filler", b"x" * 20) for _ in range(40)]
-    write(bench.logs, bench.log, writes + filler)
+    write(bench.logs, bench.log, [*writes, *filler])
     bench.log.roll()
     bench.logs.settle(bench.log)
     bench.clean()
