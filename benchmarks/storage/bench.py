@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.end_to_end import machine
-from benchmarks.storage import appends, lookups, retention
+from benchmarks.storage import appends, lookups, retention, verify
 from benchmarks.storage.appends import GROUP_COMMIT, MAPPED, MEMORY, OS, SHAPES, Costs, Goal
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("append", "lookup", "retention")
+PARTS = ("append", "lookup", "retention", "verify")
 ROUNDS, QUICK_ROUNDS, QUICK_SCALE = 7, 3, 0.25
 RETENTION_ROUNDS_MAX = 3
 APPEND_LEGEND = """\
@@ -151,7 +151,23 @@ loop's thread."""
     return f"{_table(lines)}\n{legend}", [each._asdict() for each in found], goals
 
 
-_PARTS = {"append": append_part, "lookup": lookup_part, "retention": retention_part}
+def verify_part(folder: Path, rounds: int, scale: float) -> Part:
+    """Measure a look at every byte."""
+    found = verify.measure(folder, rounds, scale)
+    lines = [["a segment of 16 KB batches", "GB per CPU s", "least", "greatest"]]
+    for name, rates in found.items():
+        cells = (statistics.median(rates), min(rates), max(rates))
+        lines.append([name, *(f"{rate:.2f}" for rate in cells)])
+    is_met = statistics.median(found[verify.CHECK]) >= verify.GOAL
+    return _table(lines), found, {f"verify >= {verify.GOAL:g} GB/s": is_met}
+
+
+_PARTS = {
+    "append": append_part,
+    "lookup": lookup_part,
+    "retention": retention_part,
+    "verify": verify_part,
+}
 
 
 def _table(lines: Sequence[Sequence[str]]) -> str:

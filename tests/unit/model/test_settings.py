@@ -53,6 +53,8 @@ def test_the_settings_of_kafka_that_can_be_altered_while_it_runs_can_be_here() -
         "log.message.downconversion.enable",
         "polylog.clock.confirmed.ms",
         "polylog.durability",
+        "polylog.scrub.bytes.per.second",
+        "polylog.scrub.interval.ms",
     }
 
     assert set(DYNAMIC_SETTINGS) - ours_alone == DYNAMIC_IN_KAFKA

@@ -1,0 +1,60 @@
+"""A segment looked at as `broker segment verify` does, from the page cache, on one core.
+
+Beside it the hash alone over bytes in memory, and a copy of them: what cannot be beaten.
+"""
+
+import time
+from pathlib import Path
+
+from broker._native.log.segment_check import SegmentCheck, digest_of
+from broker.codec import encode
+from broker.model.limits import SEGMENT_CHECK_STEP_BYTES
+
+SEGMENT_BYTES = 256 << 20
+RECORD_BYTES = 1_000
+RECORDS_PER_BATCH = 16
+GOAL = 3.0
+CHECK, HASH, COPY = "verify", "xxh3 alone", "memcpy"
+
+
+def measure(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
+    """Return GB per second of processor time, of each round; all in turns."""
+    file = folder / f"{0:020}.log"
+    _write(file, int(SEGMENT_BYTES * scale))
+    data = file.read_bytes()
+    target = memoryview(bytearray(len(data)))
+
+    def copy() -> None:
+        target[:] = data
+
+    ways = {
+        CHECK: lambda: _look_at(file),
+        HASH: lambda: digest_of(data),
+        COPY: copy,
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for round_ in range(rounds + 1):
+        for name, way in ways.items():
+            began = time.thread_time_ns()
+            way()
+            if round_:  # the first warms up
+                found[name].append(len(data) / (time.thread_time_ns() - began))
+    file.unlink()
+    return found
+
+
+def _look_at(file: Path) -> None:
+    check = SegmentCheck(file, 0)
+    while check.step(SEGMENT_CHECK_STEP_BYTES):
+        continue
+    if check.damages or not check.batches:
+        raise AssertionError(f"{file}: {check.damages}")
+
+
+def _write(file: Path, size: int) -> None:
+    """Write batches one after another; the offset is not under the CRC."""
+    values = [(None, bytes([number]) * RECORD_BYTES) for number in range(RECORDS_PER_BATCH)]
+    [batch] = encode(values, timestamp_ms=0)
+    with file.open("wb") as target:
+        for number in range(size // len(batch)):
+            target.write((number * RECORDS_PER_BATCH).to_bytes(8) + batch[8:])
