@@ -13,12 +13,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import broker
+from broker._native.log.segment_check import digest_of
 from broker.codec import records
 from broker.model.errors import Corrupt
-from broker.storage import compactor
+from broker.storage import compactor, digests
+from broker.storage.digests import Digest
+from broker.storage.segment_files import LOG, file_name
 from tests.compacting import compacted, contents, job_of, newest, swap_in, write, written
-from tests.native_log import Logs
+from tests.native_log import NOW_MS, Logs
+from tests.segment_files import batches_of
 
+EPOCH_END = 15  # the last byte of a batch's leader epoch
 SUFFIXES = (".digest", ".index", ".log", ".timeindex")
 
 
@@ -251,3 +256,21 @@ def test_it_ends_when_stdin_ends(logs: Logs) -> None:
         child.stdin.close()
 
         assert child.wait(60) == 1
+
+
+def test_segments_that_are_not_what_their_digests_say_are_not_compacted(logs: Logs) -> None:
+    """A leader epoch, which no CRC covers: a new segment would make it look right."""
+    log = written(logs, [(b"key", b"value %d" % i) for i in range(20)])
+    base = log.segment_entries[1][0]
+    file = Path(log.folder) / file_name(base, LOG)
+    content = bytearray(file.read_bytes())
+    digest = Digest(digest_of(content), len(content), NOW_MS)
+    assert digests.write(Path(log.folder), base, digest, file.stat().st_ino)
+    last = max(each.position for each in batches_of(file))
+    content[last + EPOCH_END] ^= 1
+    file.write_bytes(content)
+
+    with pytest.raises(Corrupt, match=file.name):
+        compacted(job_of(log))
+
+    assert cleaned(log.folder) == []

@@ -41,6 +41,19 @@ def test_segments_wholly_below_the_log_start_are_removed(log_start: int, kept: l
     assert len(plan.removed) == 3 * (3 - len(kept))
 
 
+@pytest.mark.parametrize(("base", "why"), [(20, "it may be written to again"), (15, "no log")])
+def test_a_digest_that_is_not_of_a_closed_segment_is_removed(base: int, why: str) -> None:
+    stays, goes = file_name(10, ".digest"), file_name(base, ".digest")
+
+    assert plan_folder([*SEGMENTS, stays, goes], 0).removed == [goes], why
+
+
+def test_a_digest_goes_once_with_its_segment() -> None:
+    plan = plan_folder([*SEGMENTS, file_name(0, ".digest")], 10)
+
+    assert plan.removed.count(file_name(0, ".digest")) == 1
+
+
 def test_the_active_segment_stays_whatever_the_log_start_is() -> None:
     assert plan_folder(SEGMENTS, 1_000).base_offsets == [20]
 

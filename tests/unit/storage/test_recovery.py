@@ -21,6 +21,7 @@ from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
+from broker.storage.segment_files import DIGEST, LOG, file_name
 from tests.batches import batch_of
 from tests.native_log import WAIT_MS
 
@@ -230,6 +231,32 @@ def test_a_start_removes_what_an_earlier_life_took_off_the_log(life: Life, way: 
         f"{0:020}.log",
         checkpoint.PARTITION_METADATA,
     ]
+    again.kill()
+
+
+def test_no_digest_is_left_of_a_segment_that_recovery_has_cut_or_set_aside(life: Life) -> None:
+    (log,) = life.open()
+    for _ in range(4):
+        log.append(BATCH)
+        life.end_synced(log)
+        log.roll()
+    life.kill()
+    folder = Path(log.folder)
+    for base in range(4):
+        (folder / file_name(base, DIGEST)).write_bytes(b"x")
+    damaged = folder / file_name(1, LOG)
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+
+    again = Life(life.path)
+    file_ops.start_recording()
+    (log,) = again.open()
+    work = [(kind, Path(path).name) for kind, path, *_ in file_ops.recorded()]
+    file_ops.stop_recording()
+
+    assert log.log_end_offset == 1
+    assert [file.name for file in folder.glob("*.digest")] == [file_name(0, DIGEST)]
+    last = max(work.index(("remove", file_name(base, DIGEST))) for base in (1, 2, 3))
+    assert ("sync_folder", folder.name) in work[last:]
     again.kill()
 
 
