@@ -54,7 +54,10 @@ class Place(NamedTuple):
 
 
 def find(path: Path) -> list[Place]:
-    """The segments under a path, by folder and offset; ConfigError when there are none."""
+    """The segments under a path, by folder and offset.
+
+    Raises ConfigError when there are none, unless it is a data directory without topics.
+    """
     if path.is_file():
         found = [each for each in _in_folder(path.parent, "") if each.file.name == path.name]
     elif path.is_dir():
@@ -71,7 +74,7 @@ def find(path: Path) -> list[Place]:
             ]
     else:
         raise ConfigError(f"{path}: there is no such file or folder")
-    if not found:
+    if not found and not (path / checkpoint.META_PROPERTIES).exists():
         raise ConfigError(
             f"{path}: expected a segment (<20 digits>.log), a partition's folder or a data"
             " directory"

@@ -154,6 +154,11 @@ def test_a_path_without_segments_is_a_mistake_of_who_gave_it(tmp_path: Path, nam
         verification.find(tmp_path / name)
 
 
+def test_a_data_directory_without_topics_has_no_segments(tmp_path: Path) -> None:
+    (tmp_path / checkpoint.META_PROPERTIES).write_text("version=1")
+    assert verification.find(tmp_path) == []
+
+
 def test_progress_adds_up_to_the_bytes_that_were_looked_at(tmp_path: Path) -> None:
     told: list[int] = []
     place = verification.find(write_ascending(tmp_path))[0]
