@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 
 from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
@@ -25,8 +26,14 @@ NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 KEPT, DROPPED = "kept", "dropped"
 GROUP = "group"
-RECOVERY_S = 5.0  # reliability.md 5.1
-SETTINGS = ("offsets.topic.num.partitions=1", "log.segment.bytes=4194304")
+RECOVERY_S = 5.0
+PROCESS_S = 60.0
+# The records are years old, and a full disk lets go at once of what is too old.
+SETTINGS = (
+    "offsets.topic.num.partitions=1",
+    "log.segment.bytes=4194304",
+    "log.retention.ms=-1",
+)
 
 Mounted = Callable[..., BrokerProcess]
 
@@ -48,6 +55,7 @@ def on_disk(tmp_path: Path) -> Iterator[Callable[[Path, str], BrokerProcess]]:
     for broker in brokers:
         if broker.is_running:
             broker.kill()
+            print(broker.stderr())
 
 
 def value(number: int) -> bytes:
@@ -143,6 +151,16 @@ def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
         broker = on_disk(disk, durability)
         acknowledged: dict[str, dict[int, int]] = {KEPT: {}}
         number = 0
+        # What it sends while records are refused it sends again, until they are taken.
+        librdkafka = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
+
+        def keep(sent: int) -> Callable[[KafkaError | None, Message], None]:
+            def delivered(error: KafkaError | None, message: Message) -> None:
+                assert error is None
+                acknowledged[KEPT][message.offset() or 0] = sent
+
+            return delivered
+
         with WireClient(broker.address) as client:
             wire_requests.create_topic(client, KEPT)
             for cycle in range(cycles):
@@ -155,11 +173,14 @@ def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
                 commit(client, cycle + 1)
                 if cycle == 0:
                     is_refused_by_every_dialect(broker.address)
+                librdkafka.produce(KEPT, value(number + 1), partition=0, callback=keep(number + 1))
+                librdkafka.poll(0)
                 begun = time.monotonic()
                 delete_topic(client, DROPPED)
                 acknowledged[KEPT][written_again(client, KEPT, number)] = number
                 slowest = max(slowest, time.monotonic() - begun)
-                number += 1
+                assert librdkafka.flush(PROCESS_S) == 0
+                number += 2
             read_back(client, KEPT, acknowledged[KEPT])
         broker.kill()
         broker.start()
@@ -171,3 +192,36 @@ def test_a_full_disk_refuses_records_serves_the_rest_and_recovers(
         broker.check()
     print(f"{kind}: {cycles} cycles, room was used at most {slowest:.2f} s after a delete")
     assert slowest < RECOVERY_S
+
+
+@pytest.mark.slow
+def test_a_disk_without_inodes_refuses_records_until_a_topic_is_deleted(
+    tmp_path: Path, on_disk: Mounted
+) -> None:
+    with small_disk(tmp_path, "ext4", 2 * DISK_BYTES, inodes=128) as disk:
+        broker = on_disk(disk, "group-commit")
+        with WireClient(broker.address) as client:
+            wire_requests.create_topic(client, KEPT)
+            offset = written_again(client, KEPT, 1)
+            commit(client, 1)
+            names: list[str] = []
+
+            def is_full() -> bool:
+                name = f"{DROPPED}-{len(names)}"
+                topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
+                body = {"topics": [topic], "timeout_ms": 10_000}
+                [answer] = client.request("CreateTopics", 5, body)["topics"]
+                assert answer["error_code"] in (0, NOT_ENOUGH_REPLICAS), answer
+                if answer["error_code"] == 0:
+                    names.append(name)
+                record = Batch([b"small"]).encode()
+                return wire_requests.produce(client, KEPT, record)[0] == NOT_ENOUGH_REPLICAS
+
+            wait_until(lambda: is_full() or len(names) > 128, "no inode is left")
+            read_back(client, KEPT, {offset: 1})
+            for name in names:
+                delete_topic(client, name)
+            again = written_again(client, KEPT, 2)
+            read_back(client, KEPT, {offset: 1, again: 2})
+        assert broker.stop() == 0
+        broker.check()

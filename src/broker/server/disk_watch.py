@@ -44,7 +44,8 @@ class DiskWatch:
         self._when_changed = when_changed
         self._space = DiskSpace()
         self._reserve = Reserve(path)
-        self._found_none = False
+        self._obeyed = self._space.level
+        self._found_none = False  # a write has, since the last look
         self._is_called = asyncio.Event()
         turn.when_full = self._call
 
@@ -54,7 +55,9 @@ class DiskWatch:
         StorageError when the disk does not say what it has. A reserve is made later, by `run`.
         """
         space, reserved = self._measure()
-        self._reserve.resize(min(reserved, self._obey(space, reserved).reserve_bytes))
+        looked = self._decide(space, reserved)
+        self._obey(looked.level, space)
+        self._reserve.resize(min(reserved, looked.reserve_bytes))
 
     async def run(self) -> None:
         """Look again and again, as long as the broker runs."""
@@ -82,40 +85,43 @@ class DiskWatch:
     async def _look(self) -> None:
         self._is_called.clear()
         space, reserved = await self._io_thread.run(self._measure)
-        wanted = self._obey(space, reserved).reserve_bytes
-        if wanted != reserved:
-            await self._io_thread.run(partial(self._reserve.resize, wanted))
+        looked = self._decide(space, reserved)
+        resize = partial(self._reserve.resize, looked.reserve_bytes)
+        # Nobody else gets what the reserve takes, and what it gives up is there only for some.
+        if looked.reserve_bytes > reserved:
+            await self._io_thread.run(resize)
+        self._obey(looked.level, space)
+        if looked.reserve_bytes < reserved:
+            await self._io_thread.run(resize)
         self._turn.retry_full()
 
     def _measure(self) -> tuple[Space, int]:
         return Space(*file_ops.space(str(self._path))), self._reserve.size()
 
-    def _obey(self, space: Space, reserved: int) -> Looked:
-        before = self._space.level
+    def _decide(self, space: Space, reserved: int) -> Looked:
         found_none, self._found_none = self._found_none, False
-        looked = self._space.look(space, reserved, found_none=found_none)
-        level = looked.level
+        return self._space.look(space, reserved, found_none=found_none)
+
+    def _obey(self, level: Level, space: Space) -> None:
+        before, self._obeyed = self._obeyed, level
         if level is not before:
             self._turn.is_tight = level >= Level.TRIM
             self._turn.refuses_clients = level >= Level.REFUSE
             self._turn.is_read_only = level >= Level.READ_ONLY
-            _tell(level, before, space, found_none=found_none)
+            _tell(level, before, space)
             self._when_changed(level)
-        return looked
 
 
-def _tell(level: Level, before: Level, space: Space, *, found_none: bool) -> None:
+def _tell(level: Level, before: Level, space: Space) -> None:
     better = min(level + 1, Level.READ_ONLY) if level < before else level
     _log.log(
         logging.INFO if level is Level.ROOM else logging.WARNING,
-        "disk level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d free_inodes=%d"
-        " found_no_room=%s: %s",
+        "disk level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d free_inodes=%d: %s",
         level.name,
         before.name,
         space.free_bytes,
         space.total_bytes,
         bound_bytes(Level(better), space.total_bytes),
         space.free_inodes,
-        found_none,
         _MEANING[level],
     )

@@ -12,7 +12,7 @@ from broker.core.guarded_clock import GuardedClock
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.clock import ManualClock
-from broker.model.errors import ErrorCode
+from broker.model.errors import DiskFull, ErrorCode
 from tests.memory_log import MemoryLog
 
 EXPIRY_MS = 1_000
@@ -29,6 +29,7 @@ class Shard:
         self.taken: list[str] = []
         self.resuming = self.ticking = self.expiring = 0  # how many decisions each takes
         self.weight = 0
+        self.records: tuple[str, ...] = ()
         self.deadline_ms: int | None = None
         self.fails = ""
         self.moments: dict[str, Moment] = {}  # the last that each kind was given
@@ -42,7 +43,7 @@ class Shard:
     def steps(self, name: str, count: int) -> Steps:
         for _ in repeat(None, count):
             self.taken.append(name)
-            yield Decision(weight=self.weight)
+            yield Decision(records=self.records, weight=self.weight)
         if self.fails == name:
             raise RuntimeError("a mistake of ours")
 
@@ -71,7 +72,7 @@ class Broker:
         self.wakes: list[int] = []
         self.prepare = prepare
         self.made: list[tuple[int, Shard]] = []
-        logs = [MemoryLog(), MemoryLog()]
+        self.logs = logs = [MemoryLog(), MemoryLog()]
         self.partitions: CoordinatorPartitions[str, ErrorCode, Shard] = CoordinatorPartitions(
             "toys",
             2,
@@ -243,3 +244,28 @@ def test_nothing_is_old_and_nobody_is_late_after_a_step_of_the_wall_clock(days: 
     assert shard.moments["expire"] == Moment(monotonic_ms, 0)
     behind_ms = max(0, -days) * DAY_MS  # what is stamped is no older by the clock that is right
     assert shard.moments["tick"] == Moment(monotonic_ms, broker.machine.wall_ms() + behind_ms)
+
+
+def test_what_goes_on_by_itself_on_a_full_disk_is_loaded_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def prepare(shard: Shard) -> None:
+        shard.expiring, shard.records = 1_000_000, ("expired",)
+
+    def full(batch: bytes) -> int:
+        raise DiskFull(f"no room for {len(batch)} bytes")
+
+    broker = Broker(prepare)
+    shard = broker.load(0)
+    broker.turn()
+    monkeypatch.setattr(broker.logs[0], "append_internal", full)
+    broker.machine.advance(EXPIRY_MS)
+
+    for _ in range(10):
+        broker.turn()
+
+    assert shard.taken == ["expire"]
+    assert broker.made == [(0, shard)]
+    broker.machine.advance(limits.LOAD_RETRY_MS)
+    broker.turn()
+    assert [number for number, _ in broker.made] == [0, 0]

@@ -91,6 +91,20 @@ def test_files_wait_for_the_delay_and_a_shorter_one_is_not_held_up() -> None:
     assert key == metadata.deleted_topic_key(b"later".ljust(16))
 
 
+@pytest.mark.parametrize("is_before", [True, False])
+def test_while_the_disk_is_short_of_room_no_delay_is_waited_for(is_before: bool) -> None:
+    world = Clocked()
+
+    async def scenario() -> None:
+        if is_before:
+            world.deletions.hurry(is_hurried=True)
+        await world.deletions.put_away(world.topic("a"), 600_000)
+        world.deletions.hurry(is_hurried=True)
+        await world.until_forgotten()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 def test_too_many_that_wait_need_not_wait_any_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "DELETED_TOPICS_WAITING_MAX", 2)
     world = Clocked()

@@ -81,6 +81,19 @@ def test_old_segments_leave_the_log_and_after_a_while_the_disk(tmp_path: Path) -
     assert bench.names("*.log") == [2, 3]
 
 
+def test_while_the_disk_is_short_of_room_files_go_at_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, 4, retention_ms="1000", file_delete_delay_ms="600000")
+    bench.clock.advance(1002)
+    bench.check()
+
+    bench.remove()
+    assert bench.names("*.deleted") != []
+    bench.upkeep.is_hurried = True
+    bench.remove()
+
+    assert bench.names("*.deleted") == []
+
+
 def test_the_log_start_is_durable_before_anybody_sees_it(tmp_path: Path) -> None:
     bench = Bench(tmp_path, 4, retention_ms="1000")
     bench.clock.advance(1002)

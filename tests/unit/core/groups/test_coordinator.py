@@ -29,7 +29,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.model import limits
 from broker.model.clock import ManualClock
-from broker.model.errors import ErrorCode, NoRoom, RequestError
+from broker.model.errors import DiskFull, ErrorCode, NoRoom, RequestError
 from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
@@ -451,6 +451,25 @@ def test_a_log_without_room_for_a_producer_refuses_its_offsets_and_nothing_else(
     answer = world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets, (7, 0)))
 
     assert answer.result().errors == (ErrorCode.POLICY_VIOLATION,)
+    assert world.commit(7).result().errors == (ErrorCode.NONE,)
+    assert (world.committed(), world.opened) == (7, opened)
+
+
+def test_a_disk_without_room_refuses_a_commit_for_now_and_the_group_stays_loaded(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+    append = world.log.append_internal
+    opened = world.opened
+
+    def full(batch: bytes) -> int:
+        raise DiskFull(f"no room for {len(batch)} bytes")
+
+    monkeypatch.setattr(world.log, "append_internal", full)
+    assert world.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+    assert world.committed() == 5
+    monkeypatch.setattr(world.log, "append_internal", append)
+
     assert world.commit(7).result().errors == (ErrorCode.NONE,)
     assert (world.committed(), world.opened) == (7, opened)
 
