@@ -1,11 +1,15 @@
 """Listening sockets: what an accepted connection is like."""
 
 import asyncio
+import errno
 import socket
 from typing import Any, cast
 
+import pytest
+
 from broker.model.address import Address
 from broker.model.limits import KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBES, KEEPALIVE_SECONDS
+from broker.server import listener as listening
 from broker.server.listener import Listener
 
 
@@ -41,3 +45,37 @@ def test_a_peer_that_has_vanished_is_found_out_whatever_it_speaks() -> None:
         listener.close(loop)
 
     asyncio.run(scenario())
+
+
+def test_without_a_descriptor_it_waits_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = socket.socket.accept
+    tries: list[socket.socket] = []
+
+    def fail(one: socket.socket) -> None:
+        tries.append(one)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        listener = Listener(Address("127.0.0.1", 0, ""), None)
+        poller = FakePoller()
+        monkeypatch.setattr(listening, "ACCEPT_AGAIN_SECONDS", 0.01)
+        monkeypatch.setattr(socket.socket, "accept", fail)
+        with socket.create_connection(("127.0.0.1", listener.port), 20):
+            listener.serve(loop, cast("Any", poller), lambda *_: None, lambda: 10)
+            end = loop.time() + 60
+            turns = 0
+            while len(tries) < 3 and loop.time() < end:
+                await asyncio.sleep(0)
+                turns += 1
+            monkeypatch.setattr(socket.socket, "accept", accept)
+            (await asyncio.wait_for(poller.accepted, 60)).close()
+        listener.close(loop)
+        assert turns > 10 * len(tries)  # the loop was not told of it in each of them
+
+    asyncio.run(scenario())
+
+    assert len(tries) == 3
+    assert caplog.text.count("connections refused: count=1 reason=accept failed") == 1
