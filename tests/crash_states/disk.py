@@ -173,9 +173,7 @@ class Disk:
         if result < 0 or not path.startswith(self._root) or path.endswith(" (deleted)"):
             return
         path = path[len(self._root) + 1 :]
-        if op == "open":
-            self._open(path, position)
-        elif op in {"write", "mark_dirty"}:
+        if op in {"write", "mark_dirty"}:
             self._file(path).write(position, data)
         elif op == "allocate":
             self._file(path).grow(position + size)
@@ -185,8 +183,14 @@ class Disk:
             self._node(path).sync()
         elif op == "sync_filesystem":
             self._sync_everything()
+        else:
+            self._change_names(op, path, position, os.fsdecode(data))
+
+    def _change_names(self, op: str, path: str, flags: int, target: str) -> None:
+        if op == "open":
+            self._open(path, flags)
         elif op == "rename":
-            self._rename(path, os.fsdecode(data)[len(self._root) + 1 :])
+            self._rename(path, target[len(self._root) + 1 :])
         elif op == "remove":
             parent, name = self._parent(path)
             parent.change({name: None})

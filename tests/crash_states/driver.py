@@ -6,7 +6,7 @@ sync and is waited for: the order of operations does not depend on when threads 
 
 import asyncio
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
@@ -17,10 +17,12 @@ from broker.core.topic import OFFSETS_TOPIC, Topic
 from broker.core.topic_rules import NewTopic
 from broker.model.errors import ErrorCode
 from tests.batches import batch_of, header
-from tests.crash_states.disk import Operation
-from tests.crash_states.life import Life
+from tests.crash_states.life import Life, only_log
 from tests.crash_states.truth import ABORT, COMMIT, PLAIN, TRANSACTIONAL, LogTruth, Sent, Truth
 from tests.native_log import NOW_MS
+
+if TYPE_CHECKING:
+    from tests.crash_states.disk import Operation
 
 GROUPS = ("group 1", "group 2")
 TOPICS = ("one", "two", "three")
@@ -33,7 +35,7 @@ class Event(NamedTuple):
     place: int
     name: str  # a method of Truth
     arguments: tuple[Any, ...]
-    named: dict[str, Any] = {}
+    named: dict[str, Any]
 
 
 class Record:
@@ -81,7 +83,7 @@ class Driver:
         """After a start: from here on clients go by what it serves."""
         for topic in self.life.topics:
             known = truth.logs.get(topic.topic_id)
-            log = topic.logs[0]
+            log = only_log(topic)
             if known is not None:
                 ends = (log.log_end_offset, log.durable_end, log.log_start_offset)
                 self.record.tell("recovered", topic.topic_id, *ends)
@@ -146,7 +148,7 @@ class Driver:
 
     def finish_turn(self, topic: Topic) -> None:
         """Write and sync what the turn has brought."""
-        log = topic.logs[0]
+        log = only_log(topic)
         self.life.end_turn()
         self.life.until_synced(log)
         assert not log.is_offline
@@ -155,7 +157,7 @@ class Driver:
         self.life.write_snapshots()
 
     def read(self, topic: Topic) -> None:
-        log: PartitionLog = topic.logs[0]
+        log = only_log(topic)
         offset = log.log_start_offset
         while offset < log.high_watermark:
             offset = header(log.read(offset, 1)).last_offset + 1
@@ -167,7 +169,7 @@ class Driver:
                 self.record.tell("acknowledged", topic.topic_id, end)
 
     def _send(self, topic: Topic) -> tuple["asyncio.Task[bool]", int]:
-        rng, log = self.rng, topic.logs[0]
+        rng, log = self.rng, only_log(topic)
         is_compacted = "compact" in topic.config.words("cleanup.policy")
         producer = self._producer(topic, may_be_transactional=not is_compacted)
         if producer is not None and producer.last and rng.random() < 0.25:
@@ -203,7 +205,7 @@ class Driver:
     def _batch(self, bytes_max: int, **fields: Any) -> bytes:
         rng = self.rng
         size = min(rng.choice((10, 100, 100, 600, 1_500)), bytes_max // 4)
-        records = []
+        records: list[tuple[bytes, bytes, Any]] = []
         for _ in range(rng.choice((1, 1, 2, 3))):
             self._count += 1
             value = b"%d " % self._count + rng.randbytes(4).hex().encode()
@@ -211,7 +213,7 @@ class Driver:
         return batch_of(records, NOW_MS + self._count, **fields)
 
     def _tell_sending(self, topic: Topic, batch: bytes, kind: str) -> int:
-        log, facts = topic.logs[0], header(batch)
+        log, facts = only_log(topic), header(batch)
         base = log.log_end_offset
         end = base + facts.record_count
         producer = (facts.producer_id, facts.producer_epoch, facts.base_sequence)
@@ -241,7 +243,7 @@ class Driver:
                     Marker(producer.producer_id, producer.epoch, commits, 0), timestamp_ms=NOW_MS
                 )
                 self._tell_sending(topic, batch, COMMIT if commits else ABORT)
-                topic.logs[0].append_internal(batch)
+                only_log(topic).append_internal(batch)
                 producer.is_open = False
                 self.finish_turn(topic)
                 return
@@ -278,21 +280,21 @@ class Driver:
         self._finish_rolls()
         for topic in self.life.topics:
             if topic.name != OFFSETS_TOPIC:
-                self.record.tell("start_moved", topic.topic_id, topic.logs[0].log_start_offset)
+                self.record.tell("start_moved", topic.topic_id, only_log(topic).log_start_offset)
         self.life.run(self.life.upkeep.remove_due_files())
 
     def delete_records(self) -> None:
         topic = self._topic()
         if topic is None or "compact" in topic.config.words("cleanup.policy"):
             return
-        log = topic.logs[0]
+        log = only_log(topic)
         start = self.rng.randint(log.log_start_offset, log.high_watermark)
         self.life.save_log_starts([(log, start)])
         log.move_log_start(start)
         self.record.tell("start_moved", topic.topic_id, start)
 
     def _starts_planned(self, planned: Any) -> None:
-        ids = {topic.logs[0]: topic.topic_id for topic in self.life.topics}
+        ids = {only_log(topic): topic.topic_id for topic in self.life.topics}
         for log, start in planned:
             if log.topic != OFFSETS_TOPIC:
                 self.record.tell("start_planned", ids[log], start)
@@ -308,18 +310,18 @@ class Driver:
             self.life.turn.files.begin_tick()
         self.life.turn.files.close_idle(1_000_000)
         for topic in self.life.topics:
-            log = topic.logs[0]
+            log = only_log(topic)
             while log.durable_end < log.log_end_offset:
                 self.life.take_synced()
         for topic in self.life.topics:
             if topic.name != OFFSETS_TOPIC:
-                log = topic.logs[0]
+                log = only_log(topic)
                 self.record.tell("written", topic.topic_id, log.log_end_offset, log.durable_end)
 
     def _finish_rolls(self) -> None:
         rolled = {log for _, log in self.life.turn.events}
         for topic in self.life.topics:
-            if topic.logs[0] in rolled:
+            if only_log(topic) in rolled:
                 self.finish_turn(topic)
 
 

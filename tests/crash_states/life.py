@@ -22,7 +22,7 @@ from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.producer_ids import ProducerIds
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC, Topic
 from broker.core.topics import Topics
 from broker.core.upkeep import Upkeep
 from broker.model.clock import ManualClock
@@ -143,7 +143,7 @@ class Life:
         """The one partition of a topic."""
         found = self.topics.get(topic)
         assert found is not None
-        return found.logs[0]
+        return only_log(found)
 
     def _offsets_log(self, _number: int) -> Any:
         return self.log(OFFSETS_TOPIC)
@@ -220,6 +220,13 @@ class Life:
         """What was submitted behind the stop comes back with its descriptors."""
         self.turn.poll_synced()
         self.turn.poll_synced()
+
+
+def only_log(topic: Topic) -> PartitionLog:
+    """A topic's one partition."""
+    log: Any = topic.logs[0]
+    assert isinstance(log, PartitionLog)
+    return log
 
 
 async def _at_once(_logs: Sequence[Any]) -> None:

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from broker._native.kernel import file_ops
 from broker.core import cleaning
 from tests.crash_states.check import Finding, committed, start_and_check
-from tests.crash_states.choices import Each, Sampled, each
+from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
 from tests.crash_states.driver import Driver, Event, Record
 from tests.crash_states.life import Life, Store, compacting_here
@@ -27,7 +27,7 @@ from tests.crash_states.truth import Truth
 LIVES = 3
 STEPS = 14
 STATES_PER_SEED = 1 << 20  # more than a run has: a state's number is seed * this + place
-COLLECTED_EVERY = 64  # lives are cycles, and hold descriptors
+COLLECTED_EVERY = 256  # lives are cycles, and hold descriptors
 ENUMERATED_MAX = 24  # states of one moment that are all looked at
 CHANGES = {
     "open", "write", "mark_dirty", "allocate", "truncate", "sync_data", "sync", "sync_folder",

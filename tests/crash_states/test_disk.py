@@ -16,8 +16,8 @@ def disk_after(*operations: tuple[str, str, int, bytes], state: State | None = N
     disk = Disk(ROOT, state)
     for op, path, number, data in operations:
         whole = f"{ROOT}/{path}" if path else str(ROOT)
-        data = f"{ROOT}/".encode() + data if op == "rename" else data
-        recorded: Operation = (op, whole, number, number, data, 0)
+        content = f"{ROOT}/".encode() + data if op == "rename" else data
+        recorded: Operation = (op, whole, number, number, content, 0)
         disk.apply(recorded)
     return disk
 

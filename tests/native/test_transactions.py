@@ -428,6 +428,19 @@ def test_the_file_of_aborted_transactions_is_kafkas(logs: Logs) -> None:
     assert file.read_bytes() == struct.pack(">hqqqq", 0, 5, 0, 2, 1)
 
 
+def test_zeros_that_a_power_cut_left_are_no_aborted_transaction(logs: Logs) -> None:
+    log = logs.create()
+    send(log, 0, 0)
+    end(log, 0, COMMIT)
+    logs.sync(log)
+    snapshot_offset, snapshot = log.producer_snapshot()
+    (logs.folder() / f"{0:020}.txnindex").write_bytes(bytes(34))
+
+    again, _ = logs.recover(recovery_point=2, snapshot=snapshot, snapshot_offset=snapshot_offset)
+
+    assert again.aborted_transactions(0, 2) == []
+
+
 def test_a_log_without_aborted_transactions_has_no_file_for_them(logs: Logs) -> None:
     log = logs.create()
     send(log, 1, 0)

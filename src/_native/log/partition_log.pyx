@@ -789,10 +789,17 @@ cdef class PartitionLog(SegmentedLog):
 
     def sync_indexes(self):
         """Make the indexes of full segments durable, from any thread: a start after a crash does
-        not read those segments again. Raises StorageError when it fails.
+        not read those segments again. Of the active one, which it reads, the aborted transactions:
+        a snapshot may be newer than their markers. Raises StorageError when it fails.
         """
-        cdef Segment segment
-        cdef int status
+        cdef Segment segment = self.active
+        cdef int status = 0
+        if segment.has_unsynced_aborts:
+            with nogil:
+                status = segment.sync_aborted()
+            if status < 0:
+                raise StorageError(f"{self.folder}: cannot sync the aborted transactions: "
+                                   f"{(<bytes>strerror(-status)).decode()}")
         for segment in list(self.unsynced_indexes):
             with nogil:
                 status = segment.sync_index()

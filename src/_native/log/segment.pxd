@@ -40,6 +40,7 @@ cdef class Segment(Openable):
     cdef int64_t newest_abort           # offset of the last one's marker; < 0: not looked up
     cdef bint is_index_dirty            # its files have what is not synced
     cdef list damaged                   # of (offset, end offset, position, end position), or None
+    cdef bint has_unsynced_aborts       # so does its .txnindex
     cdef int32_t bytes_since_entry
     cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
     cdef int64_t last_batch_position
@@ -62,6 +63,7 @@ cdef class Segment(Openable):
     cdef void load_index(self, const char* path) noexcept
     cdef int store_index(self) noexcept nogil
     cdef int sync_index(self) noexcept nogil
+    cdef int sync_aborted(self) noexcept nogil
     cdef void drop_index(self, int64_t aborted_from) noexcept nogil
     cdef int attach(self) noexcept
     cdef bint has_times(self) noexcept nogil

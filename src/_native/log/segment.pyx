@@ -31,6 +31,7 @@ from broker._native.kernel.file_ops cimport (
     file_remove,
     file_size,
     file_sync_data,
+    file_sync_folder,
     file_truncate,
     is_no_space,
 )
@@ -334,6 +335,23 @@ cdef class Segment(Openable):
             self.aborted_count += 1
             self.newest_abort = aborted.last_offset
             self.is_index_dirty = True
+            self.has_unsynced_aborts = True
+        return status
+
+    cdef int sync_aborted(self) noexcept nogil:
+        """Make the list of aborted transactions durable, its name too; from any thread. 0 or -errno.
+
+        What is noted meanwhile may count as not synced, never the other way round.
+        """
+        cdef char path[PATH_SIZE]
+        cdef int status
+        self.has_unsynced_aborts = False
+        self.path(path, b".txnindex")
+        status = sync_file(path)
+        if status == 0:
+            status = file_sync_folder(self.folder_path)
+        if status < 0:
+            self.has_unsynced_aborts = True
         return status
 
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into,

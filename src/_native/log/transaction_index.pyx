@@ -73,7 +73,10 @@ cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil:
 
 
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil:
-    """Keep the entries whose markers stand before an offset; how many those are."""
+    """Keep the entries whose markers stand before an offset; how many those are.
+
+    What a power cut has left of others may be zeros: no transaction begins at its own marker.
+    """
     cdef int64_t count = aborted_count(path), kept = 0
     cdef uint8_t data[ENTRY_SIZE]
     cdef int fd
@@ -83,7 +86,7 @@ cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept 
     if fd < 0:
         return 0
     while (kept < count and file_pread(fd, data, ENTRY_SIZE, kept * ENTRY_SIZE) == ENTRY_SIZE
-            and load_int64(data + LAST_OFFSET) < marker_offset):
+            and load_int64(data + FIRST_OFFSET) < load_int64(data + LAST_OFFSET) < marker_offset):
         kept += 1
     if file_truncate(fd, kept * ENTRY_SIZE) < 0:
         kept = 0

@@ -12,6 +12,7 @@ from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
+from broker.codec.control_records import Marker, encode_marker
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
@@ -280,6 +281,27 @@ def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
 
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
     again.kill()
+
+
+def test_a_recovery_point_waits_for_the_aborted_transactions_below_it(life: Life) -> None:
+    """A start reads batches from a snapshot on: what was aborted before, only the index tells."""
+    (log,) = life.make()
+    log.admit_transaction(7, 0)
+    marker = Marker(7, 0, is_committed=False, coordinator_epoch=0)
+    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    log.append(batch_of([(b"key", b"value", ())], 1_700_000_000_000, **fields))
+    log.append_internal(encode_marker(marker, timestamp_ms=1_700_000_000_000))
+    life.end_synced(log)
+    points = life.partitions.plan_checkpoint()
+    file_ops.start_recording()
+
+    life.partitions.write_checkpoint(points)
+
+    done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    file_ops.stop_recording()
+    index = done.index(("sync_data", f"{0:020}.txnindex"))
+    name = done.index(("sync_folder", "topic-0"), index)
+    assert name < done.index(("rename", checkpoint.RECOVERY_POINTS + ".tmp"))
 
 
 def test_a_log_whose_records_are_lost_goes_on_where_it_starts(life: Life) -> None:
