@@ -339,7 +339,7 @@ cdef class Segment(Openable):
         return status
 
     cdef int sync_aborted(self) noexcept nogil:
-        """Make the list of aborted transactions durable, its name too; from any thread. 0 or -errno.
+        """Make the list of aborted transactions and its name durable; from any thread. 0 or -errno.
 
         What is noted meanwhile may count as not synced, never the other way round.
         """
