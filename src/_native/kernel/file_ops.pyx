@@ -63,6 +63,7 @@ cdef extern from "kernel/file_ops_recording.h" nogil:
     const FileTable file_table_recording
     const char* file_operation_name(int kind)
     void recording_clear()
+    void recording_keep_failures()
     int recording_fail(int kind, const char* path_part, int error, int after, int times)
     int64_t recording_operations(const FileOperation** first)
 
@@ -407,9 +408,14 @@ def modified_ms(path):
 
 # ---- recording, for tests ----------------------------------------------------------------------
 
-def start_recording():
-    """Forget what was recorded and planned to fail, and record from now on."""
+def start_recording(bint failures_only=False):
+    """Forget what was recorded and planned to fail, and record from now on.
+
+    With `failures_only` just what `fail` made fail: a broker can run like that for long.
+    """
     recording_clear()
+    if failures_only:
+        recording_keep_failures()
     file_table_use(&file_table_recording)
 
 
@@ -445,7 +451,8 @@ def recorded():
 
 
 def fail(op, path_part, errno, after=0, times=1):
-    """Fail the operation after `after` others of this name on paths that contain `path_part`.
+    """Fail the operation after `after` others of this name on paths that contain `path_part`, or
+    are of that pattern ("*/topic-0/*.index").
 
     The `times` - 1 that follow it fail too; a failing operation does nothing on the disk.
     Call it after `start_recording`.

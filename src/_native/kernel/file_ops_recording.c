@@ -4,6 +4,7 @@
 #include "kernel/file_ops_recording.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -82,6 +83,8 @@ static size_t recorded_bytes;
 static int64_t lost_count;
 static Fault faults[FAULTS_MAX];
 static int fault_count;
+static int keeps_failures_only;
+static int is_planned; /* the operation that runs was made to fail */
 
 const char *file_operation_name(int kind) {
     return kind >= 0 && kind < KINDS ? kind_names[kind] : NULL;
@@ -99,6 +102,13 @@ void recording_clear(void) {
     recorded_bytes = 0;
     lost_count = 0;
     fault_count = 0;
+    keeps_failures_only = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void recording_keep_failures(void) {
+    pthread_mutex_lock(&lock);
+    keeps_failures_only = 1;
     pthread_mutex_unlock(&lock);
 }
 
@@ -184,6 +194,7 @@ static void path_of_address(const void *address, char into[PATH_MAX], int64_t *p
 /* From begin to finish no other operation runs. */
 static void begin(Call *call, int kind, int64_t position, int64_t size) {
     pthread_mutex_lock(&lock);
+    is_planned = 0;
     call->kind = kind;
     call->position = position;
     call->size = size;
@@ -208,12 +219,16 @@ static void begin_on_address(Call *call, int kind, const void *address, size_t s
     path_of_address(address, call->path, &call->position);
 }
 
+static int is_meant(const Fault *fault, const char *path) {
+    return strstr(path, fault->path_part) || fnmatch(fault->path_part, path, 0) == 0;
+}
+
 /* Returns 0, or the -errno that this operation was told to fail with. */
 static int planned_failure(const Call *call) {
     for (int i = 0; i < fault_count; i++) {
         Fault *fault = &faults[i];
         if (fault->kind != call->kind || fault->times == 0 ||
-            !(strstr(call->path, fault->path_part) || strstr(call->target, fault->path_part))) {
+            !(is_meant(fault, call->path) || is_meant(fault, call->target))) {
             continue;
         }
         if (fault->after > 0) {
@@ -221,6 +236,7 @@ static int planned_failure(const Call *call) {
             continue;
         }
         fault->times--;
+        is_planned = 1;
         return -fault->error;
     }
     return 0;
@@ -249,6 +265,10 @@ static FileOperation *copy_of(const Call *call, int64_t result) {
 }
 
 static int64_t finish(const Call *call, int64_t result) {
+    if (keeps_failures_only && !is_planned) {
+        pthread_mutex_unlock(&lock);
+        return result;
+    }
     FileOperation *operation = copy_of(call, result);
     if (operation) {
         *last_next = operation;

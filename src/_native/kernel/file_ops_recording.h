@@ -27,11 +27,14 @@ extern const FileTable file_table_recording;
 /* Name of a kind, NULL behind the last. */
 const char *file_operation_name(int kind);
 
-/* Forgets all operations and faults. */
+/* Forgets all operations and faults, and records all from now on. */
 void recording_clear(void);
 
+/* Records from now on only what was made to fail: a process can run for long with that. */
+void recording_keep_failures(void);
+
 /* Lets the operation fail that comes after `after` others of this kind whose path contains
- * `path_part`, and the `times` - 1 that follow it. -ENOSPC when there are FAULTS_MAX already. */
+ * `path_part`, or is of that pattern (fnmatch), and the `times` - 1 that follow it. -ENOSPC when there are FAULTS_MAX already. */
 int recording_fail(int kind, const char *path_part, int error, int after, int times);
 
 /* First operation and how many there are; they stay until recording_clear. -ENOBUFS when some

@@ -41,11 +41,14 @@ cdef int64_t index_unload(OffsetIndex* index) noexcept nogil
 cdef bint index_is_full(OffsetIndex* index) noexcept nogil
 cdef int index_store(
     OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
-cdef int index_attach(
-    OffsetIndex* index, const char* offset_path, const char* time_path) noexcept nogil
+cdef bint index_attach(
+    OffsetIndex* index, const char* offset_path, const char* time_path, int32_t* last_offset,
+    uint32_t* last_position) noexcept nogil
 cdef int64_t index_floor_offset(
-    OffsetIndex* index, const char* offset_path, int32_t relative_offset) noexcept nogil
+    OffsetIndex* index, const char* offset_path, int32_t relative_offset,
+    int32_t* offset) noexcept nogil
 cdef int64_t index_floor_position(
-    OffsetIndex* index, const char* offset_path, int64_t position) noexcept nogil
+    OffsetIndex* index, const char* offset_path, int64_t position, int32_t* offset) noexcept nogil
 cdef int64_t index_floor_time(
-    OffsetIndex* index, const char* time_path, int64_t timestamp) noexcept nogil
+    OffsetIndex* index, const char* time_path, int64_t timestamp,
+    int64_t* found_timestamp) noexcept nogil

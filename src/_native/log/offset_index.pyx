@@ -17,6 +17,7 @@ checkpoint moves past a segment only once its index is synced; after an unclean 
 thrown away and rebuilt from the log.
 """
 
+from libc.errno cimport EIO, ENOENT
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
@@ -236,34 +237,50 @@ cdef int index_store(OffsetIndex* index, const char* offset_path,
 
 
 cdef int64_t entries_in(const char* path, int entry_size) noexcept nogil:
-    """How many entries an index file has; 0 when there is no file."""
+    """How many entries an index file has; 0 when there is no file, or -errno (-EIO: a torn one)."""
     cdef int fd = file_open(path, O_RDONLY, 0)
     cdef int64_t size
     if fd < 0:
-        return 0
+        return 0 if fd == -ENOENT else fd
     size = file_size(fd)
     file_close(fd)
-    return size // entry_size if size > 0 else 0
+    if size < 0:
+        return size
+    return size // entry_size if size % entry_size == 0 else -EIO
 
 
-cdef int index_attach(OffsetIndex* index, const char* offset_path,
-                      const char* time_path) noexcept nogil:
-    """Take over the files of a segment that was closed cleanly. 0 or -errno."""
+cdef bint read_last(const char* path, int64_t count, uint8_t* into,
+                    size_t entry_size) noexcept nogil:
+    # The last of `count` entries of a file. Whether it could be read.
+    cdef int fd = file_open(path, O_RDONLY, 0)
+    cdef ssize_t size
+    if fd < 0:
+        return False
+    size = file_pread(fd, into, entry_size, (count - 1) * <int64_t>entry_size)
+    file_close(fd)
+    return size == <ssize_t>entry_size
+
+
+cdef bint index_attach(OffsetIndex* index, const char* offset_path, const char* time_path,
+                       int32_t* last_offset, uint32_t* last_position) noexcept nogil:
+    """Take over the files of a segment that was closed cleanly, and give the last offset entry.
+
+    Whether both have entries that can be read; if not there is nothing, and they are to be rebuilt.
+    """
     cdef uint8_t last[TIME_ENTRY_SIZE]
-    cdef int fd
     index_free(index)
     index.stored = entries_in(offset_path, OFFSET_ENTRY_SIZE)
     index.stored_times = entries_in(time_path, TIME_ENTRY_SIZE)
-    if index.stored_times > 0:
-        fd = file_open(time_path, O_RDONLY, 0)
-        if fd < 0:
-            return fd
-        if file_pread(fd, last, TIME_ENTRY_SIZE,
-                      (index.stored_times - 1) * TIME_ENTRY_SIZE) == TIME_ENTRY_SIZE:
+    if index.stored > 0 and index.stored_times > 0 and (
+            read_last(offset_path, index.stored, last, OFFSET_ENTRY_SIZE)):
+        last_offset[0] = load_int32(last)
+        last_position[0] = load_uint32(last + 4)
+        if read_last(time_path, index.stored_times, last, TIME_ENTRY_SIZE):
             index.last_timestamp = load_int64(last)
             index.last_timestamp_offset = load_int32(last + 8)
-        file_close(fd)
-    return 0
+            return True
+    index_free(index)
+    return False
 
 
 # ---- lookups: the newest entry at or below a bound -----------------------------------------------
@@ -296,8 +313,8 @@ cdef inline int64_t floor_in_run(const uint8_t* entries, int64_t count, Field fi
     return low
 
 
-cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field,
-                          int64_t bound) noexcept nogil:
+cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field, int64_t bound,
+                          int32_t* offset) noexcept nogil:
     # As floor_in_file, over entries in memory with the levels above them.
     cdef int64_t counts[LEVELS_MAX]
     cdef int64_t starts[LEVELS_MAX]
@@ -315,11 +332,12 @@ cdef int64_t floor_loaded(const uint8_t* entries, int64_t count, Field field,
             break
         level -= 1
         first <<= RUN_BITS
+    offset[0] = load_int32(entries + first * OFFSET_ENTRY_SIZE)
     return load_uint32(entries + first * OFFSET_ENTRY_SIZE + 4)
 
 
 cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field field,
-                           int64_t bound) noexcept nogil:
+                           int64_t bound, int32_t* offset) noexcept nogil:
     # Position of the last stored entry from `first` on whose key is <= bound; 0 when there is none
     # or on an error: then the scan starts at the beginning, which is slower and as right.
     cdef int64_t low = first, high = count, middle, found = 0, key
@@ -339,6 +357,7 @@ cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field
         key = load_int32(entry) if field == BY_OFFSET else load_uint32(entry + 4)
         if key <= bound:
             found = load_uint32(entry + 4)
+            offset[0] = load_int32(entry)
             low = middle + 1
         else:
             high = middle
@@ -346,8 +365,8 @@ cdef int64_t floor_in_file(const char* path, int64_t first, int64_t count, Field
     return found
 
 
-cdef int64_t floor_stored(OffsetIndex* index, const char* path, Field field,
-                          int64_t bound) noexcept nogil:
+cdef int64_t floor_stored(OffsetIndex* index, const char* path, Field field, int64_t bound,
+                          int32_t* offset) noexcept nogil:
     # Among the entries that are not in the tail: in memory as far as they are there.
     cdef int64_t count = index.stored - index.tail_stored, found
     if index.loaded_count > 0 and loaded_key(index.loaded, 0, field) > bound:
@@ -356,17 +375,18 @@ cdef int64_t floor_stored(OffsetIndex* index, const char* path, Field field,
             index.loaded_count < count
             and loaded_key(index.loaded, index.loaded_count - 1, field) <= bound):
         index.misses += 1
-        found = floor_in_file(path, index.loaded_count, count, field, bound)
+        found = floor_in_file(path, index.loaded_count, count, field, bound, offset)
         if found > 0 or index.loaded_count == 0:
             return found
-    return floor_loaded(index.loaded, index.loaded_count, field, bound)
+    return floor_loaded(index.loaded, index.loaded_count, field, bound, offset)
 
 
-cdef int64_t floor_of(OffsetIndex* index, const char* path, Field field,
-                      int64_t bound) noexcept nogil:
+cdef int64_t floor_of(OffsetIndex* index, const char* path, Field field, int64_t bound,
+                      int32_t* offset) noexcept nogil:
     cdef int32_t low = 0, high = index.tail_count, middle
+    offset[0] = -1
     if high == 0 or tail_key(&index.tail[0], field) > bound:
-        return floor_stored(index, path, field, bound)
+        return floor_stored(index, path, field, bound, offset)
     while low < high:
         middle = (low + high) // 2
         if tail_key(&index.tail[middle], field) <= bound:
@@ -377,24 +397,32 @@ cdef int64_t floor_of(OffsetIndex* index, const char* path, Field field,
 
 
 cdef int64_t index_floor_offset(OffsetIndex* index, const char* offset_path,
-                                int32_t relative_offset) noexcept nogil:
-    """A position at or before the batch that holds an offset, at most an interval before it."""
-    return floor_of(index, offset_path, BY_OFFSET, relative_offset)
+                                int32_t relative_offset, int32_t* offset) noexcept nogil:
+    """A position at or before the batch that holds an offset, at most an interval before it.
+
+    `offset` is the relative one of the last record of the batch there when a file said so, which
+    may be damaged; else -1.
+    """
+    return floor_of(index, offset_path, BY_OFFSET, relative_offset, offset)
 
 
-cdef int64_t index_floor_position(OffsetIndex* index, const char* offset_path,
-                                  int64_t position) noexcept nogil:
-    """The last indexed start of a batch at or below a position."""
-    return floor_of(index, offset_path, BY_POSITION, position)
+cdef int64_t index_floor_position(OffsetIndex* index, const char* offset_path, int64_t position,
+                                  int32_t* offset) noexcept nogil:
+    """The last indexed start of a batch at or below a position; `offset` as above."""
+    return floor_of(index, offset_path, BY_POSITION, position, offset)
 
 
-cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path,
-                              int64_t timestamp) noexcept nogil:
-    """A relative offset at or before the first record as new as `timestamp`; 0 when unknown."""
+cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path, int64_t timestamp,
+                              int64_t* found_timestamp) noexcept nogil:
+    """A relative offset at or before the first record as new as `timestamp`; 0 when unknown.
+
+    `found_timestamp` is the one of that record when a file said so, which may be damaged; else -1.
+    """
     cdef int64_t low = 0, high = index.stored_times, middle, found = 0
     cdef uint8_t entry[TIME_ENTRY_SIZE]
     cdef int32_t i
     cdef int fd
+    found_timestamp[0] = -1
     for i in range(index.tail_count - 1, index.tail_stored - 1, -1):
         if 0 <= index.tail[i].max_timestamp < timestamp:
             return index.tail[i].timestamp_offset
@@ -407,8 +435,10 @@ cdef int64_t index_floor_time(OffsetIndex* index, const char* time_path,
         middle = (low + high) // 2
         if file_pread(fd, entry, TIME_ENTRY_SIZE, middle * TIME_ENTRY_SIZE) != TIME_ENTRY_SIZE:
             found = 0
+            found_timestamp[0] = -1
             break
         if load_int64(entry) < timestamp:
+            found_timestamp[0] = load_int64(entry)
             found = load_int32(entry + 8)
             low = middle + 1
         else:

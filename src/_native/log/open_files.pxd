@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 # A descriptor that closes itself when nobody holds it any more.
 cdef class OpenFile:
     cdef readonly int fd
+    cdef int error       # -errno of a read that failed beside its log, which has to be told
 
 
 # What may be open: linked by use while it is. Only its OpenFiles touches the links.

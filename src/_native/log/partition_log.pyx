@@ -26,7 +26,6 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
 from cpython.ref cimport Py_INCREF
-from libc.errno cimport EMFILE, ENFILE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
@@ -67,6 +66,7 @@ from broker._native.log.segmented_log cimport SegmentedLog
 from broker._native.log.transaction_index cimport AbortedTransaction
 from broker._native.log.transactions cimport Marker, Transactions, read_marker
 from broker._native.log.turn cimport (
+    EVENT_OFFLINE,
     EVENT_ROLLED,
     LOG_FULL,
     LOG_LOADING,
@@ -250,8 +250,7 @@ cdef class PartitionLog(SegmentedLog):
             self.turn.found_full()
             return LOG_FULL
         # Without a descriptor nothing has been written, and the next append may have one.
-        if status != -EMFILE and status != -ENFILE:
-            self.fail(status)
+        self.fail_unless_wanting(status)
         return LOG_OFFLINE
 
     cdef bint must_roll(self, BatchInfo* info) noexcept:
@@ -657,10 +656,13 @@ cdef class PartitionLog(SegmentedLog):
 
     def take_offline(self, str reason):
         """Refuse everything from here on: the log's files cannot be used."""
+        if self.is_offline:
+            return
         logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
                      self.partition, self.folder, reason)
         self.is_offline = True
         self.let_go()
+        self.turn.events.append((EVENT_OFFLINE, self))
 
     def retire(self):
         """The partition is deleted: refuse everything from here on, and wake who waits."""
@@ -801,8 +803,10 @@ cdef class PartitionLog(SegmentedLog):
                 raise StorageError(f"{self.folder}: cannot sync the aborted transactions: "
                                    f"{(<bytes>strerror(-status)).decode()}")
         for segment in list(self.unsynced_indexes):
-            with nogil:
-                status = segment.sync_index()
+            status = segment.finish_index()   # what could not be written when it was full
+            if status == 0:
+                with nogil:
+                    status = segment.sync_index()
             if status < 0:
                 raise StorageError(f"{self.folder}: cannot sync an index: "
                                    f"{(<bytes>strerror(-status)).decode()}")

@@ -39,10 +39,15 @@ from broker._native.records.record_batch cimport (
     batch_check_crc,
     batch_header,
 )
-from broker._native.log.segment cimport Segment
+from broker._native.log.segment cimport PATH_SIZE, Segment
+from broker._native.log.transaction_index cimport aborted_is_whole
+
+import logging
 
 from broker.model import limits
 from broker.model.errors import StorageError
+
+logger = logging.getLogger(__name__)
 
 cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
 
@@ -135,7 +140,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     cdef int status = 0
     segment.is_settled = False   # it stays open while it is read
     must(segment.open(False), log, "cannot open a segment")
-    segment.drop_index(producers_from)
+    must(segment.drop_index(producers_from), log, "cannot cut an index")
     segment.size = 0
     segment.max_timestamp = -1
     scan.position = 0
@@ -159,13 +164,18 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t pro
     return 0
 
 
-cdef int take_over(PartitionLog log, Segment segment) except -1:
-    # A segment that needs no recovery: it is read only when its time index was lost. (The index
-    # files are written without a sync, so a power cut may empty them.)
+cdef bint take_over(PartitionLog log, Segment segment) except -1:
+    # A segment that needs no recovery: it is read only when its index is lost or of another file.
+    # (Index files are written without a sync, so a power cut may empty them.) False when nobody
+    # knows any more which transactions were aborted: that takes a look at all of the log.
     cdef Scan scan
     must(segment.attach(), log, "cannot open a segment")
-    if segment.size == 0 or segment.has_times():
-        return 0
+    if not segment.has_aborted:
+        return False
+    if segment.size == 0 or segment.has_index:
+        return True
+    logger.warning("index rebuilt: folder=%s base_offset=%d: the files are damaged or not there",
+                   log.folder, segment.base_offset)
     scan.next_offset = segment.base_offset
     scan.gaps_end = INT64_MAX
     scan.epoch = -1
@@ -175,7 +185,7 @@ cdef int take_over(PartitionLog log, Segment segment) except -1:
     log.unsynced_indexes.append(segment)
     segment.is_settled = True
     segment.close()
-    return 0
+    return True
 
 
 def create(PartitionLog log, int64_t base_offset=0):
@@ -193,7 +203,7 @@ def create(PartitionLog log, int64_t base_offset=0):
 
 def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int64_t log_end_offset,
            list epochs, bytes snapshot):
-    """Take over a log after a clean stop: no segment is read, unless its index is lost.
+    """Take over a log after a clean stop: no segment is read, unless its index is not its own.
 
     `epochs` are (epoch, start offset) pairs; `snapshot` is the producers' state at the end, b"" for
     none. Returns False, with nothing taken over, when it is damaged: `recover` then reads the log.
@@ -203,7 +213,10 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
         return False
     log.segments = [log.new_segment(base) for base in base_offsets]
     for segment in log.segments:
-        take_over(log, segment)
+        if not take_over(log, segment):
+            log.forget_producers()
+            log.unsynced_indexes = []
+            return False
     finish(log, log_start_offset, log_end_offset, epochs)
     return True
 
@@ -243,12 +256,16 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     log.segments = [log.new_segment(base) for base in base_offsets]
     # Segments are read from the one that holds the recovery point, or where the producers' state
     # must be rebuilt from.
+    if not are_aborted_known(log, snapshot_offset):
+        log.forget_producers()
+        snapshot_offset = 0
     first = 0
     for i in range(len(base_offsets)):
         if base_offsets[i] <= min(read_from, snapshot_offset):
             first = i
     for segment in log.segments[:first]:
-        take_over(log, segment)
+        if not take_over(log, segment):
+            raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
     scan.next_offset = base_offsets[first]
     scan.gaps_end = recovery_point
     scan.epoch = -1
@@ -291,6 +308,23 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     return behind
 
 
+cdef bint are_aborted_known(PartitionLog log, int64_t snapshot_offset) except -1:
+    # Whether the segments that end before the producers' snapshot still name their aborted
+    # transactions: what stands behind the snapshot is found again in any case.
+    cdef char path[PATH_SIZE]
+    cdef Segment segment, following
+    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+        if following.base_offset > snapshot_offset:
+            break
+        segment.path(path, b".txnindex")
+        if not aborted_is_whole(path, segment.base_offset):
+            logger.warning("aborted transactions looked for in the whole log: folder=%s "
+                           "base_offset=%d: their index is damaged", log.folder,
+                           segment.base_offset)
+            return False
+    return True
+
+
 def cut(PartitionLog log):
     """Write what is staged and cut the reservations off; nothing of it is synced.
 
@@ -312,6 +346,7 @@ def cut(PartitionLog log):
         if segment.fd >= 0 and segment.reserved > segment.written:
             must(truncate_segment(segment), log, "cannot cut a segment")
             log.has_unsynced_cut = True
+    for segment in (*log.unsynced_indexes, *log.unsealed, log.active):
         must(segment.finish_index(), log, "cannot write an index")
     if log.active.is_index_dirty and log.active not in log.unsynced_indexes:
         log.unsynced_indexes.append(log.active)

@@ -41,7 +41,10 @@ cdef class Segment(Openable):
     cdef bint is_index_dirty            # its files have what is not synced
     cdef list damaged                   # of (offset, end offset, position, end position), or None
     cdef bint has_unsynced_aborts       # so does its .txnindex
+    cdef bint has_index                 # as it was attached: the files are there, and are its own
+    cdef bint has_aborted               # likewise .txnindex, which need not be there
     cdef int32_t bytes_since_entry
+    cdef int32_t index_interval         # bytes between entries; the last that was asked for
     cdef int64_t last_batch_offset      # last offset of the newest batch, and where it starts
     cdef int64_t last_batch_position
     cdef ReadHint hints[READ_HINTS]
@@ -60,13 +63,15 @@ cdef class Segment(Openable):
     cdef int find_aborted(self, int64_t start, int64_t end, AbortedList* into,
                           bint* is_complete) noexcept nogil
     cdef int rest_index(self) noexcept nogil
+    cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil
+    cdef int rebuild_index(self) noexcept
     cdef void load_index(self, const char* path) noexcept
     cdef int store_index(self) noexcept nogil
     cdef int sync_index(self) noexcept nogil
     cdef int sync_aborted(self) noexcept nogil
-    cdef void drop_index(self, int64_t aborted_from) noexcept nogil
+    cdef int drop_index(self, int64_t aborted_from) noexcept nogil
     cdef int attach(self) noexcept
-    cdef bint has_times(self) noexcept nogil
+    cdef bint fits(self, int32_t last_offset, int64_t position) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil
     cdef void add_damage(self, tuple damage)
     cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept

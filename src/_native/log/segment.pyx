@@ -16,8 +16,8 @@ sealed segment's batches; who looks for an offset in a gap finds the batch behin
 """
 
 cimport cython
-from libc.errno cimport ENOENT
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.errno cimport EIO, ENOENT
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
 
@@ -56,6 +56,7 @@ from broker._native.log.transaction_index cimport (
     aborted_append,
     aborted_count,
     aborted_find,
+    aborted_is_whole,
     aborted_newest,
     aborted_truncate,
 )
@@ -68,8 +69,13 @@ from broker._native.records.record_batch cimport (
     BatchInfo,
 )
 
+import logging
+
 from broker.model import limits
 
+logger = logging.getLogger(__name__)
+
+cdef int32_t INDEX_INTERVAL_BYTES = limits.INDEX_INTERVAL_BYTES
 cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
 cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
 cdef int64_t TAIL_RESERVE_AFTER_BYTES = limits.TAIL_RESERVE_AFTER_BYTES
@@ -82,13 +88,19 @@ assert READ_HINTS == limits.READ_HINTS_PER_SEGMENT
 cdef enum:
     HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
     STEPPED_MAX = 128 << 10      # a shorter slice ends by stepping, without a search in the index
+    LAST_OFFSET_DELTA_POSITION = 23   # in a batch's header
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
     MAX_TIMESTAMP_POSITION = 35  # in a batch's header
+    MAX_TIMESTAMP_END = 43
     FILL_SIZE = 64 << 10
     NOT_LOOKED_UP = -2
 
 
 cdef uint8_t[FILL_SIZE] ZEROS
+
+
+cdef inline int64_t last_offset_of(const uint8_t* batch) noexcept nogil:
+    return load_int64(batch) + load_int32(batch + LAST_OFFSET_DELTA_POSITION)
 
 
 cdef int sync_file(const char* path) noexcept nogil:
@@ -137,6 +149,7 @@ cdef class Segment(Openable):
         self.first_timestamp = NOT_LOOKED_UP
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
+        self.index_interval = INDEX_INTERVAL_BYTES
         self.newest_abort = -1
         index_init(&self.index)
 
@@ -260,6 +273,7 @@ cdef class Segment(Openable):
     cdef void note(self, BatchInfo* info, int64_t base_offset, int32_t interval) noexcept nogil:
         """Count an appended batch in: size, timestamps and, once per interval, an index entry."""
         cdef int64_t last_offset = base_offset + info.last_offset_delta
+        self.index_interval = interval
         if self.size == 0:
             self.first_timestamp = info.max_timestamp
         if info.max_timestamp > self.max_timestamp:
@@ -379,44 +393,83 @@ cdef class Segment(Openable):
             index_let_go(&self.index)
         return status
 
-    cdef void drop_index(self, int64_t aborted_from) noexcept nogil:
-        """Forget the index, in memory and on disk: it is about to be rebuilt.
+    cdef int drop_index(self, int64_t aborted_from) noexcept nogil:
+        """Forget the index, in memory and on disk: it is about to be rebuilt. 0 or -errno.
 
         Of aborted transactions those stay whose markers stand before an offset.
         """
         cdef char path[PATH_SIZE]
+        cdef int64_t kept
+        cdef int status
         index_free(&self.index)
         self.path(path, b".index")
-        file_remove(path)
-        self.path(path, b".timeindex")
-        file_remove(path)
+        status = file_remove(path)
+        if status == 0 or status == -ENOENT:
+            self.path(path, b".timeindex")
+            status = file_remove(path)
+        if status < 0 and status != -ENOENT:
+            return status   # behind new entries old ones would stand
         self.path(path, b".txnindex")
-        self.aborted_count = aborted_truncate(path, aborted_from)
+        kept = aborted_truncate(path, aborted_from)
+        if kept < 0:
+            return <int>kept
+        self.aborted_count = kept
         self.newest_abort = -1
+        return 0
 
     cdef int attach(self) noexcept:
-        """Take over a file that was closed cleanly, without reading it. 0 or -errno."""
+        """Take over a file that was closed cleanly. 0 or -errno.
+
+        Of the log only the batches behind the last index entry are looked at: `has_index` and
+        `has_aborted` say whether the indexes are there and can be those of this segment.
+        """
         cdef char offset_path[PATH_SIZE]
         cdef char time_path[PATH_SIZE]
         cdef char aborted_path[PATH_SIZE]
+        cdef int32_t last_offset
+        cdef uint32_t last_position
         cdef int status = self.open(False)
         if status < 0:
             return status
         self.size = self.written = self.reserved
-        self.close()
         self.path(offset_path, b".index")
         self.path(time_path, b".timeindex")
-        status = index_attach(&self.index, offset_path, time_path)
+        self.has_index = index_attach(
+            &self.index, offset_path, time_path, &last_offset, &last_position
+        ) and self.fits(last_offset, last_position)
+        self.close()
         self.path(aborted_path, b".txnindex")
-        self.aborted_count = aborted_count(aborted_path)
+        self.has_aborted = aborted_is_whole(aborted_path, self.base_offset)
+        self.aborted_count = aborted_count(aborted_path) if self.has_aborted else 0
         self.max_timestamp = self.index.last_timestamp
         self.max_timestamp_offset = self.base_offset + self.index.last_timestamp_offset
         return status
 
-    cdef bint has_times(self) noexcept nogil:
-        """Whether there is a time index: a segment with bytes has one, be it of one entry."""
-        return self.index.stored_times > 0 and (
-            self.index.last_timestamp != 0 or self.index.last_timestamp_offset != 0)
+    cdef bint fits(self, int32_t last_offset, int64_t position) noexcept nogil:
+        """Whether the last entries of the index tell of this file's end.
+
+        The last offset entry names a batch, with that last offset; from there batches reach to the
+        end of the file; none of them is newer than the last time entry says.
+        """
+        cdef uint8_t head[MAX_TIMESTAMP_END]
+        cdef int64_t timestamp
+        cdef bint is_first = True
+        while position < self.written:
+            if file_pread(self.fd, head, MAX_TIMESTAMP_END, position) < MAX_TIMESTAMP_END:
+                return False
+            timestamp = load_int64(head + MAX_TIMESTAMP_POSITION)
+            if timestamp > self.index.last_timestamp:
+                return False
+            if is_first and last_offset_of(head) - self.base_offset != last_offset:
+                return False
+            if is_first and last_offset == self.index.last_timestamp_offset and (
+                    timestamp != self.index.last_timestamp):
+                return False
+            is_first = False
+            if load_int32(head + 8) < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
+                return False
+            position += BATCH_LENGTH_END + load_int32(head + 8)
+        return position == self.written and not is_first
 
     cdef int cut(self, int64_t size) noexcept nogil:
         """Cut the file to a size and sync it. 0 or -errno."""
@@ -479,7 +532,7 @@ cdef class Segment(Openable):
         cdef char path[PATH_SIZE]
         cdef uint8_t headers[HEADERS_PER_READ]
         cdef int64_t position, relative, start, sound = 0
-        cdef int32_t length
+        cdef int32_t length, indexed
         cdef ssize_t size
         cdef int i
         cdef bint is_damaged = False
@@ -496,7 +549,12 @@ cdef class Segment(Openable):
         self.path(path, b".index")
         self.load_index(path)
         position = index_floor_offset(
-            &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX)
+            &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX, &indexed)
+        # Where damage is known, what the batches say cannot be what the index is made from.
+        if self.damaged is None and indexed >= 0 and not self.has_batch(position, indexed):
+            position = self.rebuild_index()
+            if position < 0:
+                return position
         position = max(position, sound)
         while position < self.written:
             size = file_pread(self.fd, headers, HEADERS_PER_READ, position)
@@ -507,13 +565,67 @@ cdef class Segment(Openable):
                 length = load_int32(headers + (position - start) + 8)
                 if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
                     return -5  # EIO: what stands here is not a batch
-                if (load_int64(headers + (position - start))
-                        + load_int32(headers + (position - start) + 23)) >= offset:
+                if last_offset_of(headers + (position - start)) >= offset:
                     return position
                 position += BATCH_LENGTH_END + length
             if position == start:
                 return -5
         return self.written
+
+    cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil:
+        """Whether the batch at a position ends with an offset, as an index entry says."""
+        cdef uint8_t head[OFFSET_FIELDS_SIZE]
+        return (position <= self.written - BATCH_HEADER_SIZE
+                and file_pread(self.fd, head, OFFSET_FIELDS_SIZE, position) == OFFSET_FIELDS_SIZE
+                and last_offset_of(head) - self.base_offset == relative_offset)
+
+    cdef int rebuild_index(self) noexcept:
+        """Make the index anew from the headers of what the file has. 0 or -errno.
+
+        An entry that names no batch would have a reader miss records. The segment is open. Staged
+        batches get no entry: the index is as sparse there as it has to be.
+        """
+        cdef char path[PATH_SIZE]
+        cdef uint8_t head[MAX_TIMESTAMP_END]
+        cdef int64_t position = 0, since_entry = 0, length = 0, newest = -1, last = 0
+        cdef int32_t relative = 0, newest_at = 0
+        cdef ssize_t size
+        logger.warning("index rebuilt: folder=%s base_offset=%d: an entry names no batch",
+                       self.folder.decode("utf-8", "surrogateescape"), self.base_offset)
+        self.files.return_memory(index_unload(&self.index))
+        index_free(&self.index)
+        self.path(path, b".index")
+        file_remove(path)
+        self.path(path, b".timeindex")
+        file_remove(path)
+        while position < self.written:
+            size = file_pread(self.fd, head, MAX_TIMESTAMP_END, position)
+            if size < MAX_TIMESTAMP_END:
+                return <int>size if size < 0 else -EIO
+            length = load_int32(head + 8)
+            if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
+                return -EIO
+            relative = <int32_t>(last_offset_of(head) - self.base_offset)
+            if load_int64(head + MAX_TIMESTAMP_POSITION) > newest:
+                newest = load_int64(head + MAX_TIMESTAMP_POSITION)
+                newest_at = relative
+            if since_entry > self.index_interval:
+                if index_is_full(&self.index):
+                    self.store_index()
+                index_append(&self.index, relative, <uint32_t>position, newest, newest_at)
+                since_entry = 0
+            last = position
+            length += BATCH_LENGTH_END
+            since_entry += length
+            position += length
+        self.bytes_since_entry = <int32_t>min(since_entry, INT32_MAX)
+        if self.is_settled:   # it is full, or rests: nothing is staged
+            self.max_timestamp = newest
+            self.max_timestamp_offset = self.base_offset + newest_at
+            self.last_batch_offset = self.base_offset + relative
+            self.last_batch_position = last
+            self.finish_index()
+        return 0
 
     cdef void load_index(self, const char* path) noexcept:
         # Into memory when it was searched in its file again and again, and there is memory for it.
@@ -531,11 +643,16 @@ cdef class Segment(Openable):
         """
         cdef char path[PATH_SIZE]
         cdef int64_t reached = position, next_end
+        cdef int32_t indexed
         if position + size_max >= end:
             return end
         if size_max > STEPPED_MAX:
             self.path(path, b".index")
-            reached = index_floor_position(&self.index, path, position + size_max)
+            reached = index_floor_position(&self.index, path, position + size_max, &indexed)
+            if reached > position and indexed >= 0 and not self.has_batch(reached, indexed):
+                reached = self.rebuild_index()
+                if reached < 0:
+                    return reached
             if reached < position:
                 reached = position
         while reached < end:

@@ -42,3 +42,4 @@ cdef class SegmentedLog(AwaitedLog):
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept
     cdef void fail(self, int error) noexcept
+    cdef void fail_unless_wanting(self, int error) noexcept

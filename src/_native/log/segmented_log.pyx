@@ -14,6 +14,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.errno cimport EIO, EMFILE, ENFILE, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libc.string cimport strerror
 
@@ -89,7 +90,7 @@ cdef class SegmentedLog(AwaitedLog):
         """
         cdef Segment segment
         cdef int64_t position, end, last, sound
-        cdef bint is_read
+        cdef int status
         end_offset = min(end_offset, self.high_watermark)
         found.size = 0
         found.next_offset = -1
@@ -104,7 +105,9 @@ cdef class SegmentedLog(AwaitedLog):
             return LOG_OK
         segment = self.segment_of(offset)
         while True:
-            if segment.open(False) < 0:
+            status = segment.open(False)
+            if status < 0 or segment.file.error < 0:
+                self.fail_unless_wanting(status if status < 0 else segment.file.error)
                 return LOG_OFFLINE
             end = self.end_position(segment, end_offset)
             position = segment.locate(offset) if end >= 0 else end
@@ -133,12 +136,14 @@ cdef class SegmentedLog(AwaitedLog):
         found.position = position
         found.size = last - position
         # A reader goes on where this slice ends: found by a short read now, not by a search then.
-        found.next_offset = segment.offset_at(last) if last < end else -1
-        is_read = found.next_offset >= 0
-        if not is_read:
+        if last < end:
+            found.next_offset = segment.offset_at(last)
+            if found.next_offset < 0:
+                self.fail(<int>found.next_offset)
+                return LOG_OFFLINE
+        else:
             found.next_offset = self.end_of(segment, end_offset)
-        if is_read or last == end:
-            segment.remember(found.next_offset, last)
+        segment.remember(found.next_offset, last)
         owner[0] = <PyObject*>segment.file
         Py_INCREF(segment.file)
         return LOG_OK
@@ -229,7 +234,7 @@ cdef class SegmentedLog(AwaitedLog):
         size = file_pread(file.fd, PyBytes_AS_STRING(data), <size_t>found.size,
                           found.position)
         if size != found.size:
-            self.fail(<int>size if size < 0 else -5)
+            self.fail(<int>size if size < 0 else -EIO)
             raise StorageError(f"{self!r}: read {size} of {found.size} bytes")
         return data
 
@@ -275,6 +280,7 @@ cdef class SegmentedLog(AwaitedLog):
             status = (<Segment>PyList_GET_ITEM(self.segments, place)).find_aborted(
                 start, end, into, &is_complete)
             if status < 0:
+                self.fail_unless_wanting(status)
                 return status
             if is_complete:
                 break
@@ -365,6 +371,8 @@ cdef class SegmentedLog(AwaitedLog):
         if new is not None:
             segment = self.new_segment(new)
             status = segment.attach()
+            if status == 0 and not segment.has_aborted:
+                status = -EIO
             if status < 0:
                 raise StorageError(f"{self.folder}: cannot open a compacted segment: "
                                    f"{(<bytes>strerror(-status)).decode()}")
@@ -410,6 +418,11 @@ cdef class SegmentedLog(AwaitedLog):
         self.visible_position = position
         self.visible_max_timestamp = max_timestamp
         self.reach(high_watermark)
+
+    cdef void fail_unless_wanting(self, int error) noexcept:
+        """Take the log offline, but not for want of descriptors or memory: that passes."""
+        if error not in (-EMFILE, -ENFILE, -ENOMEM):
+            self.fail(error)
 
     cdef void fail(self, int error) noexcept:
         """Take the log offline for good and tell everyone who waits for it."""

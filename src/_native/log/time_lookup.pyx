@@ -60,9 +60,18 @@ cdef object find_in_segment(Segment segment, int64_t timestamp, int64_t start, i
                             object read, Turn turn):
     cdef char path[PATH_SIZE]
     cdef BatchInfo info
-    cdef int64_t offset
+    cdef int64_t offset, indexed
     segment.path(path, b".timeindex")
-    offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp)
+    offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp, &indexed)
+    if indexed >= 0 and start <= offset < end and not (
+            read_header(read(offset, 1), &info) and info.max_timestamp == indexed
+            and batch_last_offset(&info) == offset):
+        # The entry names no batch: of a damaged index nothing is believed.
+        if segment.open(False) < 0 or segment.rebuild_index() < 0:
+            return None   # the read that follows any answer finds out why
+        offset = segment.base_offset + index_floor_time(&segment.index, path, timestamp, &indexed)
+    if indexed >= 0 and offset >= end:
+        offset = segment.base_offset
     offset = max(offset, start)
     while offset < end:
         batch = read(offset, 1)

@@ -17,6 +17,7 @@ cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* ent
 cdef int64_t aborted_count(const char* path) noexcept nogil
 cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil
 cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil
+cdef bint aborted_is_whole(const char* path, int64_t base_offset) noexcept nogil
 cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t end,
                       AbortedList* into, bint* is_complete) noexcept nogil
 cdef void aborted_list_sort(AbortedList* found) noexcept nogil

@@ -7,7 +7,7 @@ An entry is written when the marker is appended. As the other indexes, the file 
 sync, synced before the recovery point passes it, and rebuilt from the log after an unclean stop.
 """
 
-from libc.errno cimport EIO, ENOMEM
+from libc.errno cimport EIO, ENOENT, ENOMEM
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, qsort, realloc
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR, O_WRONLY
@@ -54,7 +54,7 @@ cdef int aborted_append(const char* path, int64_t place, AbortedTransaction* ent
 
 
 cdef int64_t aborted_count(const char* path) noexcept nogil:
-    """How many entries a segment has; 0 when there is no file."""
+    """How many entries a segment has; 0 when there is no file, or -errno."""
     return entries_in(path, ENTRY_SIZE)
 
 
@@ -72,26 +72,54 @@ cdef int64_t aborted_newest(const char* path, int64_t count) noexcept nogil:
     return load_int64(offset)
 
 
-cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil:
-    """Keep the entries whose markers stand before an offset; how many those are.
+cdef bint can_follow(const uint8_t* entry, int64_t marker_offset) noexcept nogil:
+    # Whether this can be an entry behind that of an older marker.
+    cdef int64_t first = load_int64(entry + FIRST_OFFSET), last = load_int64(entry + LAST_OFFSET)
+    return (entry[0] == 0 and entry[1] == 0 and load_int64(entry + PRODUCER_ID) >= 0
+            and 0 <= first < last and marker_offset < last
+            and 0 <= load_int64(entry + LAST_STABLE_OFFSET) <= last + 1)
 
-    What a power cut has left of others may be zeros: no transaction begins at its own marker.
+
+cdef int64_t aborted_truncate(const char* path, int64_t marker_offset) noexcept nogil:
+    """Keep the entries whose markers stand before an offset; how many those are, or -errno.
+
+    What a power cut has left of others is no entry.
     """
-    cdef int64_t count = aborted_count(path), kept = 0
+    cdef uint8_t data[ENTRY_SIZE]
+    cdef ssize_t size = ENTRY_SIZE
+    cdef int64_t kept = 0, marker = -1
+    cdef int status
+    cdef int fd = file_open(path, O_RDWR, 0)
+    if fd < 0:
+        return 0 if fd == -ENOENT else fd
+    while marker_offset > 0:
+        size = file_pread(fd, data, ENTRY_SIZE, kept * ENTRY_SIZE)
+        if size < ENTRY_SIZE or not can_follow(data, marker) or (
+                load_int64(data + LAST_OFFSET) >= marker_offset):
+            break
+        marker = load_int64(data + LAST_OFFSET)
+        kept += 1
+    status = <int>size if size < 0 else file_truncate(fd, kept * ENTRY_SIZE)
+    file_close(fd)
+    return status if status < 0 else kept
+
+
+cdef bint aborted_is_whole(const char* path, int64_t base_offset) noexcept nogil:
+    """Whether a segment's file has entries that can be: in order, of that segment, none torn."""
+    cdef int64_t count = aborted_count(path), place = 0, marker = base_offset - 1
     cdef uint8_t data[ENTRY_SIZE]
     cdef int fd
-    if count == 0:
-        return 0
-    fd = file_open(path, O_RDWR, 0)
+    if count <= 0:
+        return count == 0
+    fd = file_open(path, O_RDONLY, 0)
     if fd < 0:
-        return 0
-    while (kept < count and file_pread(fd, data, ENTRY_SIZE, kept * ENTRY_SIZE) == ENTRY_SIZE
-            and load_int64(data + FIRST_OFFSET) < load_int64(data + LAST_OFFSET) < marker_offset):
-        kept += 1
-    if file_truncate(fd, kept * ENTRY_SIZE) < 0:
-        kept = 0
+        return False
+    while (place < count and file_pread(fd, data, ENTRY_SIZE, place * ENTRY_SIZE) == ENTRY_SIZE
+            and can_follow(data, marker)):
+        marker = load_int64(data + LAST_OFFSET)
+        place += 1
     file_close(fd)
-    return kept
+    return place == count
 
 
 cdef int aborted_find(const char* path, int64_t count, int64_t start, int64_t end,

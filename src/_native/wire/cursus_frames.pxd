@@ -54,6 +54,6 @@ cdef class CursusFrame:
     cdef FrameStatus put(self, const RecordFields* fields, int64_t offset) noexcept
     cdef bint hold(self, bytes batch, bytes unfolded, int64_t offset) noexcept
     cdef FrameStatus step_over(self, int64_t next_offset) noexcept
-    cdef bint is_aborted(self, PartitionLog log) noexcept
+    cdef int is_aborted(self, PartitionLog log) noexcept
     cdef void finish(self) noexcept
     cdef void trim(self) noexcept

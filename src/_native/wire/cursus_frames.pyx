@@ -214,6 +214,7 @@ cdef class CursusFrame:
         cdef const uint8_t* batch
         cdef FrameStatus status
         cdef int64_t after
+        cdef int aborted
         while True:
             if self.left > 0:
                 status = self.walk_records()
@@ -229,7 +230,10 @@ cdef class CursusFrame:
                 return self.step_over(min(after, self.slice_end))
             if after <= self.next_offset:
                 continue
-            if self.info.attributes & ATTRIBUTE_CONTROL or self.is_aborted(log):
+            aborted = self.is_aborted(log)
+            if aborted < 0:
+                return FRAME_OFFLINE
+            if self.info.attributes & ATTRIBUTE_CONTROL or aborted:
                 self.next_offset = after
                 continue
             if self.info.attributes & ATTRIBUTE_CODEC:
@@ -247,13 +251,15 @@ cdef class CursusFrame:
         self.skip_offset = max(next_offset, sum_wrapped(self.next_offset, 1))
         return FRAME_UNREADABLE
 
-    cdef bint is_aborted(self, PartitionLog log) noexcept:
+    cdef int is_aborted(self, PartitionLog log) noexcept:
+        # 1 or 0; -1: nobody can say.
         cdef size_t i
         if not self.is_committed or not self.info.attributes & ATTRIBUTE_TRANSACTIONAL:
             return False
         if not self.has_aborted:
             self.aborted.count = 0
-            log.find_aborted(self.next_offset, self.slice_end, &self.aborted)
+            if log.find_aborted(self.next_offset, self.slice_end, &self.aborted) < 0:
+                return -1
             self.has_aborted = True
         for i in range(self.aborted.count):
             if self.aborted.entries[i].producer_id == self.info.producer_id and (

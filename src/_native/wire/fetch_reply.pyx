@@ -8,6 +8,7 @@
 """
 
 from cpython.ref cimport Py_DECREF
+from libc.errno cimport EIO
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
@@ -100,7 +101,8 @@ cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexc
         size = file_pread((<OpenFile>file).fd, at, <size_t>found.size, found.position)
         if size < found.size:
             # The disk failed under a read: nothing true can stand here, and a client that checks
-            # CRCs refuses zeros.
+            # CRCs refuses zeros. The next request finds the log offline.
+            (<OpenFile>file).error = <int>size if size < 0 else -EIO
             memset(at + (size if size > 0 else 0), 0, found.size - (size if size > 0 else 0))
         queue_commit(queue, <size_t>found.size)
     Py_DECREF(<object>file)

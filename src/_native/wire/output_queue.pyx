@@ -6,11 +6,12 @@ of a file go by sendfile: the kernel hands the page cache to the socket without 
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
-from libc.errno cimport EAGAIN, EINTR, errno
+from libc.errno cimport EAGAIN, EBADMSG, EINTR, EIO, ENODATA, ESTALE, EUCLEAN, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from broker._native.kernel.file_ops cimport file_send
+from broker._native.log.open_files cimport OpenFile
 
 from broker.model import limits
 
@@ -99,6 +100,12 @@ cdef ssize_t send_chunk(OutputChunk* chunk, int socket) noexcept:
     return sent if sent >= 0 else -errno
 
 
+cdef bint is_of_disk(ssize_t sent) noexcept nogil:
+    # Whether a file could not be sent because of itself, not of the socket: it ends before its
+    # batches do, or its file system says so.
+    return sent == 0 or sent in (-EIO, -EBADMSG, -ENODATA, -ESTALE, -EUCLEAN)
+
+
 cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexcept:
     """Send until the queue is empty, the socket is full or the budget (bytes) is used up."""
     cdef OutputChunk* chunk
@@ -116,6 +123,8 @@ cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexc
         if sent == -EAGAIN:
             return SEND_BLOCKED
         if sent <= 0:
+            if chunk.file != NULL and is_of_disk(sent):
+                (<OpenFile>chunk.file).error = <int>sent if sent < 0 else -EIO
             return SEND_FAILED
         chunk.left -= sent
         chunk.position += sent

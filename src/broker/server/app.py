@@ -370,14 +370,21 @@ class _Process:
         try:
             await self._io_thread.run(work)
         except (StorageError, FileNotFoundError) as error:
-            cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno in _DISK_IS_GONE:
+            if _is_of_a_lost_disk(error) and await self._is_directory_lost():
                 _log.critical("the data directory has failed: error=%s", error)
                 self._end(EXIT_STORAGE)
             else:
                 _log.warning("small file not written: error=%s", error)
             return False
         return True
+
+    async def _is_directory_lost(self) -> bool:
+        """Whether no file can be written any more, not just one of some log."""
+        try:
+            await self._io_thread.run(self._log_dir.probe)
+        except (StorageError, FileNotFoundError) as error:
+            return _is_of_a_lost_disk(error)
+        return False
 
     # ---- stop --------------------------------------------------------------------------------
 
@@ -416,6 +423,11 @@ class _Process:
         self._disk_watch.stop()  # what is still to be written may need the room
         self._partitions.close()
         self._store.close()
+
+
+def _is_of_a_lost_disk(error: Exception) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in _DISK_IS_GONE
 
 
 def _tell_of_failure(task: asyncio.Task[None]) -> None:

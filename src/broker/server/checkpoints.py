@@ -58,6 +58,13 @@ class Checkpoints:
             points = self._partitions.plan_checkpoint()
             if not await self._is_covered(self._with_named_producers()):
                 return False
+            failed: dict[Any, str] = {}
+            if not await self._on_disk(
+                lambda: failed.update(self._partitions.prepare_checkpoint())
+            ):
+                return False
+            for log, reason in failed.items():
+                log.take_offline(reason)
             return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
     async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:

@@ -6,17 +6,23 @@
     4  each log    the names
     5  a sync      of the names
 
-A log that was not touched in this life, or is synced and cut already, takes no part in it.
+A log that was not touched in this life, or is synced and cut already, takes no part in it. One
+whose files fail goes offline and the others go on: nothing of it is tried again, and its recovery
+point stays where it was.
 """
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
+from broker.model.errors import StorageError
 from broker.storage.side_files import TEMPORARY, SideFiles, Staged
 from broker.storage.syncing import is_one_sync_cheaper
+
+Failed: TypeAlias = dict[PartitionLog, str]  # why
 
 
 class Closed(NamedTuple):
@@ -27,49 +33,105 @@ class Closed(NamedTuple):
 
 
 def close_logs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> list[Closed]:
-    """Close logs of a data directory; StorageError when a file cannot be written or synced."""
-    closed = [Closed(log, recovery.cut(log)) for log in logs]
-    whole = [log for log, end_offset in closed if end_offset >= 0]
-    staged = _stage(whole, side_files, with_snapshots=True)
+    """Close logs of a data directory; one that cannot be written or synced is taken offline."""
+    failed: Failed = {}
+    ends: dict[PartitionLog, int] = {}
+
+    def cut(log: PartitionLog) -> None:
+        ends[log] = recovery.cut(log)
+
+    _for_each(logs, cut, failed)
+    whole = [log for log, end_offset in ends.items() if end_offset >= 0]
+    staged = _stage(whole, side_files, failed, with_snapshots=True)
     unsynced = [log for log in whole if log.needs_sync or log.has_unsynced_indexes]
-    is_synced = is_one_sync_cheaper(len({*unsynced, *staged}))
+    together = {*unsynced, *staged} - failed.keys()
+    is_synced = is_one_sync_cheaper(len(together))
     if is_synced:
-        file_ops.sync_filesystem(str(path))
-    for log in unsynced:
+        _sync_all(path, together, failed)
+
+    def settle(log: PartitionLog) -> None:
         if log.needs_sync:
             recovery.settle(log, is_synced=is_synced)
         if not is_synced:
             log.sync_indexes()
-    _put_in_place(path, staged, side_files, is_synced=is_synced)
-    return closed
+
+    _for_each(unsynced, settle, failed)
+    _put_in_place(path, staged, side_files, failed, is_synced=is_synced)
+    for log, reason in failed.items():
+        log.take_offline(reason)
+    return [Closed(log, -1 if log in failed else ends[log]) for log in logs]
 
 
-def write_epochs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> None:
-    """Write the epochs of those logs that have new ones, while they are used."""
-    staged = _stage(logs, side_files, with_snapshots=False)
+def write_epochs(path: Path, logs: list[PartitionLog], side_files: SideFiles) -> Failed:
+    """Write the epochs of those logs that have new ones, while they are used; where that failed."""
+    failed: Failed = {}
+    staged = _stage(logs, side_files, failed, with_snapshots=False)
     is_synced = is_one_sync_cheaper(len(staged))
     if is_synced:
+        _sync_all(path, staged, failed)
+    _put_in_place(path, staged, side_files, failed, is_synced=is_synced)
+    return failed
+
+
+def sync_indexes(logs: Iterable[PartitionLog]) -> Failed:
+    """Make the indexes of full segments durable, log by log; where that failed."""
+    failed: Failed = {}
+    _for_each(logs, PartitionLog.sync_indexes, failed)
+    return failed
+
+
+def _for_each(
+    logs: Iterable[PartitionLog], work: Callable[[PartitionLog], None], failed: Failed
+) -> None:
+    """Do it for each log that has not failed, and note those that do now."""
+    for log in logs:
+        if log in failed:
+            continue
+        try:
+            work(log)
+        except (StorageError, FileNotFoundError) as error:
+            failed[log] = str(error)
+
+
+def _sync_all(path: Path, logs: Iterable[PartitionLog], failed: Failed) -> None:
+    """Sync the file system for all of them: which file it failed for nobody says."""
+    try:
         file_ops.sync_filesystem(str(path))
-    _put_in_place(path, staged, side_files, is_synced=is_synced)
+    except StorageError as error:
+        failed.update(dict.fromkeys(logs, str(error)))
 
 
 def _stage(
-    logs: list[PartitionLog], side_files: SideFiles, *, with_snapshots: bool
+    logs: Iterable[PartitionLog], side_files: SideFiles, failed: Failed, *, with_snapshots: bool
 ) -> dict[PartitionLog, Staged]:
-    staged = ((log, side_files.stage(log, with_snapshot=with_snapshots)) for log in logs)
-    return {log: files for log, files in staged if files is not None}
+    staged: dict[PartitionLog, Staged] = {}
+
+    def stage(log: PartitionLog) -> None:
+        files = side_files.stage(log, with_snapshot=with_snapshots)
+        if files is not None:
+            staged[log] = files
+
+    _for_each(logs, stage, failed)
+    return staged
 
 
 def _put_in_place(
-    path: Path, staged: dict[PartitionLog, Staged], side_files: SideFiles, *, is_synced: bool
+    path: Path,
+    staged: dict[PartitionLog, Staged],
+    side_files: SideFiles,
+    failed: Failed,
+    *,
+    is_synced: bool,
 ) -> None:
     """Sync staged files, unless that has been done, rename them, and sync their names."""
-    for log, files in staged.items():
-        for name in () if is_synced else files.names:
+
+    def rename(log: PartitionLog) -> None:
+        for name in () if is_synced else staged[log].names:
             file_ops.sync_file(name + TEMPORARY)
-        side_files.rename(log, files)
+        side_files.rename(log, staged[log])
+
+    _for_each(staged, rename, failed)
     if is_one_sync_cheaper(len(staged)):
-        file_ops.sync_filesystem(str(path))
+        _sync_all(path, staged, failed)
         return
-    for log in staged:
-        file_ops.sync_folder(log.folder)
+    _for_each(staged, lambda log: file_ops.sync_folder(log.folder), failed)

@@ -9,7 +9,7 @@ be read with the gaps that only compacted logs have. So an entry goes from the f
 of that name takes its first record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeAlias
@@ -76,6 +76,17 @@ class OffsetCheckpoints:
     def take(self) -> Offsets:
         """What `write` shall write."""
         return Offsets(dict(self._recovery_points), dict(self._log_starts))
+
+    def held_back(self, offsets: Offsets, keys: Iterable[Key]) -> Offsets:
+        """The same, but for logs whose recovery points have to stay as the file has them."""
+        points = dict(offsets.recovery_points)
+        written = self._written.recovery_points
+        for key in keys:
+            for each in (points, self._recovery_points):
+                each.pop(key, None)
+                if key in written:
+                    each[key] = written[key]
+        return offsets._replace(recovery_points=points)
 
     def write(self, offsets: Offsets) -> None:
         """Replace the files that have something else; in any thread."""

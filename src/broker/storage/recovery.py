@@ -1,11 +1,11 @@
 """Opening and closing partitions: which files a folder has, and what is done with them.
 
-A start after a clean stop reads no segment: the checkpoints say where each log ends. After an
-unclean one each log is read from its recovery point on and cut where it stops making sense
-(`_native.log.recovery`); every batch written from then on carries a leader epoch that no earlier
-life has used, so that what survived behind a cut is never taken for new. That epoch is the number
-of unclean starts of this directory, made durable in the metadata store with one write for all
-partitions before the first log is opened.
+A start after a clean stop reads of each segment only whether its index fits its end: the
+checkpoints say where each log ends. After an unclean one each log is read from its recovery point
+on and cut where it stops making sense (`_native.log.recovery`); every batch written from then on
+carries a leader epoch that no earlier life has used, so that what survived behind a cut is never
+taken for new. That epoch is the number of unclean starts of this directory, made durable in the
+metadata store with one write for all partitions before the first log is opened.
 
 All partitions of a start are announced first and then loaded, one by one and in several threads,
 while the broker already serves those that are ready. A thread has the log it loads to itself:
@@ -28,7 +28,7 @@ from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, digests
-from broker.storage.closing import close_logs, write_epochs
+from broker.storage.closing import Failed, close_logs, sync_indexes, write_epochs
 from broker.storage.deletion import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
@@ -116,7 +116,7 @@ class Partitions:
         for log in unsettled:
             try:
                 self._settle(log, is_synced=is_synced)
-            except StorageError as error:
+            except (StorageError, FileNotFoundError) as error:
                 failed[log] = str(error)
         return failed
 
@@ -363,15 +363,24 @@ class Partitions:
                 self._offsets.note(log, log.durable_end)
         return self._offsets.take()
 
+    def prepare_checkpoint(self) -> Failed:
+        """Make epochs and indexes durable that recovery will not look for again.
+
+        Returns the logs where that failed, and why: they have to go offline before the next step.
+        """
+        logs = [log for log in list(self._logs.values()) if log.is_in_service]
+        failed = write_epochs(self._path, logs, self._side_files)
+        return failed | sync_indexes(log for log in logs if log not in failed)
+
     def write_checkpoint(self, offsets: Offsets) -> None:
-        """Write how far recovery need not look, once epochs and indexes up to there are durable."""
-        logs = [
-            log for log in list(self._logs.values()) if not log.is_loading and not log.is_deleted
+        """Write how far recovery need not look, as it was before `prepare_checkpoint`.
+
+        What is on the disk of a log that is offline is not known: its recovery point stays.
+        """
+        offline = [
+            (log.topic, log.partition) for log in list(self._logs.values()) if log.is_offline
         ]
-        write_epochs(self._path, logs, self._side_files)
-        for log in logs:
-            log.sync_indexes()
-        self._offsets.write(offsets)
+        self._offsets.write(self._offsets.held_back(offsets, offline))
 
     def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
         """What `write_log_starts` shall write of some logs: on the loop, cheap."""

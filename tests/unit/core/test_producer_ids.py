@@ -60,10 +60,8 @@ def test_two_brokers_on_one_store_never_give_the_same_id(store: SqliteMetaStore)
     assert len(set(given)) == len(given)
 
 
-def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(
-    store: SqliteMetaStore, tmp_path: Path
-) -> None:
-    others = [ProducerIds(store)]
+def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(tmp_path: Path) -> None:
+    others: list[ProducerIds] = []
 
     class Overtaken(SqliteMetaStore):
         """A store on which another broker reserves between our read and our write, once."""
@@ -73,7 +71,10 @@ def test_a_block_taken_by_another_broker_meanwhile_is_not_taken_too(
                 assert others.pop().next_id() == 0
             return super().transact(guards, operations)
 
-    assert ProducerIds(Overtaken(tmp_path / "metadata.db")).next_id() == PRODUCER_ID_BLOCK
+    overtaken = Overtaken(tmp_path / "metadata.db")
+    others.append(ProducerIds(overtaken))
+    assert ProducerIds(overtaken).next_id() == PRODUCER_ID_BLOCK
+    overtaken.close()
 
 
 def test_no_id_is_given_twice_after_kill_9(tmp_path: Path) -> None:

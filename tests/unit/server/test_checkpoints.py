@@ -18,6 +18,12 @@ ID = bytes(16)
 class OneLog:
     log_start_offset = 3
 
+    def __init__(self) -> None:
+        self.offline = ""
+
+    def take_offline(self, reason: str) -> None:
+        self.offline = reason
+
 
 class World:
     """Everything around checkpoints; what is done is written down."""
@@ -27,6 +33,7 @@ class World:
         self.plans = 0
         self.slow: asyncio.Future[None] | None = None  # the next cover waits for it
         self.error: StorageError | None = None
+        self.failed: dict[Any, str] = {}  # logs whose epochs or indexes the next one cannot sync
         plain = TopicConfig({}, load())
         asking = TopicConfig({"polylog.cursus.idempotent": "true"}, load())
         self.log, self.plain_log = OneLog(), OneLog()
@@ -47,6 +54,10 @@ class World:
     def plan_checkpoint(self) -> int:
         self.plans += 1
         return self.plans
+
+    def prepare_checkpoint(self) -> dict[Any, str]:
+        failed, self.failed = self.failed, {}
+        return failed
 
     def write_checkpoint(self, plan: int) -> None:
         self.done.append(f"points {plan}")
@@ -71,6 +82,16 @@ def test_producers_are_written_before_the_recovery_points() -> None:
         return world.done
 
     assert asyncio.run(written()) == ["cover t", "points 1"]
+
+
+def test_a_log_that_could_not_be_prepared_is_offline_before_the_points_are_written() -> None:
+    async def written() -> tuple[str, list[str]]:
+        world = World()
+        world.failed = {world.log: "its index cannot be synced"}
+        assert await world.checkpoints.write()
+        return world.log.offline, world.done
+
+    assert asyncio.run(written()) == ("its index cannot be synced", ["cover t", "points 1"])
 
 
 def test_no_older_recovery_points_are_written_behind_newer_ones() -> None:

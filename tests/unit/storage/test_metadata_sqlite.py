@@ -150,6 +150,14 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     store.close()
 
 
+def test_no_file_is_mapped(tmp_path: Path) -> None:
+    store = SqliteMetaStore(tmp_path / "metadata.db")
+    store.transact([], [Put(b"a", b"1")])
+
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+    store.close()
+
+
 def test_changes_go_to_a_write_ahead_file(tmp_path: Path) -> None:
     store = SqliteMetaStore(tmp_path / "metadata.db")
 

@@ -443,6 +443,7 @@ def test_a_checkpoint_writes_the_epochs_of_logs_that_have_new_ones(
     file_ops.start_recording()
 
     for _ in range(2):
+        assert life.partitions.prepare_checkpoint() == {}
         life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
 
     file_ops.stop_recording()
@@ -453,3 +454,56 @@ def test_a_checkpoint_writes_the_epochs_of_logs_that_have_new_ones(
     assert steps.index("sync_filesystem" if one_by_one_max == 0 else "sync") < steps.index("rename")
     epochs = [checkpoint.read_leader_epochs(Path(log.folder)) for log in (first, second)]
     assert epochs == [[(0, 0)], [(0, 0), (4, 1)]]
+
+
+def test_an_index_that_cannot_be_synced_keeps_back_its_log_only_and_is_not_tried_again(
+    life: Life,
+) -> None:
+    good, bad = life.make(count=2)
+    for log in (good, bad):
+        log.append(BATCH)
+        life.end_synced(log)
+        assert log.roll()
+        log.append(BATCH)
+        life.end_synced(log)
+    file_ops.start_recording()
+    file_ops.fail("sync_data", "topic-1/00000000000000000000.index", errno.EIO)
+
+    for _ in range(2):
+        points = life.partitions.plan_checkpoint()
+        for log, reason in life.partitions.prepare_checkpoint().items():
+            log.take_offline(reason)
+        life.partitions.write_checkpoint(points)
+
+    file_ops.stop_recording()
+    synced = [path for op, path, *_ in file_ops.recorded() if op == "sync_data"]
+    assert sum(path.endswith("topic-1/00000000000000000000.index") for path in synced) == 1
+    assert (good.is_offline, bad.is_offline) == (False, True)
+    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 2}
+
+
+def test_a_log_that_fails_at_the_stop_leaves_the_others_closed(life: Life) -> None:
+    good, bad = life.make(count=2)
+    for log in (good, bad):
+        log.append(BATCH)
+        life.end_synced(log)
+    file_ops.start_recording()
+    file_ops.fail("write", "topic-1/00000000000000000000.index", errno.EIO)
+
+    life.stop()
+
+    file_ops.stop_recording()
+    assert (good.is_offline, bad.is_offline) == (False, True)
+    assert not (life.path / checkpoint.CLEAN_SHUTDOWN).exists()
+    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS)["topic", 0] == 1
+
+
+def test_a_checkpoint_names_the_log_whose_epochs_it_could_not_make_durable(life: Life) -> None:
+    (log,) = life.make()
+    log.append(BATCH)
+    life.end_synced(log)
+    file_ops.start_recording()
+    file_ops.fail("sync_folder", "topic-0", errno.EIO)
+
+    assert list(life.partitions.prepare_checkpoint()) == [log]
+    file_ops.stop_recording()
