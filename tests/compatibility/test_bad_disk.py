@@ -1,0 +1,227 @@
+"""A disk that fails once, at every place where the broker calls on it: EIO there, under load.
+
+The places are not listed here: a run on a healthy disk is recorded, and each (moment, operation,
+file) of it is one. Only one topic's files fail, or those that all topics share.
+"""
+
+import errno
+import re
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import BrokerProcess, wait_until
+from tests.compatibility.disk_load import (
+    OTHER,
+    TOPICS,
+    VICTIM,
+    Kept,
+    Load,
+    check_all_is_there,
+    init_transaction,
+)
+from tests.faulty_broker import FaultyBroker, Recorded
+from tests.wire_client import ConnectionClosedError, WireClient
+
+SETTINGS = (
+    "log.segment.bytes=1048576",
+    "offsets.topic.num.partitions=2",
+    "transaction.state.log.num.partitions=2",
+    "log.retention.check.interval.ms=200",
+    "log.retention.ms=-1",
+    "log.segment.delete.delay.ms=0",
+    "group.initial.rebalance.delay.ms=0",
+)
+AFTER_A_CLEAN_STOP, AFTER_A_KILL = "after a clean stop", "after a kill"
+STARTS = (AFTER_A_CLEAN_STOP, AFTER_A_KILL)
+RUNNING, STOPPING = "running", "stopping"
+SYNCS = ("sync_data", "sync", "start_writeback")
+EXIT_STORAGE, EXIT_DATA_DIR = 74, 73
+SAMPLED = 10
+MET_TIMEOUT_S = 3.0  # work in the background comes by then; not every life has all of it
+
+
+class Site(NamedTuple):
+    """A place where the broker calls on the disk."""
+
+    moment: str
+    operation: str
+    path: str  # a pattern
+
+
+class Prepared(NamedTuple):
+    """Data directories with what was acknowledged of them, and the places of a life on them."""
+
+    folders: dict[str, Path]
+    kept: dict[str, Kept]
+    sites: list[Site]
+
+
+def names_of(recorded: Recorded, data_dir: Path) -> set[tuple[str, str]]:
+    """Return the operations and patterns of paths, but for the topic whose disk is well."""
+    found = set()
+    for operation, path, _ in recorded:
+        if not path.startswith(str(data_dir)) or f"/{OTHER}-0" in path:
+            continue
+        inside = re.sub(r"\d{20}", "*", path[len(str(data_dir)) :])
+        inside = re.sub(r"/made-[^/]*?(-delete)?(?=/|$)", r"/made-*\1", inside)
+        found.add((operation, f"*/{data_dir.name}{inside}"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    root = tmp_path_factory.mktemp("healthy")
+    broker = FaultyBroker(root, settings=SETTINGS)
+    try:
+        return prepare(broker, root)
+    finally:
+        if broker.is_running:
+            broker.kill()
+
+
+def prepare(broker: FaultyBroker, root: Path) -> Prepared:
+    broker.start()
+    kept = Kept()
+    with WireClient(broker.address) as client:
+        for topic in TOPICS:
+            wire_requests.create_topic(client, topic)
+            wire_requests.find_coordinator(client, topic)
+            wait_until(partial(commits, client, topic), "groups are served")
+            wait_until(partial(transacts, client, topic), "transactions are served")
+        Load(client, kept, "before").rounds(2)
+    folders = {AFTER_A_KILL: root / "killed", AFTER_A_CLEAN_STOP: root / "stopped"}
+    keeps = {}
+    broker.kill()
+    shutil.copytree(broker.data_dir, folders[AFTER_A_KILL])
+    keeps[AFTER_A_KILL] = kept.copy()
+    sites: list[Site] = []
+    for moment in (AFTER_A_KILL, AFTER_A_CLEAN_STOP):
+        broker.records_all = True
+        broker.start()
+        started = broker.recorded()
+        sites += sites_of(moment, started, broker)
+        with WireClient(broker.address) as client:
+            Load(client, kept, moment.replace(" ", "-")).rounds(2)
+        ran = broker.recorded()
+        sites += sites_of(RUNNING, ran[len(started) :], broker)
+        assert broker.stop() == 0
+        sites += sites_of(STOPPING, broker.recorded_by_the_end()[len(ran) :], broker)
+        broker.records_all = False
+        broker.start()
+        with WireClient(broker.address) as client:
+            check_all_is_there(client, kept)
+        assert broker.stop() == 0
+    shutil.copytree(broker.data_dir, folders[AFTER_A_CLEAN_STOP])
+    keeps[AFTER_A_CLEAN_STOP] = kept
+    return Prepared(folders, keeps, sorted(set(sites)))
+
+
+def sites_of(moment: str, recorded: Recorded, broker: FaultyBroker) -> Iterator[Site]:
+    for operation, path in names_of(recorded, broker.data_dir):
+        yield Site(moment, operation, path)
+
+
+def commits(client: WireClient, topic: str) -> bool:
+    return wire_requests.commit_offset(client, topic, topic, 0) == 0
+
+
+def transacts(client: WireClient, topic: str) -> bool:
+    return init_transaction(client, topic) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_a_disk_that_fails_once_costs_one_partition_at_most(
+    prepared: Prepared, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sites = prepared.sites
+    if not request.config.getoption("--every-call-site"):
+        sites = sites[:: len(sites) // SAMPLED + 1]
+    met, found = 0, []
+    for number, site in enumerate(sites):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try:
+            met += is_survived(prepared, site, folder)
+        except (AssertionError, ConnectionClosedError, TimeoutError) as error:
+            found.append(f"{site}: {error!r}")
+        else:
+            shutil.rmtree(folder)
+    print(f"{met} of {len(sites)} call sites met a fault, of {len(prepared.sites)} in all")
+    assert found == []
+    assert met > len(sites) // 2
+
+
+def is_survived(prepared: Prepared, site: Site, folder: Path) -> bool:
+    """Let one call fail in a life of a broker; whether it did. Fail if that costs too much."""
+    origin = site.moment if site.moment in STARTS else AFTER_A_CLEAN_STOP
+    kept = prepared.kept[origin].copy()
+    broker = FaultyBroker(folder, settings=SETTINGS)
+    shutil.copytree(prepared.folders[origin], broker.data_dir)
+    fault = (site.operation, site.path, errno.EIO)
+    if site.moment in STARTS:
+        broker.faults = [list(fault)]
+    try:
+        if has_started(broker):
+            use(broker, site, kept)
+        failures = broker.recorded_by_the_end()
+    finally:
+        if broker.is_running:
+            broker.kill()
+    healthy = BrokerProcess(folder, settings=SETTINGS)
+    healthy.start()
+    with WireClient(healthy.address) as client:
+        check_all_is_there(client, kept)
+    assert healthy.stop() == 0
+    return bool(failures)
+
+
+def has_started(broker: FaultyBroker) -> bool:
+    """Whether it could start; if not, it says why."""
+    try:
+        broker.start()
+    except AssertionError:
+        assert not broker.is_running, "it neither starts nor ends"
+        assert broker.process.returncode in (EXIT_STORAGE, EXIT_DATA_DIR), broker.stderr()
+        assert broker.stderr().splitlines()[-1].startswith("broker: "), broker.stderr()
+        return False
+    return True
+
+
+def use(broker: FaultyBroker, site: Site, kept: Kept) -> None:
+    """Load it while its disk fails, and stop it."""
+    fault = (site.operation, site.path, errno.EIO)
+    if site.moment == RUNNING:
+        broker.fail(*fault)
+    with WireClient(broker.address) as client:
+        load = Load(client, kept, "after")
+        load.rounds(2)
+        if site.moment != STOPPING:
+            wait_for_fault(broker, load)
+            check_offline(broker, load)
+        assert load.write(OTHER, 10) == 0
+    if site.moment == STOPPING:
+        broker.fail(*fault)
+    assert broker.stop() in (0, EXIT_STORAGE), broker.stderr()
+
+
+def wait_for_fault(broker: FaultyBroker, load: Load) -> None:
+    """Give work in the background its time."""
+    try:
+        wait_until(lambda: bool(broker.recorded()), "the fault is met", MET_TIMEOUT_S)
+    except AssertionError:
+        load.rounds(1)
+
+
+def check_offline(broker: FaultyBroker, load: Load) -> None:
+    """Fail if anything of a log is acknowledged once a sync of it has failed."""
+    failed = [path for operation, path, _ in broker.recorded() if operation in SYNCS]
+    if any(re.search(rf"/{VICTIM}-0(/[0-9]+\.\w*(log|index))?$", path) for path in failed):
+        wait_until(lambda: load.write(VICTIM, 10) != 0, "the partition goes offline")
+        assert load.write(VICTIM, 10) != 0, "a record was acknowledged after a failed sync"

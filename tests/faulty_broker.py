@@ -1,0 +1,123 @@
+"""`broker start` on a disk that fails where and when a test says.
+
+    python -m tests.faulty_broker CONTROL [FAULT …] -- start …
+
+It puts the recording table of `file_ops` in place, plans the faults that the command line names,
+and runs the command in this process: all else is the broker's own code. Who connects to the Unix
+socket CONTROL sends lines of JSON and is answered by one for each:
+
+    ["fail", operation, path, errno, after, times]   as `file_ops.fail`; null
+    ["recorded"]                                     [[operation, path, result], …] so far
+
+A FAULT is such a "fail". With CONTROL followed by `--all` every operation is recorded, otherwise
+only those that were made to fail. What was recorded by the end is in CONTROL with `.json` added.
+Checkpoints, which a broker writes once a minute, are written several times a second.
+"""
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from broker._native.kernel import file_ops
+from broker.cli import main as broker_command
+from broker.model import limits
+from tests.broker_process import BrokerProcess
+
+Recorded: TypeAlias = list[tuple[str, str, int]]
+TIMEOUT_S = 60.0
+ALWAYS = 1_000_000_000  # times: more than any test calls anything
+CHECKPOINT_SECONDS = 0.2
+
+
+class FaultyBroker(BrokerProcess):
+    """A broker whose file operations can be made to fail."""
+
+    def __init__(self, folder: Path, *, settings: tuple[str, ...] = ()) -> None:
+        """Prepare it; `faults` of the next start and `records_all` may be set before that."""
+        super().__init__(folder, settings=settings)
+        self.faults: list[list[Any]] = []
+        self.records_all = False
+        self._control = folder / "control"
+
+    def command(self) -> list[str]:
+        """Return the command line, with the faults that are planned from the start."""
+        start = super().command()[3:]  # without the interpreter and its module
+        own = [str(self._control), *(["--all"] if self.records_all else [])]
+        planned = [json.dumps(fault) for fault in self.faults]
+        return [sys.executable, "-m", "tests.faulty_broker", *own, *planned, "--", *start]
+
+    def fail(self, operation: str, path: str, error: int, after: int = 0, times: int = 1) -> None:
+        """Make operations fail from here on."""
+        self._ask("fail", operation, path, error, after, times)
+
+    def recorded(self) -> Recorded:
+        """Return what was recorded so far."""
+        return [tuple(each) for each in self._ask("recorded")]
+
+    def recorded_by_the_end(self) -> Recorded:
+        """Return what was recorded in the life that has ended."""
+        return [tuple(each) for each in json.loads(_ending(self._control).read_text())]
+
+    def _ask(self, *words: Any) -> Any:
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(TIMEOUT_S)
+            control.connect(str(self._control))
+            with control.makefile("rw") as lines:
+                lines.write(json.dumps(words) + "\n")
+                lines.flush()
+                return json.loads(lines.readline())
+
+
+def _ending(control: Path) -> Path:
+    return control.with_suffix(".json")
+
+
+# ---- the process ---------------------------------------------------------------------------------
+
+
+def _recorded() -> Recorded:
+    return [(op, path, result) for op, path, _, _, _, result in file_ops.recorded()]
+
+
+_COMMANDS: dict[str, Callable[..., Any]] = {"fail": file_ops.fail, "recorded": _recorded}
+
+
+def _serve(listener: socket.socket) -> None:
+    while True:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rw") as lines:
+            for line in lines:
+                name, *arguments = json.loads(line)
+                lines.write(json.dumps(_COMMANDS[name](*arguments)) + "\n")
+                lines.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Run the broker's command on the failing disk; its exit code."""
+    own, command = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
+    control = Path(own.pop(0))
+    records_all = own[:1] == ["--all"]
+    limits.CHECKPOINT_SECONDS = CHECKPOINT_SECONDS  # type: ignore[assignment]
+    file_ops.start_recording(failures_only=not records_all)
+    for fault in own[records_all:]:
+        file_ops.fail(*json.loads(fault))
+    control.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(control))
+        listener.listen()
+        threading.Thread(target=_serve, args=(listener,), daemon=True).start()
+        exit_code = broker_command(command)
+    file_ops.stop_recording()
+    _ending(control).write_text(json.dumps(_recorded()))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)  # the thread waits in accept, of a socket that is closed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
