@@ -28,6 +28,7 @@ from tests.compatibility.load_of_cursus import (
 from tests.compatibility.load_of_cursus import Reader as CursusReader
 from tests.compatibility.load_of_dialects import WRITERS, LineProducer, OnceWorker
 from tests.compatibility.load_of_kafka import (
+    RETRIABLE,
     CommitWorker,
     EndsWorker,
     ProducerWorker,
@@ -151,15 +152,27 @@ def workers_of(address: str, history: Recorder, protocol: str) -> list[Worker]:
 def look(broker: BrokerProcess, history: Recorder) -> None:
     """Ask a broker that has just started for what groups have committed, and for a producer id."""
     with WireClient(broker.address) as client:
-        history.write(
-            "look", "init_producer", "ok", producer_id=wire_requests.init_producer_id(client)[0]
-        )
+        number, _ = wire_requests.init_producer_id(client)
+        history.write("look", "init_producer", "ok", producer_id=number)
         for partition in range(PARTITIONS):
             what = {"group": GROUP, "topic": "written", "partition": partition}
             history.write("look", "fetch_committed", "invoke", **what)
-            code, offset = wire_requests.committed_offset(client, GROUP, "written", partition)
-            assert code == 0, f"offset fetch got error {code}"
+            offset = committed_offset(client, partition)
             history.write("look", "fetch_committed", "ok", **what, offset=offset)
+
+
+def committed_offset(client: WireClient, partition: int) -> int:
+    """Return the readers' offset, as soon as their group has loaded."""
+    answers: list[tuple[int, int]] = []
+
+    def has_loaded() -> bool:
+        answers.append(wire_requests.committed_offset(client, GROUP, "written", partition))
+        return answers[-1][0] not in RETRIABLE
+
+    wait_until(has_loaded, "the group has loaded")
+    code, offset = answers[-1]
+    assert code == 0, f"offset fetch got error {code}"
+    return offset
 
 
 def stop(writers: list[Writer], others: list[Worker]) -> None:
