@@ -71,6 +71,10 @@ BAD: dict[str, tuple[str, list[Step]]] = {
         "duplicate in idempotent session",
         [asked("p", "a"), killed(), sent("p", 1, "a"), read("r", (0, "a"), (1, "a"))],
     ),
+    "a batch of a session without order is there twice": (
+        "duplicate in idempotent session",
+        [asked("p", "a", delivery="unordered"), read("r", (0, "a"), (1, "a"))],
+    ),
     "a batch was acknowledged at two offsets": (
         "duplicate in idempotent session",
         [sent("p", 0, "a"), sent("p", 5, "a")],

@@ -64,6 +64,11 @@ GOOD: dict[str, list[Step]] = {
         asked("p", "b", delivery="again"),
         read("r", (0, "b"), (1, "a"), (2, "b")),
     ],
+    "a session without order": [
+        asked("p", "a", delivery="unordered"),
+        asked("p", "b", delivery="unordered"),
+        read("r", (0, "b"), (1, "a")),
+    ],
     "a reader has not come so far yet": [sent("p", 0, "a", "b"), read("r", (0, "a"))],
     "a reader found the end before the acknowledgement": [
         asked("p", "a"),

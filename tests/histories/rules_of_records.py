@@ -9,6 +9,7 @@ from tests.histories.findings import Finding
 
 AT_MOST_ONCE = {
     "idempotent": "duplicate in idempotent session",
+    "unordered": "duplicate in idempotent session",
     "once": "duplicate of a single send",
 }
 IN_ORDER = frozenset({"idempotent", "once"})
