@@ -150,6 +150,8 @@ PLANTED = {
         Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 13
     ),
     "closes a dirty descriptor": Planted(
-        Bug(operations=_close_without_sync), {check.LOST_SYNCED, check.LOST_ACK}, 2
+        Bug(operations=_close_without_sync),
+        {check.LOST_SYNCED, check.LOST_ACK, check.COMMIT_LOST},
+        2,
     ),
 }

@@ -816,7 +816,7 @@ cdef class PartitionLog(SegmentedLog):
     @property
     def has_unsynced_indexes(self):
         """Whether `sync_indexes` has something to do."""
-        return len(self.unsynced_indexes) > 0
+        return len(self.unsynced_indexes) > 0 or self.active.has_unsynced_aborts
 
     @property
     def needs_sync(self):

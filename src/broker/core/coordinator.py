@@ -182,6 +182,16 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _load_some(self) -> None:
         if self._loading is None:
             data = self._log.read(self._next_offset, LOAD_BYTES_PER_STEP)
+            if not data and self._log.high_watermark >= self._load_end:
+                logger.error(
+                    "records are gone: partition=%s offsets=%d..%d: a file has lost what was synced"
+                    " to it; it goes on without them",
+                    self.name,
+                    self._next_offset,
+                    self._load_end,
+                )
+                self._next_offset = self._load_end
+                return
             if not data:  # The rest is not durable yet.
                 self._load_is_waiting = True
                 self._log.when_durable(self._load_end, self._load_on)

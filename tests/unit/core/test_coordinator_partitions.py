@@ -269,3 +269,17 @@ def test_what_goes_on_by_itself_on_a_full_disk_is_loaded_again_later(
     broker.machine.advance(limits.LOAD_RETRY_MS)
     broker.turn()
     assert [number for number, _ in broker.made] == [0, 0]
+
+
+@pytest.mark.timeout(10)
+def test_a_log_that_has_lost_its_end_is_loaded_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = Broker(leisurely)
+    broker.logs[0].log_end_offset = broker.logs[0].high_watermark = 2
+
+    broker.load(0)
+    broker.turn()
+
+    assert "records are gone: partition=toys-0 offsets=0..2" in caplog.messages[0]
+    assert broker.partitions.shard(0) is not None

@@ -295,6 +295,7 @@ def test_a_recovery_point_waits_for_the_aborted_transactions_below_it(life: Life
     points = life.partitions.plan_checkpoint()
     file_ops.start_recording()
 
+    assert life.partitions.prepare_checkpoint() == {}
     life.partitions.write_checkpoint(points)
 
     done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
