@@ -1,4 +1,4 @@
-"""A log of 10,000 segments: opened without reading their records, read anywhere, with few files open."""
+"""A log of 10,000 segments: opened by a look at each one's end, read anywhere, few files open."""
 
 import random
 import struct
