@@ -96,6 +96,8 @@ class LineProducer(ConnectedWorker[LineClient]):
             if status == "OK":
                 partition, offset, _ = (int(word.partition("=")[2]) for word in payload.split())
                 self._say("ok", name, (self._topic, partition), offset=offset)
+            elif payload.startswith("REPLICATION_TIMEOUT|"):
+                self._say("info", name)  # A disk was slow: it may be there or not.
             else:
                 assert payload.startswith("NOT_LEADER|"), payload  # It still loads.
                 self._say("fail", name)
