@@ -28,7 +28,7 @@ TEST_SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeou
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let long runs of kill -9, full disks, changed inputs and simulations be asked for."""
     parser.addoption(
-        "--kill-cycles", type=int, default=20, help="kill -9 cycles per durability word"
+        "--kill-cycles", type=int, default=12, help="kill -9 cycles per durability word"
     )
     parser.addoption("--disk-cycles", type=int, default=1, help="times that a disk is filled")
     parser.addoption(

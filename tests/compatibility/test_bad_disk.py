@@ -42,7 +42,7 @@ STARTS = (AFTER_A_CLEAN_STOP, AFTER_A_KILL)
 RUNNING, STOPPING = "running", "stopping"
 SYNCS = ("sync_data", "sync", "start_writeback")
 EXIT_STORAGE, EXIT_DATA_DIR = 74, 73
-SAMPLED = 10
+SAMPLED = 7
 MET_TIMEOUT_S = 3.0  # work in the background comes by then; not every life has all of it
 
 

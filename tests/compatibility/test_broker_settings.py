@@ -80,7 +80,8 @@ def test_connections_are_as_many_as_was_altered(start_broker: StartBroker) -> No
 
         with WireClient(broker.address) as second:
             second.expect_closed()
-        wait_until(lambda: "max.connections=1 reached" in broker.stderr(), "the refusal is logged")
+        refusal = "connections refused: count=1 reason=max.connections and descriptors allow 1"
+        wait_until(lambda: refusal in broker.stderr(), "the refusal is logged")
 
         assert alter(first, OF_BROKER, ALL_BROKERS, max_connections="9") == 0
         wire_requests.assert_serves(broker.address)

@@ -103,7 +103,7 @@ class Listener:
                 return
             count_max = door.connections_max()
             if len(door.poller.connections) >= count_max:
-                self._refusals.add(f"as many as there may be: {count_max}")
+                self._refusals.add(f"max.connections and descriptors allow {count_max}")
                 accepted.close()
                 continue
             self._hand_over(accepted, str(peer[0]), door.poller, door.make_session)
