@@ -27,12 +27,22 @@ class WireClient:
 
     def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
         """Connect."""
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout_s)
+        self._address = address
+        self._timeout_s = timeout_s
+        self._correlation_id = 0
+        self._connect()
+
+    def _connect(self) -> None:
+        host, _, port = self._address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), self._timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
-        self._correlation_id = 0
         self._waiting: deque[tuple[str, int, int]] = deque()
+
+    def reconnect(self) -> None:
+        """Connect again; what was not received is lost."""
+        self.close()
+        self._connect()
 
     def __enter__(self) -> Self:
         """Return itself."""
