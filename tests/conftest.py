@@ -5,6 +5,7 @@ broker that already runs there (an Apache Kafka, say): the way to prove the test
 that must kill, restart or look into the process are skipped then.
 """
 
+import logging
 import os
 import re
 import uuid
@@ -47,6 +48,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--simulation-seed", type=int, help="one of them, again")
     parser.addoption("--job-kills", type=int, help="kill -9 per drill of tests/pipeline")
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
+
+
+@pytest.fixture
+def silent_log() -> Iterator[None]:
+    """Let nothing be logged, where it would be kept for each of thousands of histories."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ that it gave before.
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,14 @@ def logs_of(broker: BrokerProcess) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in broker.data_dir.glob(f"{TOPIC}-*/*.log")}
 
 
+@contextmanager
+def loaded(broker: BrokerProcess) -> Iterator[WireClient]:
+    """A client of a broker that has loaded every partition."""
+    with WireClient(broker.address) as client:
+        wait_until(lambda: are_loaded(client, TOPIC, len(DAMAGES)), "all is loaded")
+        yield client
+
+
 def check_answers(client: WireClient, before: list[Any], names: list[str]) -> None:
     """Fail unless the partitions with these damages answer as before."""
     wrong = {}
@@ -246,8 +255,7 @@ def test_whatever_is_damaged_while_the_broker_is_stopped_answers_stay_the_same(
 
     for _ in range(2):  # what was rebuilt is right, too
         broker.start()
-        with WireClient(broker.address) as client:
-            wait_until(lambda: are_loaded(client, TOPIC, len(DAMAGES)), "all is loaded")
+        with loaded(broker) as client:
             check_answers(client, before, list(DAMAGES))
             assert wire_requests.produce(client, FLAT, Batch().encode())[0] == STORAGE_ERROR
         assert broker.stop() == 0
@@ -263,8 +271,7 @@ def test_index_files_that_are_damaged_under_a_running_broker_are_rebuilt(
 ) -> None:
     broker, before = stopped
     broker.start()
-    with WireClient(broker.address) as client:
-        wait_until(lambda: are_loaded(client, TOPIC, len(DAMAGES)), "all is loaded")
+    with loaded(broker) as client:
         for partition, (name, damage) in enumerate(DAMAGES.items()):
             if name in LIVE:
                 damage(broker.data_dir / f"{TOPIC}-{partition}")
@@ -280,8 +287,7 @@ def test_damaged_checkpoints_are_made_anew(stopped: tuple[BrokerProcess, list[An
 
     broker.start()
 
-    with WireClient(broker.address) as client:
-        wait_until(lambda: are_loaded(client, TOPIC, len(DAMAGES)), "all is loaded")
+    with loaded(broker) as client:
         check_answers(client, before, ["none"])
 
 
@@ -304,8 +310,7 @@ def test_a_segment_that_is_cut_under_a_running_broker_costs_its_partition_only(
 ) -> None:
     broker, before = stopped
     broker.start()
-    with WireClient(broker.address) as client:
-        wait_until(lambda: are_loaded(client, TOPIC, len(DAMAGES)), "all is loaded")
+    with loaded(broker) as client:
         for file in (broker.data_dir / f"{TOPIC}-0").glob("*.log"):
             file.write_bytes(b"")
     for offset, size in ((0, 100), (0, 200_000), (20, 200_000)):
@@ -328,8 +333,7 @@ def test_no_file_of_the_data_directory_is_mapped(
 ) -> None:
     broker, before = stopped
     broker.start()
-    with WireClient(broker.address) as client:
-        wait_until(lambda: are_loaded(client, TOPIC, len(DAMAGES)), "all is loaded")
+    with loaded(broker) as client:
         check_answers(client, before, ["none"])
         wire_requests.create_topic(client, "quick", polylog_durability="os")
         fill(client, "quick", 0)

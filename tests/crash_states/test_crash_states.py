@@ -4,9 +4,6 @@ pytest tests/crash_states --crash-states 1000000     more states than usual
 pytest tests/crash_states --crash-seed 4711          one of them again
 """
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.crash_states.planted import PLANTED
@@ -17,12 +14,7 @@ SEEDS_PER_TEST = 100  # more than a test needs
 SEEDS_PER_BUG = 60
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Let the broker say nothing: it would be kept for each state."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -4,11 +4,9 @@ pytest tests/simulation --simulation-seeds 100000     more histories than usual
 pytest tests/simulation --simulation-seed 4711        one of them again
 """
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +20,7 @@ SEEDS_PER_MUTATION = 40
 SEEDS_PER_TEST = 100
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Let coordinators say nothing: it would be kept for each of the tests."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("silent_log")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -3,15 +3,14 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-_FORMATTER = partial(argparse.HelpFormatter, width=78)
+from broker.cli.reporting import FORMATTER, add_output
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command of snapshots; returns 0 when nothing is wrong with what was found."""
-    parser = argparse.ArgumentParser(prog="broker snapshot", formatter_class=_FORMATTER)
+    parser = argparse.ArgumentParser(prog="broker snapshot", formatter_class=FORMATTER)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     create = commands.add_parser(
         "create",
@@ -20,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
         " that says up to where they count: the high watermark and the last stable offset of now,"
         " and a hash of each file. It takes no space until the broker removes its own files, and"
         " must be on the same file system. Never start a broker on it.",
-        formatter_class=_FORMATTER,
+        formatter_class=FORMATTER,
     )
     create.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
     create.add_argument(
@@ -36,9 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         metavar="T",
         help="only this topic; may be repeated (default: all but the internal ones)",
     )
-    create.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to report"
-    )
+    add_output(create)
     return _create(parser.parse_args(arguments))
 
 
