@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _FoundT = TypeVar("_FoundT")
 _ROOT = Path(__file__).parents[2]
+_PACKAGE = Path(pipeline.__file__).parents[2]  # where it is installed, or its sources
 
 
 def main(words: list[str]) -> int:
@@ -110,7 +111,7 @@ def _brokers(folder: Path, kafka: Path | None) -> Iterator[dict[str, Target]]:
 
 @contextmanager
 def _session(jars: Sequence[Path] | None) -> Iterator["SparkSession"]:
-    paths = [str(_ROOT), str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(_ROOT), str(_PACKAGE), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(each for each in paths if each)  # of its workers
     options = {"spark.ui.showConsoleProgress": "false", "spark.driver.memory": "3g"}
     if jars is not None:
