@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 PRODUCE = 0
 FETCH = 1
+LIST_OFFSETS = 2
 API_VERSIONS = 18
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)
+LIST_OFFSETS_VERSIONS = range(12)
 NEVER_FLEXIBLE = 32_767
 HEAD = struct.Struct(">ihhih4s")
 SIZE = struct.Struct(">i")
@@ -219,7 +221,7 @@ class Wire:
         protocol: object = None,
     ) -> None:
         """Speak Kafka, and leave the rest of it to `dispatch`."""
-        rows = [api_row(key) for key in (PRODUCE, FETCH, API_VERSIONS)]
+        rows = [api_row(key) for key in (PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS)]
         kafka = Kafka(protocol, rows, frame_bytes_max=FRAME_BYTES_MAX)
         self.poller.serve_with({"kafka": kafka}, dispatch, on_close)
 

@@ -34,6 +34,8 @@ from tests.native_wire import (
     FETCH,
     FETCH_VERSIONS,
     HEAD,
+    LIST_OFFSETS,
+    LIST_OFFSETS_VERSIONS,
     PRODUCE,
     PRODUCE_VERSIONS,
     Client,
@@ -55,6 +57,7 @@ NOW_MS = SystemClock().wall_ms()
 OWN = {"max.message.bytes": "400", "polylog.durability": "os"}
 CONFIG = TopicConfig(OWN, load())
 FLEXIBLE_FETCH = 12
+LATEST, EARLIEST = -1, -2
 OTHER_ID = b"another id of 16"
 
 
@@ -313,6 +316,34 @@ def fetch(draw: st.DrawFn) -> bytes:
     return request(FETCH, draw(st.sampled_from(FETCH_VERSIONS)), body, 6)
 
 
+@st.composite
+def list_offsets(draw: st.DrawFn) -> bytes:
+    """Return a ListOffsets request, mostly for ends of partitions."""
+    times = st.sampled_from([LATEST, LATEST, EARLIEST, EARLIEST, EARLIEST, -3, -4, -7, 0, NOW_MS])
+    topics = [
+        {
+            "name": topic(draw, "name")["name"],
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "current_leader_epoch": draw(st.sampled_from([-1, -1, -1, 0, EPOCH, 3])),
+                    "timestamp": draw(times),
+                    "max_num_offsets": 1,
+                }
+                for index in draw(st.lists(st.integers(-1, PARTITIONS), max_size=3))
+            ],
+        }
+        for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2])))
+    ]
+    body = {
+        "replica_id": draw(st.sampled_from([-1] * 9 + [1])),
+        "isolation_level": draw(st.integers(0, 1)),
+        "topics": topics,
+        "timeout_ms": 1000,
+    }
+    return request(LIST_OFFSETS, draw(st.sampled_from(LIST_OFFSETS_VERSIONS)), body, 7)
+
+
 # ---- the same answers -------------------------------------------------------------------------
 
 
@@ -330,7 +361,7 @@ def assert_same(asked: bytes, served: tuple[Served, Served]) -> None:
 END = st.fixed_dictionaries({"is_abort": st.booleans(), "is_last": st.booleans()})
 
 
-@given(st.lists(produce() | fetch() | END, min_size=1, max_size=12))
+@given(st.lists(produce() | fetch() | list_offsets() | END, min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
 def test_both_ways_give_the_same_bytes_and_leave_the_same_logs(
     tmp_path_factory: pytest.TempPathFactory, requests: list[bytes | dict[str, bool]]
@@ -403,6 +434,36 @@ def test_a_compacted_topic_takes_plain_batches_with_keys_without_python(
 
         fast, _ = served
         assert fast.handed_over == handed_over  # an empty request follows
+
+
+@pytest.mark.parametrize("version", LIST_OFFSETS_VERSIONS)
+def test_ends_of_partitions_are_told_without_python(tmp_path: Path, version: int) -> None:
+    partitions = [
+        {"partition_index": index, "timestamp": timestamp}
+        for index, timestamp in enumerate((LATEST, EARLIEST))
+    ]
+    body = {"replica_id": -1, "topics": [{"name": "topic", "partitions": partitions}]}
+
+    with two(tmp_path) as served:
+        assert_same(request(LIST_OFFSETS, version, body), served)
+
+        fast, _ = served
+        assert fast.handed_over == (1 if version else 2)  # an empty request follows
+
+
+@pytest.mark.parametrize("version", LIST_OFFSETS_VERSIONS[4:])
+def test_a_log_begins_in_the_epoch_of_its_first_record(tmp_path: Path, version: int) -> None:
+    partition = {"partition_index": 1, "timestamp": EARLIEST}
+    body = {"replica_id": -1, "topics": [{"name": "topic", "partitions": [partition]}]}
+
+    with two(tmp_path) as served:
+        for each in served:
+            each.partitions[1].append(records(timestamp=NOW_MS))
+            each.partitions[1].start_epoch(EPOCH + 1)
+        assert_same(request(LIST_OFFSETS, version, body), served)
+
+        fast, _ = served
+        assert fast.handed_over == 1
 
 
 PLAIN_SET = message_sets.encode(

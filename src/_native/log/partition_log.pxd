@@ -49,7 +49,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef int64_t job_max_timestamp
     cdef list unsealed                    # full segments whose files are not yet synced
     cdef list unsynced_indexes            # segments whose index files are not yet synced
-    cdef uint64_t request_mark            # the last request that named this log (produce.pyx)
+    cdef uint64_t request_mark            # the last request that named it, of those that mark
     cdef list sync_callbacks              # of (offset, callable): who needs the disk to have it
 
     cdef bint accepts_times(self, BatchInfo* info) noexcept

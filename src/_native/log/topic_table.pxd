@@ -10,7 +10,7 @@ cdef class TopicEntry:
     cdef bytes name_bytes
     cdef readonly bytes topic_id
     cdef readonly list logs              # of PartitionLog, by partition; None where not led here
-    cdef uint64_t request_mark           # the last produce request that named it (produce.pyx)
+    cdef uint64_t request_mark           # the last request that named it, of those that mark
 
     cdef PartitionLog log_of(self, int32_t partition)
 
@@ -25,3 +25,6 @@ cdef class TopicTable:
     cdef TopicEntry find_id(self, const uint8_t* topic_id)
     cdef void rehash(self) except *
     cdef void place(self, TopicEntry entry) noexcept
+
+
+cdef uint64_t new_request_mark() noexcept

@@ -7,7 +7,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
@@ -17,6 +17,16 @@ from broker._native.log.partition_log cimport PartitionLog
 cdef enum:
     TOPIC_ID_SIZE = 16
     CAPACITY_MIN = 64
+
+
+cdef uint64_t last_request_mark = 0
+
+
+cdef uint64_t new_request_mark() noexcept:
+    """What a request marks the topics and logs with that it names: none may be named twice."""
+    global last_request_mark
+    last_request_mark += 1
+    return last_request_mark
 
 
 @cython.final

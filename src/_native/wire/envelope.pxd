@@ -1,5 +1,7 @@
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
 
+from broker._native.kernel.big_endian cimport store_uint16, store_uint32
 from broker._native.kernel.cursor cimport (
     READ_DONE,
     Cursor,
@@ -101,3 +103,33 @@ cdef inline bint read_records(Cursor* cursor, bint is_flexible, const uint8_t** 
         return True
     data[0] = cursor_take(cursor, <size_t>size[0])
     return data[0] != NULL
+
+
+cdef inline uint8_t* put_compact(uint8_t* at, uint32_t value) noexcept nogil:
+    """Write a varint in as few bytes as it takes."""
+    while value >= 0x80:
+        at[0] = <uint8_t>(value | 0x80)
+        value >>= 7
+        at += 1
+    at[0] = <uint8_t>value
+    return at + 1
+
+
+cdef inline uint8_t* put_count(uint8_t* at, bint is_flexible, uint32_t count) noexcept nogil:
+    """Write an array's length: at most five bytes."""
+    if is_flexible:
+        return put_compact(at, count + 1)
+    store_uint32(at, count)
+    return at + 4
+
+
+cdef inline uint8_t* put_string(
+        uint8_t* at, bint is_flexible, const uint8_t* text, uint32_t size) noexcept nogil:
+    """Write a string that is not null: at most five bytes more than it has."""
+    if is_flexible:
+        at = put_compact(at, size + 1)
+    else:
+        store_uint16(at, size)
+        at += 2
+    memcpy(at, text, size)
+    return at + size

@@ -37,13 +37,12 @@ from broker._native.log.turn cimport (
     Turn,
     Watch,
 )
-from broker._native.wire.envelope cimport RequestHead
+from broker._native.wire.envelope cimport RequestHead, put_compact
 from broker._native.wire.fetch_reply cimport (
     ABORTED_SIZE,
     COPIED_MAX,
     PART_HEAD_SIZE_MAX,
     PartitionHead,
-    put_compact,
     put_head,
     put_padded,
     put_records,

@@ -22,7 +22,6 @@ cdef struct PartitionHead:
     int64_t records            # bytes of them
 
 
-cdef uint8_t* put_compact(uint8_t* at, uint32_t value) noexcept
 cdef void put_padded(uint8_t* at, uint32_t value) noexcept
 cdef uint8_t* put_head(uint8_t* at, PartitionHead* head, bint is_flexible) noexcept
 cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexcept

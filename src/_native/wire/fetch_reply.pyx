@@ -17,6 +17,7 @@ from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.open_files cimport OpenFile
 from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.transaction_index cimport AbortedList
+from broker._native.wire.envelope cimport put_compact
 from broker._native.wire.output_queue cimport (
     OutputQueue,
     queue_commit,
@@ -27,16 +28,6 @@ from broker._native.wire.output_queue cimport (
 cdef enum:
     VERSION_LOG_START = 5
     VERSION_PREFERRED_REPLICA = 11
-
-
-cdef uint8_t* put_compact(uint8_t* at, uint32_t value) noexcept:
-    """A varint in as few bytes as it takes."""
-    while value >= 0x80:
-        at[0] = <uint8_t>(value | 0x80)
-        value >>= 7
-        at += 1
-    at[0] = <uint8_t>value
-    return at + 1
 
 
 cdef void put_padded(uint8_t* at, uint32_t value) noexcept:

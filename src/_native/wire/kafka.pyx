@@ -1,4 +1,5 @@
-"""Kafka's dialect: frames by their length, Produce and Fetch at once, the rest left to Python.
+"""Kafka's dialect: frames by their length, Produce, Fetch and ListOffsets at once, the rest left to
+Python.
 
 An answer's head is the length, the correlation id and, in flexible versions, no tagged fields.
 """
@@ -19,6 +20,7 @@ from broker._native.wire.envelope cimport (
 )
 from broker._native.wire.fetch cimport FETCH_NOT_SERVED, FETCH_READY, FetchSession, FetchStatus
 from broker._native.wire.frame cimport frame_announced, frame_cut
+from broker._native.wire.list_offsets cimport list_offsets_serve
 from broker._native.wire.produce cimport (
     NOT_SERVED,
     SERVED,
@@ -31,6 +33,7 @@ from broker._native.wire.reply_slot cimport ReplySlot
 cdef enum:
     KEY_PRODUCE = 0
     KEY_FETCH = 1
+    KEY_LIST_OFFSETS = 2
     KEY_API_VERSIONS = 18
     FETCH_WORK = 64           # in requests of the usual kind: of many partitions, at worst
 
@@ -76,6 +79,9 @@ cdef class Kafka(Dialect):
         elif head.api_key == KEY_FETCH:
             self.serve_fetch(connection, &head)
             return not connection.is_closed
+        elif head.api_key == KEY_LIST_OFFSETS:
+            slot = list_offsets_serve(connection.shared.topics, &head)
+            status = NOT_SERVED if slot == NULL else SERVED
         if status == NOT_SERVED:
             self.serve_slowly(connection, &head)
         elif status == SERVED:

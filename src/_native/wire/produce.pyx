@@ -34,9 +34,11 @@ from broker._native.records.record_batch cimport (
     BatchInfo,
     batch_validate,
 )
-from broker._native.log.topic_table cimport TopicEntry, TopicTable
+from broker._native.log.topic_table cimport TopicEntry, TopicTable, new_request_mark
 from broker._native.wire.envelope cimport (
     RequestHead,
+    put_count,
+    put_string,
     read_count,
     read_records,
     read_string,
@@ -153,28 +155,13 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
     return not head.is_flexible or read_tags(cursor)
 
 
-cdef inline uint8_t* put_count(uint8_t* at, bint is_flexible, uint32_t count) noexcept:
-    cdef uint32_t compact = count + 1
-    if not is_flexible:
-        store_uint32(at, count)
-        return at + 4
-    while compact >= 0x80:
-        at[0] = <uint8_t>(compact | 0x80)
-        compact >>= 7
-        at += 1
-    at[0] = <uint8_t>compact
-    return at + 1
-
-
 cdef inline uint8_t* put_topic(uint8_t* at, RequestHead* head, Topic* topic) noexcept:
     if head.api_version < VERSION_TOPIC_ID:
-        if head.is_flexible:
-            at = put_count(at, True, topic.name_size)
-        else:
-            store_uint16(at, topic.name_size)
-            at += 2
-    memcpy(at, topic.name, topic.name_size)
-    return put_count(at + topic.name_size, head.is_flexible, topic.part_count)
+        at = put_string(at, head.is_flexible, topic.name, topic.name_size)
+    else:
+        memcpy(at, topic.name, TOPIC_ID_SIZE)
+        at += TOPIC_ID_SIZE
+    return put_count(at, head.is_flexible, topic.part_count)
 
 
 cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition, int16_t error,
@@ -250,7 +237,7 @@ cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
             or not read_count(&cursor, head.is_flexible, &topic_count)
             or topic_count < 1 or topic_count > PARTS_MAX):
         return NOT_SERVED
-    request_mark += 1
+    request_mark = new_request_mark()
     for i in range(topic_count):
         if not read_topic(&cursor, head, topics, transactional_id != NULL, &requested[i],
                           &part_count):

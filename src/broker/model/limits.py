@@ -100,6 +100,8 @@ DESCRIBED_PARTITIONS_MAX = 2_000
 # a larger Fetch is refused.
 NATIVE_PRODUCE_PARTITIONS_MAX = 1_024
 NATIVE_FETCH_PARTITIONS_MAX = 10_000
+# Made natively of an answer to ListOffsets: some 600 partitions. A longer one is made by Python.
+NATIVE_LIST_OFFSETS_ANSWER_BYTES_MAX = 16 * KIB
 # Partitions that Python's Fetch reads before others have a turn of the loop: some 10 us each, and
 # 40 where there are records.
 FETCH_PARTITIONS_PER_STEP = 32
