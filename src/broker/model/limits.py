@@ -311,6 +311,8 @@ CLIENT_FETCH_BYTES_MIN = 64 * KIB
 CLIENT_FETCH_WAIT_MS = 500
 # Rows of one Arrow batch for Spark: a thousand cost a third more each, a million take memory.
 PIPELINE_BATCH_ROWS = 65_536
+# Ranges of offsets of a trigger are read by one task when together they have no more.
+PIPELINE_SHARED_TASK_OFFSETS = 2_000
 # Compressed batches that are decoded at once: unfolded they are many times as large.
 PIPELINE_COMPRESSED_BYTES = 512 * KIB
 # One Produce of ours is no larger: a broker holds it whole, and without an answer it is sent again.

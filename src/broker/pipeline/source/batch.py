@@ -13,7 +13,7 @@ from broker.pipeline.source import filters as pushed
 from broker.pipeline.source.filters import Bounds
 from broker.pipeline.source.planning import Partition, losses, split
 from broker.pipeline.source.settings import Settings
-from broker.pipeline.source.task import read_range
+from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import edges, find_topics, partitions_of, report_loss, resolve
 from broker.pipeline.worker import begin_task
 
@@ -42,8 +42,8 @@ class BatchReader(DataSourceReader):
         if self._bounds.topics is not None:
             topics = {name: each for name, each in topics.items() if name in self._bounds.topics}
         ranges = self._ranges(cluster, topics)
-        tasks = split(ranges, settings.min_partitions, settings.records_per_task_max)
-        return [InputPartition(each) for each in tasks]
+        pieces = split(ranges, settings.min_partitions, settings.records_per_task_max)
+        return [InputPartition((each,)) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yield the records of one task."""
@@ -57,7 +57,7 @@ class BatchReader(DataSourceReader):
             bounds.max_timestamp,
             self._settings.key_prefix if bounds.keys is None else tuple(sorted(bounds.keys)),
         )
-        yield from read_range(self._settings, partition.value, selection)
+        yield from read_task(self._settings, partition.value, selection)
 
     def _ranges(self, cluster: Cluster, topics: dict[str, Topic]) -> list[Range]:
         settings = self._settings

@@ -1,14 +1,17 @@
 """Which offsets a read covers and in which tasks: arithmetic only.
 
-The ways in which tasks are cut and a trigger's limit is shared are those of Spark's Kafka source.
+The ways in which tasks are cut and a trigger's limit is shared are those of Spark's Kafka source;
+that small ranges of a trigger share a task is our own.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 
 from broker.client.fetch import Range
+from broker.model.limits import PIPELINE_SHARED_TASK_OFFSETS
 
 Partition = tuple[str, int]
+Task = tuple[Range, ...]
 
 
 def split(
@@ -33,6 +36,26 @@ def split(
             for part in _cut(each, max(1, round(_size(each) / total * min_partitions)))
         ]
     return pieces
+
+
+def shared(pieces: Iterable[Range], records_max: int | None) -> list[Task]:
+    """Put ranges together that are small: a task of Python's takes as long as thousands of records.
+
+    Args:
+        pieces: as `split` returns them; their order stays.
+        records_max: as for `split`.
+    """
+    offsets_max = min(records_max or math.inf, PIPELINE_SHARED_TASK_OFFSETS)
+    tasks: list[Task] = []
+    size = 0
+    for each in pieces:
+        size += _size(each)
+        if tasks and size <= offsets_max:
+            tasks[-1] += (each,)
+        else:
+            tasks.append((each,))
+            size = _size(each)
+    return tasks
 
 
 def _size(part: Range) -> int:

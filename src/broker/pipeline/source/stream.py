@@ -32,10 +32,11 @@ from broker.pipeline.source.planning import (
     limited,
     limited_by_bytes,
     losses,
+    shared,
     split,
 )
 from broker.pipeline.source.settings import Settings
-from broker.pipeline.source.task import read_range
+from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import (
     edges,
     find_topics,
@@ -149,8 +150,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for name, each in [key]
         ]
         settings = self._settings
-        tasks = split(ranges, settings.min_partitions, settings.records_per_task_max)
-        return [InputPartition(each) for each in tasks]
+        pieces = split(ranges, settings.min_partitions, settings.records_per_task_max)
+        if settings.min_partitions:
+            return [InputPartition((each,)) for each in pieces]
+        return [InputPartition(each) for each in shared(pieces, settings.records_per_task_max)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Yield the records of one task."""
@@ -158,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         begin_task()
         selection = Selection(self._columns, keys=self._settings.key_prefix)
-        yield from read_range(self._settings, partition.value, selection)
+        yield from read_task(self._settings, partition.value, selection)
 
     def _waiting(
         self, cluster: Cluster, begun: Offsets, topics: dict[str, Topic]

@@ -1,4 +1,4 @@
-"""What a task of Spark does: one range of offsets, as Arrow batches."""
+"""What a task of Spark does: ranges of offsets, as Arrow batches."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +9,7 @@ from broker.client.metadata import Cluster
 from broker.client.offsets import EARLIEST, LATEST
 from broker.model.errors import ErrorCode, RequestError
 from broker.pipeline.decoding import Decoder, Selection
+from broker.pipeline.source.planning import Task
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.topics import edges, report_loss
 
@@ -24,8 +25,8 @@ _LOST = frozenset(
 )
 
 
-def read_range(settings: Settings, part: Range, selection: Selection) -> Iterator["pa.RecordBatch"]:
-    """Yield the records of a range; Spark hands on each batch while the next chunk comes.
+def read_task(settings: Settings, task: Task, selection: Selection) -> Iterator["pa.RecordBatch"]:
+    """Yield the records of all ranges; Spark hands on each batch while the next chunk comes.
 
     Raises:
         DataLoss: records of the range are gone, and failOnDataLoss is true.
@@ -33,6 +34,13 @@ def read_range(settings: Settings, part: Range, selection: Selection) -> Iterato
         CodecError: the batches are damaged.
     """
     cluster = settings.cluster()
+    for part in task:
+        yield from _read_range(cluster, settings, part, selection)
+
+
+def _read_range(
+    cluster: Cluster, settings: Settings, part: Range, selection: Selection
+) -> Iterator["pa.RecordBatch"]:
     decoder = Decoder(part.topic, part.partition, selection)
     position = part.start
     while position < part.end:

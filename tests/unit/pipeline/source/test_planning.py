@@ -10,6 +10,7 @@ from broker.pipeline.source.planning import (
     limited,
     limited_by_bytes,
     losses,
+    shared,
     split,
 )
 
@@ -39,6 +40,25 @@ def test_the_tasks_cover_every_offset_once(
     assert all(each.end > each.start for each in tasks)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "records_max", "found"),
+    [
+        ([1, 1, 1], None, [3]),
+        ([1999, 1, 1], None, [2, 1]),
+        ([5000, 1, 1, 5000, 1], None, [1, 2, 1, 1]),
+        ([1, 1, 1], 2, [2, 1]),
+        ([], None, []),
+    ],
+)
+def test_small_ranges_share_a_task(
+    sizes: list[int], records_max: int | None, found: list[int]
+) -> None:
+    tasks = shared(ranges_of(sizes), records_max)
+
+    assert [len(each) for each in tasks] == found
+    assert [part for each in tasks for part in each] == ranges_of(sizes)
+
+
 @given(SIZES, st.integers(1, 5000))
 def test_no_task_has_more_records_than_it_may(sizes: list[int], records_max: int) -> None:
     assume(sum(sizes) // records_max < 5000)
@@ -49,7 +69,7 @@ def test_no_task_has_more_records_than_it_may(sizes: list[int], records_max: int
 
 
 @pytest.mark.parametrize(
-    ("sizes", "min_partitions", "tasks"),
+    ("sizes", "min_partitions", "count"),
     [
         ([100, 100, 100], None, 3),
         ([100, 100, 100], 2, 3),
@@ -60,8 +80,8 @@ def test_no_task_has_more_records_than_it_may(sizes: list[int], records_max: int
         ([0, 0], 10, 0),
     ],
 )
-def test_large_ranges_are_cut_first(sizes: list[int], min_partitions: int, tasks: int) -> None:
-    assert len(split(ranges_of(sizes), min_partitions, None)) == tasks
+def test_large_ranges_are_cut_first(sizes: list[int], min_partitions: int, count: int) -> None:
+    assert len(split(ranges_of(sizes), min_partitions, None)) == count
 
 
 @given(SIZES, st.integers(1, 200_000))

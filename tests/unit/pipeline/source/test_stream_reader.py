@@ -82,10 +82,11 @@ def at(topic_id: str = ID, **offsets: int) -> dict[str, Any]:
 
 
 def ranges(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
-    """Partition, start and end of each task."""
+    """Partition, start and end of what the tasks read."""
     return [
-        (each.value.partition, each.value.start, each.value.end)
-        for each in reader.partitions(start, end)
+        (each.partition, each.start, each.end)
+        for task in reader.partitions(start, end)
+        for each in task.value
     ]
 
 

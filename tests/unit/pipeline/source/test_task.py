@@ -15,7 +15,7 @@ from broker.model.errors import RequestError
 from broker.pipeline.decoding import Selection
 from broker.pipeline.options import Use
 from broker.pipeline.source.settings import settings_of
-from broker.pipeline.source.task import read_range
+from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import DataLoss
 from tests.scripted_broker import ScriptedBroker, metadata_of, scripted_broker
 
@@ -55,7 +55,7 @@ class Log:
         given = {"kafka.bootstrap.servers": str(self.broker.address), "subscribe": "t"}
         given |= {"kafka.default.api.timeout.ms": "1"} | options
         selection = Selection(("offset",))
-        for batch in read_range(settings_of(given, Use.READ), part, selection):
+        for batch in read_task(settings_of(given, Use.READ), (part,), selection):
             yield batch.column("offset").to_pylist()
 
 
