@@ -72,13 +72,14 @@ class Door(Writer):
         found: dict[int, bytes | None] = {}
         offset = 0
 
-        def has_last() -> bool:
+        def has_more() -> bool:
             nonlocal offset
             records, offset = self.batch(topic, offset)
             found.update(records)
-            return last in found
+            return bool(records)
 
-        wait_until(has_last, f"the record at {last}", WAIT_S)
+        while last not in found:
+            wait_until(has_more, f"records behind {offset}, up to {last}", WAIT_S)
         return found
 
 
