@@ -501,8 +501,9 @@ FOLDER_NAME_BYTES_MAX = 255  # the file system's
 
 # How long a `java` may take to say its version.
 JAVA_VERSION_SECONDS = 20
-# Rows that the sink gathers before it sends them: some batches for each of a few partitions.
-SINK_CHUNK_BYTES = 8 * MIB
+# Rows that the sink gathers before it sends them: some batches for each of a few partitions. With
+# what records have around them, and a batch of Spark's more, they fit into one Produce.
+SINK_CHUNK_BYTES = 6 * MIB
 # Kafka's delivery.timeout.ms: a broker that was killed is back by then.
 SINK_GIVE_UP_MS = 120_000
 # How long one task of an exactly-once sink may take, unless told otherwise. As long, readers of

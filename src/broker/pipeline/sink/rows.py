@@ -1,8 +1,9 @@
 """Rows as Spark hands them over → record batches of partitions.
 
 A row goes where its partition column says; where that is null or missing, to the partition of its
-key, as Kafka's clients have it; a row without a key goes with the others of its chunk to one
-partition, the next chunk's to the next.
+key, as Kafka's clients have it. Rows without keys stay together: a piece of about half a record
+batch goes to one partition, the next piece to the next. Where every row has a place of its own, a
+piece is all that a request takes, so that each partition gets a batch worth sending.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,8 +19,13 @@ from broker.client.produce import Producer
 from broker.model.errors import SchemaMismatch
 
 _CONTENT: Final = ("key", "value", "headers", "timestamp")
+_PLACES: Final = frozenset({"key", "partition", "topic"})  # of rows that are neighbours only
 _SHORT: Final = np.iinfo(np.uint16).max
 _KEY_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+# Rows that are sent together, in the batches that Spark handed over; none is empty.
+Chunk = list[pa.RecordBatch]
 
 
 class Part(NamedTuple):
@@ -46,8 +52,31 @@ class Partitioner:
         self._partitions_of = partitions_of
         self._turn = first_turn
 
+    def pieces(self, chunk: Chunk, bytes_max: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a chunk as they are to be split: small batches of Spark's joined.
+
+        Args:
+            chunk: as `chunks` yields it.
+            bytes_max: of a piece that goes to one partition.
+        """
+        if _PLACES & set(chunk[0].schema.names):
+            yield _joined(chunk)
+            return
+        waiting: list[pa.RecordBatch] = []
+        for batch in chunk:
+            if waiting and sum(each.nbytes for each in waiting) + batch.nbytes > bytes_max:
+                yield _joined(waiting)
+                waiting = []
+            count = -(-batch.nbytes // bytes_max)
+            if count > 1:
+                yield from _pieces(batch, -(-batch.num_rows // count))
+            else:
+                waiting.append(batch)
+        if waiting:
+            yield _joined(waiting)
+
     def split(self, chunk: pa.RecordBatch) -> Iterator[Part]:
-        """Yield the rows of a chunk by partition.
+        """Yield the rows of a piece by partition.
 
         Raises:
             SchemaMismatch: a row has no topic, or a partition that its topic has not.
@@ -71,6 +100,9 @@ class Partitioner:
 
     def _split(self, topic: str, chunk: pa.RecordBatch, content: pa.RecordBatch) -> Iterator[Part]:
         count = self._partitions_of(topic)
+        if not _PLACES & set(chunk.schema.names):
+            yield Part((topic, self._turn % count), content)
+            return
         numbers = self._numbers(topic, chunk, count)
         if count == 1:
             yield Part((topic, 0), content)
@@ -160,8 +192,8 @@ class Digest:
 
 def chunks(
     batches: Iterator[pa.RecordBatch], *, bytes_max: int, rows_max: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Join what Spark hands over to chunks that are worth a request; none is empty.
+) -> Iterator[Chunk]:
+    """Gather what Spark hands over to chunks that are worth a request; none is empty.
 
     Args:
         batches: rows.
@@ -176,10 +208,10 @@ def chunks(
             size += batch.nbytes
             rows += batch.num_rows
             if size >= bytes_max or (rows_max is not None and rows >= rows_max):
-                yield _joined(waiting)
+                yield waiting
                 waiting, size, rows = [], 0, 0
     if waiting:
-        yield _joined(waiting)
+        yield waiting
 
 
 def _pieces(batch: pa.RecordBatch, rows_max: int | None) -> Iterator[pa.RecordBatch]:

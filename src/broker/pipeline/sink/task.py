@@ -23,7 +23,7 @@ from broker.pipeline.sink.identity import Batch
 from broker.pipeline.sink.marker_topic import MarkerTopic, prepare
 from broker.pipeline.sink.markers import Done, done_record, plan_record
 from broker.pipeline.sink.options import SinkOptions
-from broker.pipeline.sink.rows import Digest, Encoder, Partitioner, chunks
+from broker.pipeline.sink.rows import Chunk, Digest, Encoder, Partitioner, chunks
 
 
 class Outcome(NamedTuple):
@@ -51,7 +51,7 @@ def write_at_least_once(
     count = 0
     with _Sending(options, cluster, producer, task) as sending:
         for chunk in chain([first], rows):
-            count += chunk.num_rows
+            count += _count(chunk)
             sending.send(chunk)
     return Outcome(count, was_done=False)
 
@@ -98,8 +98,8 @@ def write_exactly_once(
     if done is not None:
         if batch.tasks is None:  # nothing but the rows can tell whether they are the same
             digest = Digest()
-            for chunk in rows:
-                digest.add(chunk)
+            for each in chain.from_iterable(rows):
+                digest.add(each)
             _check_same(done, digest)
         return Outcome(done.rows, was_done=True)
     return _write_new(options, cluster, transactions, markers, batch, task, rows)
@@ -112,14 +112,15 @@ def _write_new(  # noqa: PLR0913, PLR0917 - all that write_exactly_once has foun
     markers: MarkerTopic,
     batch: Batch,
     task: int,
-    rows: Iterator[pa.RecordBatch],
+    rows: Iterator[Chunk],
 ) -> Outcome:
     producer = Producer(cluster, transactions.producer, transactions.transactional_id)
     digest = Digest()
     try:
         with _Sending(options, cluster, producer, task, transactions) as sending:
             for chunk in rows:
-                digest.add(chunk)
+                for each in chunk:
+                    digest.add(each)
                 sending.send(chunk)
         # The marker comes last: as long as it is open, readers of committed markers wait.
         done = Done(batch, task, digest.rows, digest.hexdigest())
@@ -184,6 +185,7 @@ class _Sending:
         self._encoder = Encoder(
             producer, compression=options.compression, batch_bytes_max=options.batch_bytes_max
         )
+        self._piece_bytes = options.batch_bytes_max // 2
         self._pace = Pace(options.rows_per_second)
         self._thread = ThreadPoolExecutor(1, "polylog-sink")
         self._on_its_way: Future[object] | None = None
@@ -198,15 +200,16 @@ class _Sending:
         finally:
             self._thread.shutdown()  # waits: what comes next must not overtake it
 
-    def send(self, chunk: pa.RecordBatch) -> None:
+    def send(self, chunk: Chunk) -> None:
         """Send a chunk when the one before has arrived."""
         batches: dict[Partition, list[bytes]] = {}
-        for part in self._partitioner.split(chunk):
-            batches.setdefault(part.partition, []).extend(self._encoder.encode(part))
+        for piece in self._partitioner.pieces(chunk, self._piece_bytes):
+            for part in self._partitioner.split(piece):
+                batches.setdefault(part.partition, []).extend(self._encoder.encode(part))
         self._wait()
         if self._transactions is not None:
             self._transactions.add(list(batches))
-        self._pace.spend(chunk.num_rows)
+        self._pace.spend(_count(chunk))
         self._on_its_way = self._thread.submit(self._producer.send, batches)
 
     def _wait(self) -> None:
@@ -242,7 +245,11 @@ class Pace:
             self._sleep(early / 1000)
 
 
-def _chunks(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _count(chunk: Chunk) -> int:
+    return sum(each.num_rows for each in chunk)
+
+
+def _chunks(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
     rows_max = None
     if options.rows_per_second is not None:
         rows_max = max(options.rows_per_second * SINK_PACE_MS // 1000, 1)

@@ -10,7 +10,7 @@ from broker.client.metadata import Cluster
 from broker.client.produce import Producer
 from broker.client.transactions import ProducerId
 from broker.model.errors import SchemaMismatch
-from broker.pipeline.sink.rows import Digest, Encoder, Part, Partitioner, chunks
+from broker.pipeline.sink.rows import Chunk, Digest, Encoder, Part, Partitioner, chunks
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -52,7 +52,7 @@ def test_a_partition_column_goes_before_the_key() -> None:
     assert found == {("t", 3): [b"1"], ("t", codec.partition(b"a", 4)): [b"2"]}
 
 
-def test_rows_without_a_key_stay_together_and_chunks_take_turns() -> None:
+def test_rows_without_a_key_stay_together_and_pieces_take_turns() -> None:
     partitioner = Partitioner("t", lambda _: 3, 0)
     chunk = rows(key=[None, None], value=[b"1", b"2"])
 
@@ -139,14 +139,39 @@ def test_what_spark_hands_over_is_joined_until_it_is_worth_a_request() -> None:
     batch = rows(value=[b"x" * 96] * 10)
     size = batch.nbytes
 
-    found = [each.num_rows for each in chunks(iter([batch] * 5), bytes_max=2 * size, rows_max=None)]
+    found = list(chunks(iter([batch] * 5), bytes_max=2 * size, rows_max=None))
 
-    assert found == [20, 20, 10]
+    assert sizes(found) == [[10, 10], [10, 10], [10]]
 
 
 def test_chunks_have_no_more_rows_than_they_may_and_are_not_empty() -> None:
     batches = [rows(value=[]), rows(value=[b"1"] * 10), rows(value=[])]
 
-    found = [each.num_rows for each in chunks(iter(batches), bytes_max=1 << 20, rows_max=4)]
+    found = list(chunks(iter(batches), bytes_max=1 << 20, rows_max=4))
 
-    assert found == [4, 4, 2]
+    assert sizes(found) == [[4], [4], [2]]
+
+
+def sizes(found: list[Chunk]) -> list[list[int]]:
+    return [[each.num_rows for each in chunk] for chunk in found]
+
+
+def test_rows_without_keys_are_cut_and_joined_to_pieces_of_a_size() -> None:
+    partitioner = Partitioner("t", lambda _: 3, 0)
+    batches = [rows(value=[b"x" * 96] * count) for count in (3, 3, 25, 1)]
+    chunk: Chunk = batches
+
+    pieces = list(partitioner.pieces(chunk, 1000))
+
+    assert [each.num_rows for each in pieces] == [6, 9, 9, 7, 1]
+    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(batches))
+
+
+@pytest.mark.parametrize("name", ["key", "partition", "topic"])
+def test_rows_with_places_of_their_own_are_one_piece(name: str) -> None:
+    place: dict[str, list[Any]] = {"key": [b"k"], "partition": [1], "topic": ["t"]}
+    chunk = [rows(value=[b"x" * 96], **{name: place[name]}) for _ in range(4)]
+
+    [piece] = Partitioner(None, lambda _: 3, 0).pieces(chunk, 100)
+
+    assert piece.num_rows == 4
