@@ -1,5 +1,6 @@
 """Fixtures of the client tests; everything in this folder is marked `client`."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,6 +79,29 @@ def cursus(broker: Broker) -> Iterator[CursusClient]:
     """Connect, to speak Cursus."""
     with CursusClient(broker.address) as client:
         yield client
+
+
+@pytest.fixture
+def cursus_topic(broker: Broker) -> Iterator[Callable[..., str]]:
+    """Make topics by Cursus's command, of so many partitions; they go with the test."""
+    names: list[str] = []
+
+    def make(partitions: int, more: str = "") -> str:
+        names.append(f"cursus-{uuid.uuid4().hex[:8]}")
+        created = client.ask(f"CREATE topic={names[-1]} partitions={partitions}{more}")
+        assert created.startswith("OK "), created
+        return names[-1]
+
+    with CursusClient(broker.address) as client:
+        yield make
+        for name in names:
+            client.ask(f"DELETE topic={name}")
+
+
+@pytest.fixture
+def name() -> str:
+    """Return a name that no other test has, for a transactional id or a group."""
+    return f"name-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,11 +55,9 @@ def topic_name() -> str:
 
 
 @pytest.fixture
-def topic(cursus: CursusClient, topic_name: str) -> Iterator[str]:
+def topic(cursus_topic: Callable[..., str]) -> str:
     """A topic of two partitions."""
-    assert cursus.ask(f"CREATE topic={topic_name} partitions=2").startswith("OK ")
-    yield topic_name
-    cursus.ask(f"DELETE topic={topic_name}")
+    return cursus_topic(2)
 
 
 def configs_of(wire: WireClient, topic: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import json
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -16,12 +16,9 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @pytest.fixture
-def topic(cursus: CursusClient) -> Iterator[str]:
+def topic(cursus_topic: Callable[..., str]) -> str:
     """A topic of five partitions."""
-    name = f"groups-{uuid.uuid4().hex[:8]}"
-    assert cursus.ask(f"CREATE topic={name} partitions=5").startswith("OK ")
-    yield name
-    cursus.ask(f"DELETE topic={name}")
+    return cursus_topic(5)
 
 
 @pytest.fixture

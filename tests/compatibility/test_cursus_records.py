@@ -3,8 +3,7 @@
 import json
 import struct
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -22,21 +21,15 @@ EMPTY_REPLY = bytes.fromhex("ba7c00017400000002013100") + bytes(20)
 
 
 @pytest.fixture
-def topic(cursus: CursusClient) -> Iterator[str]:
+def topic(cursus_topic: Callable[..., str]) -> str:
     """A topic of three partitions."""
-    name = f"records-{uuid.uuid4().hex[:8]}"
-    assert cursus.ask(f"CREATE topic={name} partitions=3").startswith("OK ")
-    yield name
-    cursus.ask(f"DELETE topic={name}")
+    return cursus_topic(3)
 
 
 @pytest.fixture
-def checked(cursus: CursusClient) -> Iterator[str]:
+def checked(cursus_topic: Callable[..., str]) -> str:
     """A topic of one partition whose producers are idempotent."""
-    name = f"checked-{uuid.uuid4().hex[:8]}"
-    assert cursus.ask(f"CREATE topic={name} partitions=1 idempotent=true").startswith("OK ")
-    yield name
-    cursus.ask(f"DELETE topic={name}")
+    return cursus_topic(1, " idempotent=true")
 
 
 def ack(body: bytes) -> tuple[str, int, str]:

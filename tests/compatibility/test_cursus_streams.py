@@ -25,13 +25,9 @@ IDLE_STREAMS = 1000
 
 
 @pytest.fixture
-def topic(broker: Broker) -> Iterator[str]:
+def topic(cursus_topic: Callable[..., str]) -> str:
     """A topic of four partitions."""
-    name = f"streams-{uuid.uuid4().hex[:8]}"
-    with CursusClient(broker.address) as client:
-        assert client.ask(f"CREATE topic={name} partitions=4").startswith("OK ")
-        yield name
-        client.ask(f"DELETE topic={name}")
+    return cursus_topic(4)
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ A batch in an envelope goes the slow way, a bare one the fast way; a PUBLISH goe
 small letters.
 """
 
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -38,12 +37,9 @@ ACKS = st.sampled_from([b"", b"0", b"1", b"-1", b"all", b"All", b"2"])
 
 
 @pytest.fixture
-def topic(cursus: CursusClient) -> Iterator[str]:
+def topic(cursus_topic: Callable[..., str]) -> str:
     """A topic of two partitions."""
-    name = f"ways-{uuid.uuid4().hex[:8]}"
-    cursus.ask(f"CREATE {name} 2")
-    yield name
-    cursus.ask(f"DELETE {name}")
+    return cursus_topic(2)
 
 
 @settings(
@@ -137,14 +133,9 @@ BODIES = st.builds(
 
 
 @pytest.fixture
-def topics(cursus: CursusClient) -> Iterator[tuple[str, str]]:
+def topics(cursus_topic: Callable[..., str]) -> tuple[str, str]:
     """Two topics of two partitions whose names are equally long."""
-    name = f"ways-{uuid.uuid4().hex[:8]}"
-    for end in "ab":
-        cursus.ask(f"CREATE {name}-{end} 2")
-    yield f"{name}-a", f"{name}-b"
-    for end in "ab":
-        cursus.ask(f"DELETE {name}-{end}")
+    return cursus_topic(2), cursus_topic(2)
 
 
 def stored_in(
