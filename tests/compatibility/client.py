@@ -13,7 +13,7 @@ LATEST = "latest"
 
 # Short enough that a lost member is noticed in a test; no machine is so busy that one is lost that
 # lives.
-SESSION_TIMEOUT_MS = 10_000
+SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 500
 REQUEST_TIMEOUT_S = 60.0
 POLL_TIMEOUT_S = 0.1

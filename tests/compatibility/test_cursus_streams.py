@@ -250,12 +250,12 @@ def test_an_idle_stream_gives_signs_of_life(cursus: CursusClient, topic: str) ->
     cursus.send(f"STREAM topic={topic} partition=0 group=g")
     times = [time.monotonic()]
 
-    for _ in range(3):
+    for _ in range(2):
         assert cursus.frame() == b""
         times.append(time.monotonic())
 
     # The first may be late by the request; what is measured is no more than a generous bound.
-    assert times[-1] - times[0] < 3 * KEEPALIVE_S_MAX + 1.5
+    assert times[-1] - times[0] < 2 * KEEPALIVE_S_MAX + 1.5
 
 
 def test_a_positional_stream_gives_none(
@@ -583,10 +583,10 @@ def test_consumers_go_on_from_what_they_committed_after_kill_9(
     first.start()
     poll_until([first], written)
     first.commit()
-    first.close_streams()
 
     broker.kill()
     broker.start()
+    first.close()  # it is a member still
 
     with CursusClient(broker.address) as client:
         more = numbered(client, "t", 400, 40)

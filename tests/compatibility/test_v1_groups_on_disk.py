@@ -10,6 +10,7 @@ import pytest
 
 from tests import wire_requests
 from tests.broker_process import BrokerProcess, wait_until
+from tests.line_client import LineClient
 from tests.wire_client import WireClient
 
 # Bytes of the original server.
@@ -124,7 +125,8 @@ def test_the_files_follow_within_seconds_and_at_a_stop(broker: BrokerProcess) ->
     wait_until(file.exists, "groups.json is a copy of what is in the log")
     file.unlink()
 
-    # The only member is silent: its session ends, and that is a change.
+    with LineClient(broker.address) as client:
+        assert client.command("LEAVE g1 orders c1 2") == "OK|left=true"
     wait_until(file.exists, "groups.json is written again")
 
     assert broker.stop() == 0

@@ -1,9 +1,12 @@
 """Rows to fill topics with, and what librdkafka and Spark read of them."""
 
+from contextlib import closing
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from tests.broker_process import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,8 +67,10 @@ def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> l
     partitions = consumer.list_topics(topic, 10).topics[topic].partitions
     consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
     rows, left = [], set(partitions)
-    while left:
-        for message in consumer.consume(1000, 10):
+
+    def is_at_the_end() -> bool:
+        # It waits for so many, however few there are.
+        for message in consumer.consume(1000, 0.1):
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error
@@ -84,7 +89,10 @@ def consumed(address: str, topic: str, isolation: str = "read_uncommitted") -> l
                     message.headers(),
                 )
             )
-    consumer.close()
+        return not left
+
+    with closing(consumer):
+        wait_until(is_at_the_end, f"all of {topic} is read", 60)
     return sorted(rows, key=lambda row: row[3:5])
 
 
