@@ -19,11 +19,10 @@ The next sound batch is where the damaged one says that it ends, or the first fr
 lead exactly to a batch that the offset index names, or to the end. So what looks like a batch
 inside of a record is not taken for one.
 
-The indexes are compared with the batches on the way. All work is done without the GIL and without a
-mapping: a file that is cut meanwhile ends in Truncated, not in SIGBUS.
+The indexes are compared with the batches on the way (index_check). All work is done without the GIL
+and without a mapping: a file that is cut meanwhile ends in Truncated, not in SIGBUS.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -36,8 +35,15 @@ from cython cimport final
 from broker._native.kernel.crc32c cimport crc32c_extend
 from broker._native.kernel.cursor cimport Cursor, load_int32, load_int64
 from broker._native.kernel.file_ops cimport file_close, file_open, file_pread, file_size
+from broker._native.log.index_check cimport (
+    IndexCheck,
+    IndexedBatch,
+    index_check_ahead,
+    index_check_batch,
+    index_check_begin,
+    index_check_end,
+)
 from broker._native.records.record_batch cimport (
-    ATTRIBUTE_CONTROL,
     BATCH_CRC_START,
     BATCH_HEADER_SIZE,
     BATCH_LENGTH,
@@ -68,9 +74,6 @@ xxh3_init()
 
 cdef enum:
     PIECE_SIZE = 256 << 10
-    OFFSET_ENTRY_SIZE = 8
-    TIME_ENTRY_SIZE = 12
-    ABORTED_ENTRY_SIZE = 34
 
 assert PIECE_SIZE == limits.SEGMENT_CHECK_PIECE_BYTES
 cdef Py_ssize_t DAMAGES_MAX = limits.SEGMENT_CHECK_DAMAGES_MAX
@@ -107,13 +110,6 @@ class Damage(NamedTuple):
     offset: int
     end_offset: int
     reason: str
-
-
-cdef struct Entries:
-    # Of an index file: what is left of it to compare.
-    const uint8_t* next
-    const uint8_t* end
-    int64_t wrong
 
 
 # The neighbour before, by which the order of two batches is judged.
@@ -169,8 +165,8 @@ cdef class SegmentCheck:
     cdef bint is_behind_damage
     cdef int32_t epoch
     cdef Before before
-    cdef bytes index, time_index, aborted
-    cdef Entries offsets, times, transactions
+    cdef tuple index_files               # what `indexes` looks into
+    cdef IndexCheck indexes
 
     def __cinit__(self, path, int64_t base_offset, *, bytes index=b"", bytes time_index=b"",
                   bytes aborted=b"", bint is_active=False):
@@ -181,10 +177,8 @@ cdef class SegmentCheck:
         self.before.position = -1
         self.is_active = is_active
         self.damages = []
-        self.index, self.time_index, self.aborted = index, time_index, aborted
-        take_entries(&self.offsets, index, OFFSET_ENTRY_SIZE)
-        take_entries(&self.times, time_index, TIME_ENTRY_SIZE)
-        take_entries(&self.transactions, aborted, ABORTED_ENTRY_SIZE)
+        self.index_files = index, time_index, aborted
+        index_check_begin(&self.indexes, base_offset, index, time_index, aborted)
         xxh3_begin(&self.stream)
         self.piece = <uint8_t*>malloc(PIECE_SIZE)
         if self.piece == NULL:
@@ -219,7 +213,8 @@ cdef class SegmentCheck:
     @property
     def index_errors(self):
         """(offset, time, aborted transactions): how many entries of each no batch agrees with."""
-        return self.offsets.wrong, self.times.wrong, self.transactions.wrong
+        return (
+            self.indexes.offsets.wrong, self.indexes.times.wrong, self.indexes.transactions.wrong)
 
     def step(self, int64_t bytes_max):
         """Look at so many more bytes, or a few more; whether there are others.
@@ -341,7 +336,8 @@ cdef class SegmentCheck:
         if self.is_behind_damage:
             self.sound_offset = self.info.base_offset
         self.gaps += self.info.base_offset > self.next_offset and not self.is_behind_damage
-        self.compare(last)
+        index_check_batch(&self.indexes, &self.info, self.batch_position, self.is_behind_damage)
+        self.is_behind_damage = False
         self.before.position = self.batch_position
         self.before.next_offset = self.next_offset
         self.before.epoch = self.epoch
@@ -434,7 +430,8 @@ cdef class SegmentCheck:
             self.head_size = 0
             self.judge(CUT_SHORT)
         self.settle()
-        self.compare_rest()
+        if not (self.is_behind_damage or self.is_active):
+            index_check_end(&self.indexes)
         return 0
 
     # ---- behind a damage ----------------------------------------------------------------------
@@ -517,83 +514,15 @@ cdef class SegmentCheck:
 
     cdef int64_t indexed_behind(self, int64_t position) noexcept nogil:
         """Where the next batch stands that the offset index names; the size without one."""
-        cdef const uint8_t* entry = self.offsets.next
+        cdef IndexedBatch named
         cdef uint8_t header[BATCH_HEADER_SIZE]
-        cdef int64_t place
-        while entry < self.offsets.end:
-            place = <uint32_t>load_int32(entry + 4)
-            if position < place < self.size and (
-                    file_pread(self.fd, header, BATCH_HEADER_SIZE, place) == BATCH_HEADER_SIZE
-                    and self.may_begin(header, place)
-                    and load_int64(header) + load_int32(header + 23)
-                    == self.base_offset + load_int32(entry)):
-                return place
-            entry += OFFSET_ENTRY_SIZE
+        cdef int64_t place = 0
+        while index_check_ahead(&self.indexes, place, &named):
+            if position < named.position < self.size and (
+                    file_pread(self.fd, header, BATCH_HEADER_SIZE, named.position)
+                    == BATCH_HEADER_SIZE
+                    and self.may_begin(header, named.position)
+                    and load_int64(header) + load_int32(header + 23) == named.last_offset):
+                return named.position
+            place += 1
         return self.size
-
-    # ---- indexes ------------------------------------------------------------------------------
-
-    cdef void compare(self, int64_t last) noexcept nogil:
-        """Compare the entries up to the batch at hand with it; those of a damage cannot be."""
-        cdef int64_t base = self.info.base_offset, offset
-        cdef bint is_known = not self.is_behind_damage
-        while self.offsets.next < self.offsets.end:
-            if <int64_t>(<uint32_t>load_int32(self.offsets.next + 4)) > self.batch_position:
-                break
-            if <int64_t>(<uint32_t>load_int32(self.offsets.next + 4)) == self.batch_position:
-                self.offsets.wrong += self.base_offset + load_int32(self.offsets.next) != last
-            else:
-                self.offsets.wrong += is_known
-            self.offsets.next += OFFSET_ENTRY_SIZE
-        while self.times.next < self.times.end:
-            offset = self.base_offset + load_int32(self.times.next + 8)
-            if offset > last:
-                break
-            if offset >= base:
-                self.times.wrong += load_int64(self.times.next) != self.info.max_timestamp
-            else:
-                self.times.wrong += is_known
-            self.times.next += TIME_ENTRY_SIZE
-        while self.transactions.next < self.transactions.end:
-            offset = load_int64(self.transactions.next + 18)
-            if offset > last:
-                break
-            if offset >= base:
-                self.transactions.wrong += not (
-                    self.info.attributes & ATTRIBUTE_CONTROL and offset == last
-                    and load_int64(self.transactions.next + 2) == self.info.producer_id
-                    and load_int64(self.transactions.next + 10) <= last)
-            else:
-                self.transactions.wrong += is_known
-            self.transactions.next += ABORTED_ENTRY_SIZE
-        self.is_behind_damage = False
-
-    cdef int compare_rest(self) except -1:
-        """Count the entries behind the last batch: zeros are reserved, an active one grows on."""
-        if not (self.is_behind_damage or self.is_active):
-            count_rest(&self.offsets, OFFSET_ENTRY_SIZE)
-            count_rest(&self.times, TIME_ENTRY_SIZE)
-            count_rest(&self.transactions, ABORTED_ENTRY_SIZE)
-        return 0
-
-
-cdef int take_entries(Entries* entries, bytes data, int entry_size) except -1:
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
-    entries.next = <const uint8_t*>PyBytes_AS_STRING(data)
-    entries.end = entries.next + size // entry_size * entry_size
-    entries.wrong = size % entry_size != 0
-    return 0
-
-
-cdef void count_rest(Entries* entries, int entry_size) noexcept:
-    while entries.next < entries.end:
-        entries.wrong += not is_zero(entries.next, entry_size)
-        entries.next += entry_size
-
-
-cdef bint is_zero(const uint8_t* data, int size) noexcept:
-    cdef int i
-    for i in range(size):
-        if data[i] != 0:
-            return False
-    return True

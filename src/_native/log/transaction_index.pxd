@@ -1,5 +1,13 @@
 from libc.stdint cimport int64_t
 
+# An entry, and where its fields begin.
+cdef enum:
+    ENTRY_SIZE = 34
+    PRODUCER_ID = 2
+    FIRST_OFFSET = 10
+    LAST_OFFSET = 18
+    LAST_STABLE_OFFSET = 26
+
 # A transaction that was aborted, as a reader of committed records must know it.
 cdef struct AbortedTransaction:
     int64_t producer_id

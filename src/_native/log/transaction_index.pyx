@@ -26,11 +26,6 @@ from broker._native.log.offset_index cimport entries_in
 import struct as _struct
 
 cdef enum:
-    ENTRY_SIZE = 34
-    PRODUCER_ID = 2       # positions in an entry
-    FIRST_OFFSET = 10
-    LAST_OFFSET = 18
-    LAST_STABLE_OFFSET = 26
     ENTRIES_READ = 64     # at once
 
 _ENTRY = _struct.Struct(">hqqqq")

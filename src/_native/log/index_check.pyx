@@ -1,0 +1,121 @@
+"""The three indexes of a segment, compared with its batches as those are walked through.
+
+    begin -> batch, once for every sound one, ascending -> end
+
+Every entry of .index and .timeindex (offset_index) and of .txnindex (transaction_index) must agree
+with a batch: it is compared with the first one that reaches it. An entry that no batch has is
+wrong, unless it stands for bytes that are damaged.
+
+The files were read whole before; the check looks into their memory and owns nothing.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from broker._native.kernel.cursor cimport load_int32, load_int64
+from broker._native.log.offset_index cimport OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from broker._native.log.transaction_index cimport (
+    ENTRY_SIZE as ABORTED_ENTRY_SIZE,
+    FIRST_OFFSET as ABORTED_FIRST_OFFSET,
+    LAST_OFFSET as ABORTED_LAST_OFFSET,
+    PRODUCER_ID as ABORTED_PRODUCER_ID,
+)
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CONTROL,
+    BatchInfo,
+    batch_last_offset,
+)
+
+
+cdef void index_check_begin(
+        IndexCheck* check, int64_t base_offset, bytes index, bytes time_index, bytes aborted
+) noexcept:
+    """Have the entries of three files to compare, b"" for no file; the caller keeps the bytes."""
+    check.base_offset = base_offset
+    take_entries(&check.offsets, index, OFFSET_ENTRY_SIZE)
+    take_entries(&check.times, time_index, TIME_ENTRY_SIZE)
+    take_entries(&check.transactions, aborted, ABORTED_ENTRY_SIZE)
+
+
+cdef void take_entries(IndexEntries* entries, bytes data, int entry_size) noexcept:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    entries.next = <const uint8_t*>PyBytes_AS_STRING(data)
+    entries.end = entries.next + size // entry_size * entry_size
+    entries.wrong = size % entry_size != 0
+
+
+cdef inline int64_t position_of(const uint8_t* entry) noexcept nogil:
+    return <uint32_t>load_int32(entry + 4)
+
+
+cdef void index_check_batch(
+        IndexCheck* check, const BatchInfo* info, int64_t position, bint is_behind_damage
+) noexcept nogil:
+    """Compare the entries up to a sound batch with it; those of a damage before it cannot be."""
+    cdef int64_t base = info.base_offset, last = batch_last_offset(info), offset
+    cdef bint is_known = not is_behind_damage
+    cdef IndexEntries* entries = &check.offsets
+    while entries.next < entries.end and position_of(entries.next) <= position:
+        if position_of(entries.next) == position:
+            entries.wrong += check.base_offset + load_int32(entries.next) != last
+        else:
+            entries.wrong += is_known
+        entries.next += OFFSET_ENTRY_SIZE
+    entries = &check.times
+    while entries.next < entries.end:
+        offset = check.base_offset + load_int32(entries.next + 8)
+        if offset > last:
+            break
+        if offset >= base:
+            entries.wrong += load_int64(entries.next) != info.max_timestamp
+        else:
+            entries.wrong += is_known
+        entries.next += TIME_ENTRY_SIZE
+    entries = &check.transactions
+    while entries.next < entries.end:
+        offset = load_int64(entries.next + ABORTED_LAST_OFFSET)
+        if offset > last:
+            break
+        if offset >= base:
+            entries.wrong += not (
+                info.attributes & ATTRIBUTE_CONTROL and offset == last
+                and load_int64(entries.next + ABORTED_PRODUCER_ID) == info.producer_id
+                and load_int64(entries.next + ABORTED_FIRST_OFFSET) <= last)
+        else:
+            entries.wrong += is_known
+        entries.next += ABORTED_ENTRY_SIZE
+
+
+cdef void index_check_end(IndexCheck* check) noexcept nogil:
+    """Count what is left behind the last batch of a file that nobody writes; zeros are reserved."""
+    count_rest(&check.offsets, OFFSET_ENTRY_SIZE)
+    count_rest(&check.times, TIME_ENTRY_SIZE)
+    count_rest(&check.transactions, ABORTED_ENTRY_SIZE)
+
+
+cdef void count_rest(IndexEntries* entries, int entry_size) noexcept nogil:
+    while entries.next < entries.end:
+        entries.wrong += not is_zero(entries.next, entry_size)
+        entries.next += entry_size
+
+
+cdef bint is_zero(const uint8_t* data, int size) noexcept nogil:
+    cdef int i
+    for i in range(size):
+        if data[i] != 0:
+            return False
+    return True
+
+
+cdef bint index_check_ahead(
+        const IndexCheck* check, int64_t place, IndexedBatch* named) noexcept nogil:
+    """Look ahead at the offset index: the `place`-th batch it names that was not compared yet.
+
+    False when it names no more.
+    """
+    cdef const uint8_t* entry = check.offsets.next + place * OFFSET_ENTRY_SIZE
+    if entry >= check.offsets.end:
+        return False
+    named.position = position_of(entry)
+    named.last_offset = check.base_offset + load_int32(entry)
+    return True
