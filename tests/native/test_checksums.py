@@ -1,0 +1,154 @@
+"""CRC-32 and CRC-32C against independent ones, by every implementation that this processor has."""
+
+import array
+import random
+import zlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import crc32c as independent
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker._native.kernel import crc32, crc32c
+
+SEED = 20
+NOISE = random.Random(SEED).randbytes(1 << 20)
+LENGTHS_MAX = 1100  # past every threshold between one way and the next, several times over
+ALIGNMENTS = 16
+RFC_3720 = [
+    (bytes(32), 0x8A9136AA),
+    (b"\xff" * 32, 0x62A8AB43),
+    (bytes(range(32)), 0x46DD794E),
+    (bytes(range(31, -1, -1)), 0x113FDB5C),
+]
+
+
+class Checksum(NamedTuple):
+    """One of the two: its module's functions, and who else computes it."""
+
+    module: ModuleType
+    of: Callable[..., int]
+    by: Callable[..., int]
+    independent: Callable[[Any], int]
+    check_value: int  # of b"123456789", as catalogues have it
+
+
+CHECKSUMS = [
+    Checksum(crc32, crc32.crc32, crc32.crc32_by, zlib.crc32, 0xCBF43926),
+    Checksum(crc32c, crc32c.crc32c, crc32c.crc32c_by, independent.crc32c, 0xE3069283),
+]
+each_checksum = pytest.mark.parametrize(
+    "checksum", CHECKSUMS, ids=lambda each: each.module.__name__.rpartition(".")[2]
+)
+each_implementation = pytest.mark.parametrize(
+    ("checksum", "implementation"),
+    [
+        pytest.param(each, name, id=f"{each.module.__name__.rpartition('.')[2]}-{name}")
+        for each in CHECKSUMS
+        for name in each.module.implementations()
+    ],
+)
+
+
+@each_implementation
+def test_the_check_value_of_the_catalogues(checksum: Checksum, implementation: str) -> None:
+    assert checksum.by(implementation, b"123456789") == checksum.check_value
+
+
+@pytest.mark.parametrize("implementation", crc32c.implementations())
+@pytest.mark.parametrize(("data", "crc"), RFC_3720)
+def test_the_examples_of_rfc_3720(implementation: str, data: bytes, crc: int) -> None:
+    assert crc32c.crc32c_by(implementation, data) == crc
+
+
+@each_implementation
+def test_every_length_at_every_alignment(checksum: Checksum, implementation: str) -> None:
+    view = memoryview(NOISE)
+    for length in range(LENGTHS_MAX):
+        for start in range(ALIGNMENTS):
+            part = view[start : start + length]
+            found = checksum.by(implementation, part)
+            assert found == checksum.independent(part), (start, length)
+
+
+@each_implementation
+@given(st.integers(0, 100), st.integers(LENGTHS_MAX, 100_000))
+def test_lengths_of_several_blocks(
+    checksum: Checksum, implementation: str, start: int, length: int
+) -> None:
+    part = memoryview(NOISE)[start : start + length]
+
+    assert checksum.by(implementation, part) == checksum.independent(part)
+
+
+@each_implementation
+@pytest.mark.parametrize("alignment", range(ALIGNMENTS))
+def test_a_megabyte_at_every_alignment(
+    checksum: Checksum, implementation: str, alignment: int
+) -> None:
+    part = memoryview(NOISE)[alignment:]
+
+    assert checksum.by(implementation, part) == checksum.independent(part)
+
+
+@each_implementation
+@pytest.mark.parametrize("fill", [b"\x00", b"\xff", b"\x80", b"\x01"])
+def test_bytes_that_are_all_alike(checksum: Checksum, implementation: str, fill: bytes) -> None:
+    for length in range(LENGTHS_MAX):
+        alike = fill * length
+        assert checksum.by(implementation, alike) == checksum.independent(alike), length
+
+
+@each_implementation
+@given(first=st.binary(max_size=700), second=st.binary(max_size=700))
+def test_a_crc_goes_on_from_what_stood_before(
+    checksum: Checksum, implementation: str, first: bytes, second: bytes
+) -> None:
+    before = checksum.by(implementation, first)
+
+    assert checksum.by(implementation, second, before) == checksum.independent(first + second)
+
+
+@each_checksum
+@pytest.mark.parametrize(
+    "kind", [bytes, bytearray, memoryview, lambda data: array.array("Q", data)]
+)
+def test_any_contiguous_buffer_is_read(checksum: Checksum, kind: type) -> None:
+    assert checksum.of(kind(NOISE[:4096])) == checksum.independent(NOISE[:4096])
+
+
+@each_checksum
+def test_a_buffer_can_change_again_afterwards(checksum: Checksum) -> None:
+    buffer = bytearray(NOISE[:100])
+
+    checksum.of(buffer)
+
+    buffer.append(0)  # BufferError while somebody holds it
+
+
+@each_checksum
+def test_the_table_is_always_there_and_last(checksum: Checksum) -> None:
+    assert checksum.module.implementations()[-1] == "table"
+
+
+@each_checksum
+def test_an_implementation_that_does_not_exist_is_refused(checksum: Checksum) -> None:
+    with pytest.raises(ValueError, match="'abacus', expected one of"):
+        checksum.by("abacus", b"")
+
+
+@each_checksum
+@pytest.mark.parametrize("wrong", ["text", 5, None, memoryview(b"abcd")[::2]])
+def test_what_is_no_contiguous_buffer_is_refused(checksum: Checksum, wrong: object) -> None:
+    with pytest.raises((TypeError, BufferError)):
+        checksum.of(wrong)
+
+
+@each_checksum
+@pytest.mark.parametrize("wrong", [-1, 1 << 32])
+def test_a_crc_has_32_bits(checksum: Checksum, wrong: int) -> None:
+    with pytest.raises(OverflowError):
+        checksum.of(b"", wrong)
