@@ -1,13 +1,10 @@
 """The native paths and the Python handlers are one: the same answers, byte for byte, and logs.
 
-Every request goes to two brokers in this process. In one the native paths serve what they can and
-Python the rest, as in production; in the other, whose native topic table is empty, Python serves
-everything. Long polls and sessions are the native path's alone, and not asked for here.
+Every request goes to two brokers in this process (served_topic.py). Long polls and sessions are the
+native path's alone, and not asked for here.
 """
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.log.commit import CommitThread
 from broker.codec import encode
 from broker.codec.compression import compress
-from broker.core.session import Session
-from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.errors import ErrorCode
 from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
-from broker.server.requests import Requests
-from broker.storage.log_settings import log_settings
 from tests.batches import EMPTY, batch_of
-from tests.native_log import TOPIC_ID, Logs, records
+from tests.native_log import TOPIC_ID, records
 from tests.native_wire import (
     FETCH,
     FETCH_VERSIONS,
@@ -38,17 +30,14 @@ from tests.native_wire import (
     LIST_OFFSETS_VERSIONS,
     PRODUCE,
     PRODUCE_VERSIONS,
-    Client,
     Fields,
-    Wire,
     request,
     response,
 )
-from tests.one_topic import broker_of
 from tests.oracles import message_set_oracle as message_sets
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
+from tests.served_topic import ServedTopic, fast_and_slow
 
-COMMIT = CommitThread(1)  # for logs that never sync
 PARTITIONS = 2  # a request may name a third
 EPOCH = 2  # of partition 1
 TRANSACTION = 1  # the producer that has one, in epoch 0
@@ -70,41 +59,19 @@ class NoCoordinator:
         return {("topic", number): error for number in range(PARTITIONS)}
 
 
-class Served:
-    """A broker of one topic, and a connection to it that is renewed when it closes."""
+class Served(ServedTopic):
+    """A broker of Kafka's, and a connection to it that is renewed when it closes."""
 
-    def __init__(self, path: Path, config: TopicConfig, *, is_fast: bool) -> None:
-        """Make the logs; only the fast one's are known to the native paths."""
-        path.mkdir()
-        self.config = config
-        self.logs = Logs(path, COMMIT)
-        self.partitions = [
-            self.logs.create(number, **log_settings("topic", config))
-            for number in range(PARTITIONS)
-        ]
+    partition_count = PARTITIONS
+
+    def __init__(self, *where: Any, **what: Any) -> None:
+        """Have a second epoch in partition 1, and a transaction in both."""
+        super().__init__(*where, **what)
         self.partitions[1].start_epoch(EPOCH)
         for log in self.partitions:
             log.admit_transaction(TRANSACTION, 0)
-        self.wire = Wire(self.logs)
-        if is_fast:
-            self.wire.serve(*self.partitions)
-        self.loop = asyncio.new_event_loop()
-        requests = Requests(self.loop)
-        self.handed_over = 0
-        self.wire.serve_with(self._count(requests.dispatch), requests.closed, PROTOCOL)
-        self.client = self._connect()
-
-    def _count(self, dispatch: Any) -> Any:
-        def counted(pending: list[Any]) -> None:
-            self.handed_over += len(pending)
-            dispatch(pending)
-
-        return counted
-
-    def _connect(self) -> Client:
-        topic = Topic("topic", TOPIC_ID, self.config, list(self.partitions))
-        broker = broker_of(topic, NoCoordinator())
-        return self.wire.connect(Session(broker, "here", "there", 9092))
+        self.wire.serve_with(self.dispatch, self.requests.closed, PROTOCOL)
+        self.client = self.connect(NoCoordinator())
 
     def ask(self, data: bytes) -> bytes | None:
         """Return the response, b"" when there is none, or None when the connection was closed."""
@@ -113,13 +80,11 @@ class Served:
         self.client.send(request(PRODUCE, 3, {"acks": 1, "topic_data": []}, correlation_id=-1))
         frames: list[bytes] = []
         while not frames or frames[-1][4:8] != b"\xff" * 4:
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run_forever()
-            self.wire.run()
+            self.run()
             frames += self.client.frames()
             if self.client.is_closed:
                 self.client.socket.close()
-                self.client = self._connect()
+                self.client = self.connect(NoCoordinator())
                 return None
         return b"".join(frames[:-1])
 
@@ -147,22 +112,10 @@ class Served:
         producers = [log.producer_count for log in self.partitions]
         return [ends, producers, *(log.read(0, 1 << 20) for log in self.partitions)]
 
-    def close(self) -> None:
-        """Close everything."""
-        self.wire.close()
-        self.loop.close()
 
-
-@contextmanager
-def two(path: Path, config: TopicConfig = CONFIG) -> Iterator[tuple[Served, Served]]:
+def two(path: Path, config: TopicConfig = CONFIG) -> AbstractContextManager[tuple[Served, Served]]:
     """Lend the fast one and the slow one."""
-    fast, slow = (Served(path / name, config, is_fast=name == "fast") for name in ("fast", "slow"))
-    served = fast, slow
-    try:
-        yield served
-    finally:
-        for each in served:
-            each.close()
+    return fast_and_slow(Served, path, config)
 
 
 # ---- requests ---------------------------------------------------------------------------------

@@ -1,13 +1,11 @@
 """RustLog's native paths and its Python handlers are one: the same answers, the same records.
 
-Every request goes to two brokers in this process, as in test_fast_and_slow.py: one serves what it
-can natively, the other's native topic table is empty and Python serves everything.
+Every request goes to two brokers in this process (served_topic.py).
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker._native.kernel.crc32c import crc32c
-from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.wire.rustlog import RustLog as NativeRustLog
 from broker.codec import encode
 from broker.codec.control_records import Marker, encode_marker
 from broker.codec.headers import scan_headers
-from broker.core.session import Session
-from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
 from broker.protocols.rustlog.dispatch import RustLog
-from broker.server.requests import Requests
-from broker.storage.log_settings import log_settings
-from tests.native_log import TOPIC_ID, Logs
-from tests.native_wire import Client, Wire
-from tests.one_topic import broker_of
 from tests.rustlog_client import (
     Fetched,
     describe_partition,
@@ -43,8 +33,8 @@ from tests.rustlog_client import (
     read_fetched,
     read_produced,
 )
+from tests.served_topic import ServedTopic, fast_and_slow
 
-COMMIT = CommitThread(1)  # for logs that never sync
 PARTITIONS = 2  # a request may name a third
 PRODUCER = 7
 NOW_MS = SystemClock().wall_ms()
@@ -54,50 +44,26 @@ CONFIG = TopicConfig(OWN, load())
 Append = Callable[[PartitionLog], None]
 
 
-class Served:
-    """A broker of one topic, and a connection to it."""
+class Served(ServedTopic):
+    """A broker of RustLog's, and a connection to it."""
 
-    def __init__(
-        self, path: Path, config: TopicConfig, *, is_fast: bool, is_loading: bool = False
-    ) -> None:
-        """Make the logs; only the fast one's are known to the native paths."""
-        path.mkdir()
-        self.logs = Logs(path, COMMIT)
-        make = self.logs.unopened if is_loading else self.logs.create
-        self.partitions = [
-            make(number, **log_settings("topic", config)) for number in range(PARTITIONS)
-        ]
-        for log in self.partitions if is_loading else ():
-            log.begin_loading()
-        self.wire = Wire(self.logs)
-        if is_fast:
-            self.wire.serve(*self.partitions)
-        self.loop = asyncio.new_event_loop()
-        self.requests = Requests(self.loop)
+    partition_count = PARTITIONS
+
+    def __init__(self, *where: Any, **what: Any) -> None:
+        """Have a connection that says nothing yet."""
+        super().__init__(*where, **what)
         self.protocol = RustLog()
-        self.handed_over = 0
         native = NativeRustLog(
             self.protocol, self.protocol.counters, write_failed=self.protocol.write_failed
         )
-        self.wire.poller.serve_with({"rustlog": native}, self._dispatch, self.requests.closed)
-        topic = Topic("topic", TOPIC_ID, config, list(self.partitions))
-        self.client = self._connect(topic)
-
-    def _dispatch(self, pending: list[Any]) -> None:
-        self.handed_over += len(pending)
-        self.requests.dispatch(pending)
-
-    def _connect(self, topic: Topic) -> Client:
-        broker = broker_of(topic)
-        return self.wire.connect(Session(broker, "here", "there", 9092))
+        self.wire.poller.serve_with({"rustlog": native}, self.dispatch, self.requests.closed)
+        self.client = self.connect()
 
     def ask(self, payload: bytes) -> bytes:
         """Return the answer's payload."""
         self.client.send(frame(payload))
         while not (frames := self.client.frames()):
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run_forever()
-            self.wire.run()
+            self.run()
         [found] = frames
         return found[4:]
 
@@ -118,11 +84,6 @@ class Served:
         sizes = counters.bytes_in, counters.bytes_out
         return [ends, counts, sizes, *(list(batches(log)) for log in self.partitions)]
 
-    def close(self) -> None:
-        """Close everything."""
-        self.wire.close()
-        self.loop.close()
-
 
 def batches(log: PartitionLog) -> Iterator[tuple[Any, ...]]:
     """Return a log's batches without their times."""
@@ -133,15 +94,9 @@ def batches(log: PartitionLog) -> Iterator[tuple[Any, ...]]:
             yield each.base_offset, each.last_offset, each.attributes, each.producer_id, records
 
 
-@contextmanager
-def two(path: Path, config: TopicConfig = CONFIG) -> Iterator[tuple[Served, Served]]:
+def two(path: Path, config: TopicConfig = CONFIG) -> AbstractContextManager[tuple[Served, Served]]:
     """Lend the fast one and the slow one."""
-    fast, slow = (Served(path / name, config, is_fast=name == "fast") for name in ("fast", "slow"))
-    try:
-        yield fast, slow
-    finally:
-        fast.close()
-        slow.close()
+    return fast_and_slow(Served, path, config)
 
 
 # ---- what is done to both -----------------------------------------------------------------------

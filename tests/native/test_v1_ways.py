@@ -1,13 +1,9 @@
 """V1's native paths and its Python handlers are one: the same answers, byte for byte, and records.
 
-Every line goes to two brokers in this process. In one the native paths serve what they can and
-Python the rest, as in production; in the other, whose native topic table is empty, Python serves
-everything.
+Every line goes to two brokers in this process (served_topic.py).
 """
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker._native.log.commit import CommitThread
 from broker._native.wire import v1
 from broker.codec import encode, records
-from broker.core.session import Session
-from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.limits import V1_CONSUME_BYTES_MAX, V1_CONSUME_RECORDS_MAX
 from broker.model.topic_config import TopicConfig
 from broker.protocols.v1 import STORAGE_FAILURE
 from broker.protocols.v1.dispatch import V1
-from broker.server.requests import Requests
-from broker.storage.log_settings import log_settings
 from tests.batches import batch_of
-from tests.native_log import TOPIC_ID, Logs
-from tests.native_wire import Client, Wire
-from tests.one_topic import broker_of
+from tests.served_topic import ServedTopic, fast_and_slow
 
-COMMIT = CommitThread(1)  # for logs that never sync
 PARTITIONS = 3
 PRODUCER = 7
 NOW_MS = SystemClock().wall_ms()
@@ -41,34 +29,17 @@ OWN = {"polylog.durability": "os"}
 CONFIG = TopicConfig(OWN, load())
 
 
-class Served:
-    """A broker of one topic, and a connection to it."""
+class Served(ServedTopic):
+    """A broker of V1's, and a connection to it."""
 
-    def __init__(self, path: Path, config: TopicConfig, *, is_fast: bool) -> None:
-        """Make the logs; only the fast one's are known to the native paths."""
-        path.mkdir()
-        self.logs = Logs(path, COMMIT)
-        self.partitions = [
-            self.logs.create(number, **log_settings("topic", config))
-            for number in range(PARTITIONS)
-        ]
-        self.wire = Wire(self.logs)
-        if is_fast:
-            self.wire.serve(*self.partitions)
-        self.loop = asyncio.new_event_loop()
-        requests = Requests(self.loop)
-        self.handed_over = 0
+    partition_count = PARTITIONS
 
-        def counted(pending: list[Any]) -> None:
-            self.handed_over += len(pending)
-            requests.dispatch(pending)
-
-        protocol = V1()
-        self.dialect = v1.V1(protocol, STORAGE_FAILURE)
-        self.wire.poller.serve_with({"v1": self.dialect}, counted, requests.closed)
-        topic = Topic("topic", TOPIC_ID, config, list(self.partitions))
-        broker = broker_of(topic)
-        self.client: Client = self.wire.connect(Session(broker, "here", "there", 9092))
+    def __init__(self, *where: Any, **what: Any) -> None:
+        """Have a connection that is V1's."""
+        super().__init__(*where, **what)
+        self.dialect = v1.V1(V1(), STORAGE_FAILURE)
+        self.wire.poller.serve_with({"v1": self.dialect}, self.dispatch, self.requests.closed)
+        self.client = self.connect()
         self.ask(b"V1|0|PING|")  # by which it is V1, whatever stands in the next line
         self.handed_over = 0
 
@@ -77,9 +48,7 @@ class Served:
         self.client.send(line + b"\n")
         answer = b""
         while not answer.endswith(b"\n"):
-            self.loop.call_soon(self.loop.stop)
-            self.loop.run_forever()
-            self.wire.run()
+            self.run()
             try:
                 data = self.client.socket.recv(1 << 20)
             except BlockingIOError:
@@ -117,21 +86,10 @@ class Served:
             for log in self.partitions
         ]
 
-    def close(self) -> None:
-        """Close everything."""
-        self.wire.close()
-        self.loop.close()
 
-
-@contextmanager
-def two(path: Path, config: TopicConfig = CONFIG) -> Iterator[tuple[Served, Served]]:
+def two(path: Path, config: TopicConfig = CONFIG) -> AbstractContextManager[tuple[Served, Served]]:
     """Lend the fast one and the slow one."""
-    fast, slow = (Served(path / name, config, is_fast=name == "fast") for name in ("fast", "slow"))
-    try:
-        yield fast, slow
-    finally:
-        fast.close()
-        slow.close()
+    return fast_and_slow(Served, path, config)
 
 
 def assert_same(line: bytes, served: tuple[Served, Served]) -> bytes:

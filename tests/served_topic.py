@@ -1,0 +1,90 @@
+"""A broker of one topic in this process, served natively or by Python: two that must be alike.
+
+In the fast one the native paths serve what they can and Python the rest, as in production; in the
+slow one, whose native topic table is empty, Python serves everything.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from broker._native.log.commit import CommitThread
+from broker.core.session import Session
+from broker.core.topic import Topic
+from broker.model.topic_config import TopicConfig
+from broker.server.requests import Requests
+from broker.storage.log_settings import log_settings
+from tests.native_log import TOPIC_ID, Logs
+from tests.native_wire import Client, Wire
+from tests.one_topic import broker_of
+
+COMMIT = CommitThread(1)  # for logs that never sync
+
+
+class ServedTopic:
+    """The broker, whose loop and turns the test plays; a dialect gives it protocols and a client.
+
+    Attributes:
+        handed_over: requests that Python was asked for.
+    """
+
+    partition_count: ClassVar[int]
+
+    def __init__(
+        self, path: Path, config: TopicConfig, *, is_fast: bool, is_loading: bool = False
+    ) -> None:
+        """Make the logs; only the fast one's are known to the native paths."""
+        path.mkdir()
+        self.config = config
+        self.logs = Logs(path, COMMIT)
+        make = self.logs.unopened if is_loading else self.logs.create
+        self.partitions = [
+            make(number, **log_settings("topic", config)) for number in range(self.partition_count)
+        ]
+        for log in self.partitions if is_loading else ():
+            log.begin_loading()
+        self.wire = Wire(self.logs)
+        if is_fast:
+            self.wire.serve(*self.partitions)
+        self.loop = asyncio.new_event_loop()
+        self.requests = Requests(self.loop)
+        self.handed_over = 0
+
+    def dispatch(self, pending: list[Any]) -> None:
+        """Have Python serve requests, and count them."""
+        self.handed_over += len(pending)
+        self.requests.dispatch(pending)
+
+    def connect(self, transactions: Any = None) -> Client:
+        """Return a client of a broker that has these logs, and maybe a transaction coordinator."""
+        topic = Topic("topic", TOPIC_ID, self.config, list(self.partitions))
+        broker = broker_of(topic, transactions)
+        return self.wire.connect(Session(broker, "here", "there", 9092))
+
+    def run(self) -> None:
+        """Let Python do what it can do at once, and end a turn."""
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+        self.wire.run()
+
+    def close(self) -> None:
+        """Close everything."""
+        self.wire.close()
+        self.loop.close()
+
+
+Served = TypeVar("Served", bound=ServedTopic)
+
+
+@contextmanager
+def fast_and_slow(
+    kind: type[Served], path: Path, config: TopicConfig
+) -> Iterator[tuple[Served, Served]]:
+    """Lend the fast one and the slow one."""
+    with (
+        closing(kind(path / "fast", config, is_fast=True)) as fast,
+        closing(kind(path / "slow", config, is_fast=False)) as slow,
+    ):
+        yield fast, slow
