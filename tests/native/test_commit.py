@@ -16,14 +16,6 @@ WAIT_MS = 30_000  # how long a test waits for what must come
 
 
 @pytest.fixture
-def recording() -> Iterator[None]:
-    """Record the file operations of one test."""
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
-
-
-@pytest.fixture
 def commit() -> Iterator[CommitThread]:
     """Start one sync thread: jobs finish in the order they were submitted."""
     commit = CommitThread(1)

@@ -3,21 +3,12 @@
 import errno
 import os
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker._native.kernel import file_ops
 from broker.model.errors import StorageError
-
-
-@pytest.fixture
-def recording() -> Iterator[None]:
-    """Record the file operations of one test."""
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
 
 
 def operations(*names: str) -> list[tuple[str, str]]:

@@ -46,14 +46,6 @@ file_send = c_function("file_send", ctypes.c_ssize_t, INT, INT, INT64, SIZE)
 
 
 @pytest.fixture
-def recording() -> Iterator[None]:
-    """Record the file operations of one test."""
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
-
-
-@pytest.fixture
 def fd(tmp_path: Path) -> Iterator[int]:
     """Open an empty file called segment."""
     opened = file_open(os.fsencode(tmp_path / "segment"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -2,7 +2,6 @@
 
 import errno
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,24 +17,6 @@ from broker.model.errors import StorageError
 from tests.batches import EMPTY
 from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
 from tests.oracles.record_batch_oracle import Header, Record
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Iterator[Logs]:
-    """One data directory."""
-    logs = Logs(tmp_path)
-    yield logs
-    logs.commit.stop()
-    logs.turn.poll_synced()
-
-
-@pytest.fixture
-def recording() -> Iterator[None]:
-    """Record the file operations of one test, which may make them fail."""
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
-
 
 BATCH = records(1)  # of one record: 76 bytes
 ROOM_FOR_TWO = 2 * len(BATCH)

@@ -1,8 +1,5 @@
 """Idempotent producers as a partition knows them (KIP-98), through the log's append."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
@@ -23,15 +20,6 @@ HEAD_SIZE = 2 + 4 + 4  # of a snapshot: version, CRC, count
 ENTRY_SIZE = 8 + 2 + 4 + 8 + 4 + 8 + 4 + 8
 DAY_MS = 24 * 3600 * 1000
 COMMIT = CommitThread(1)  # for logs that never sync
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Iterator[Logs]:
-    """One data directory."""
-    logs = Logs(tmp_path)
-    yield logs
-    logs.commit.stop()
-    logs.turn.poll_synced()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
 
 import select
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,14 +38,6 @@ INDEX_INTERVAL = 2 * len(BATCH)
 def logs(tmp_path: Path) -> Logs:
     """One data directory."""
     return Logs(tmp_path, COMMIT)
-
-
-@pytest.fixture
-def recording() -> Iterator[None]:
-    """Record the file operations of one test."""
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
 
 
 def written(logs: Logs, count: int = 6, **settings: int) -> PartitionLog:

@@ -1,8 +1,6 @@
 """What retention and compaction do to a log, and which files of it are open."""
 
 import errno
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,18 +15,6 @@ from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, 
 
 BATCH = records()
 PATIENCE_US = 60_000_000
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Logs:
-    return Logs(tmp_path)
-
-
-@pytest.fixture
-def recording() -> Iterator[None]:
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
 
 
 def filled(logs: Logs, segments: int, **settings: int) -> PartitionLog:

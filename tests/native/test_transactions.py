@@ -16,11 +16,6 @@ ABORT, COMMIT = 0, 1
 EPOCH = 3
 
 
-@pytest.fixture
-def logs(tmp_path: Path) -> Logs:
-    return Logs(tmp_path)
-
-
 def send(log: PartitionLog, producer_id: int, sequence: int, count: int = 1) -> int:
     """Append records of a producer's transaction, which the log admits; the offset of the first."""
     log.admit_transaction(producer_id, EPOCH)

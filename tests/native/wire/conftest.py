@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from broker._native.kernel import file_ops
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from tests.native_log import Logs
@@ -51,11 +50,3 @@ def durable(logs: Logs) -> Iterator[Wire]:
     wire.serve(logs.create(3))
     yield wire
     wire.close()
-
-
-@pytest.fixture
-def recording() -> Iterator[None]:
-    """Let a test make file operations fail."""
-    file_ops.start_recording()
-    yield
-    file_ops.stop_recording()
