@@ -6,8 +6,8 @@ It puts the recording table of `file_ops` in place, plans the faults that the co
 and runs the command in this process: all else is the broker's own code. Who connects to the Unix
 socket CONTROL sends lines of JSON and is answered by one for each:
 
-    ["fail", operation, path, errno, after, times]   as `file_ops.fail`; null
-    ["recorded"]                                     [[operation, path, result], …] so far
+    ["fail", operation, path, errno, after, times, is_hidden]   as `file_ops.fail`; null
+    ["recorded"]                                  [[operation, path, result], …] so far
 
 A FAULT is such a "fail". With CONTROL followed by `--all` every operation is recorded, otherwise
 only those that were made to fail. What was recorded by the end is in CONTROL with `.json` added.
@@ -51,9 +51,18 @@ class FaultyBroker(BrokerProcess):
         planned = [json.dumps(fault) for fault in self.faults]
         return [sys.executable, "-m", "tests.faulty_broker", *own, *planned, "--", *start]
 
-    def fail(self, operation: str, path: str, error: int, after: int = 0, times: int = 1) -> None:
-        """Make operations fail from here on."""
-        self._ask("fail", operation, path, error, after, times)
+    def fail(
+        self,
+        operation: str,
+        path: str,
+        error: int,
+        after: int = 0,
+        times: int = 1,
+        *,
+        is_hidden: bool = False,
+    ) -> None:
+        """Make operations fail from here on; a hidden failure looks like success to the broker."""
+        self._ask("fail", operation, path, error, after, times, is_hidden)
 
     def recorded(self) -> Recorded:
         """Return what was recorded so far."""

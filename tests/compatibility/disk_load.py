@@ -25,6 +25,7 @@ OF_A_PARTITION = (0, 6, STORAGE_ERROR)  # 6: still loading
 OF_A_COORDINATOR = (0, 14, 15, 16, STORAGE_ERROR)
 LARGE = 400_000  # bytes of a value: three fill a segment of 1 MiB, and they leave by sendfile
 TRANSACTIONAL = 0x10
+TRANSACTION_END_TIMEOUT_S = 5.0
 MIB = 1 << 20
 
 
@@ -123,7 +124,9 @@ class Load:
 
     def transact(self, topic: str, *, commits: bool) -> None:
         """Write a batch in a transaction, as far as the broker lets us."""
-        producer = init_transaction(self._client, topic)
+        # Where a log is offline, the transaction before may never end.
+        patience_s = 0.1 if topic in self.refused else TRANSACTION_END_TIMEOUT_S
+        producer = init_transaction(self._client, topic, patience_s)
         if producer is None:
             return
         about = {
@@ -198,10 +201,12 @@ def _v3(about: dict[str, Any], topics: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def init_transaction(client: WireClient, name: str) -> tuple[int, int] | None:
+def init_transaction(
+    client: WireClient, name: str, patience_s: float = TRANSACTION_END_TIMEOUT_S
+) -> tuple[int, int] | None:
     """Begin a life of a transactional producer: its id and epoch, or None when it may not."""
     body = {"transactional_id": name, "transaction_timeout_ms": 60_000}
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         answer = client.request("InitProducerId", 1, body)
         code = answer["error_code"]

@@ -277,6 +277,31 @@ def test_a_failed_sync_is_not_tried_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("recording")
+def test_a_hidden_failure_is_recorded_and_looks_like_success(tmp_path: Path) -> None:
+    file_ops.fail("write", "file", errno.EIO, is_hidden=True)
+
+    file_ops.write_file(tmp_path / "file", b"lost")
+
+    assert file_ops.read_file(tmp_path / "file") == b""
+    results = [result for op, _, _, _, _, result in file_ops.recorded() if op == "write"]
+    assert results == [-errno.EIO]
+
+
+@pytest.mark.usefixtures("recording")
+def test_only_a_write_or_a_sync_can_be_hidden(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        file_ops.fail("open", "file", errno.EIO, is_hidden=True)
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_folder_that_cannot_be_opened_cannot_be_listed(tmp_path: Path) -> None:
+    file_ops.fail("open", tmp_path.name, errno.EACCES)
+
+    with pytest.raises(StorageError, match=f"^open {tmp_path}: Permission denied$"):
+        file_ops.list_folder(tmp_path)
+
+
+@pytest.mark.usefixtures("recording")
 def test_a_fault_waits_for_its_turn_and_then_passes(tmp_path: Path) -> None:
     file_ops.fail("make_folder", "orders-", errno.EDQUOT, after=1, times=2)
 

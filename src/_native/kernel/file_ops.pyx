@@ -16,7 +16,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.errno cimport EEXIST, ENOENT
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from posix.fcntl cimport O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY
+from posix.fcntl cimport O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY
 
 import os
 
@@ -64,7 +64,8 @@ cdef extern from "kernel/file_ops_recording.h" nogil:
     const char* file_operation_name(int kind)
     void recording_clear()
     void recording_keep_failures()
-    int recording_fail(int kind, const char* path_part, int error, int after, int times)
+    int recording_fail(int kind, const char* path_part, int error, int after, int times,
+                       int hides)
     int64_t recording_operations(const FileOperation** first)
 
 
@@ -344,10 +345,13 @@ def sync_filesystem(path):
 
 def list_folder(path):
     """Return the names in a folder, sorted."""
+    cdef int fd = open_file(path, O_RDONLY | O_DIRECTORY)
     try:
-        return sorted(os.listdir(path))
+        return sorted(os.listdir(fd))
     except OSError as error:
         done(-error.errno, "list_folder", path)
+    finally:
+        file_close(fd)
 
 
 def size(path):
@@ -450,12 +454,13 @@ def recorded():
     return operations
 
 
-def fail(op, path_part, errno, after=0, times=1):
+def fail(op, path_part, errno, after=0, times=1, bint is_hidden=False):
     """Fail the operation after `after` others of this name on paths that contain `path_part`, or
     are of that pattern ("*/topic-0/*.index").
 
-    The `times` - 1 that follow it fail too; a failing operation does nothing on the disk.
-    Call it after `start_recording`.
+    The `times` - 1 that follow it fail too; a failing operation does nothing on the disk. With
+    `is_hidden` its caller is told that it was done ("write", "sync_data" and "sync" only): tests of
+    tests plant with it what a broker must not do. Call it after `start_recording`.
     """
     cdef bytes part = os.fsencode(path_part)
     cdef int kind = 0
@@ -465,4 +470,4 @@ def fail(op, path_part, errno, after=0, times=1):
         kind += 1
     if file_operation_name(kind) == NULL:
         raise ValueError(f"fail: no operation is called {op!r}")
-    done(recording_fail(kind, part, errno, after, times), "fail", path_part)
+    done(recording_fail(kind, part, errno, after, times, is_hidden), "fail", path_part)

@@ -62,6 +62,7 @@ typedef struct Fault {
     int error;
     int after;
     int times;
+    int is_hidden;
     char path_part[NAME_MAX + 1];
 } Fault;
 
@@ -85,6 +86,7 @@ static Fault faults[FAULTS_MAX];
 static int fault_count;
 static int keeps_failures_only;
 static int is_planned; /* the operation that runs was made to fail */
+static int is_hidden;  /* and its caller is not told */
 
 const char *file_operation_name(int kind) {
     return kind >= 0 && kind < KINDS ? kind_names[kind] : NULL;
@@ -112,15 +114,20 @@ void recording_keep_failures(void) {
     pthread_mutex_unlock(&lock);
 }
 
-int recording_fail(int kind, const char *path_part, int error, int after, int times) {
+int recording_fail(int kind, const char *path_part, int error, int after, int times,
+                   int hides) {
     if (strlen(path_part) > NAME_MAX) {
         return -ENAMETOOLONG;
+    }
+    if (hides && kind != KIND_WRITE && kind != KIND_SYNC_DATA && kind != KIND_SYNC) {
+        return -EINVAL;
     }
     pthread_mutex_lock(&lock);
     int result = fault_count < FAULTS_MAX ? 0 : -ENOSPC;
     if (result == 0) {
         Fault *fault = &faults[fault_count++];
-        *fault = (Fault){.kind = kind, .error = error, .after = after, .times = times};
+        *fault = (Fault){.kind = kind, .error = error, .after = after, .times = times,
+                         .is_hidden = hides};
         strcpy(fault->path_part, path_part);
     }
     pthread_mutex_unlock(&lock);
@@ -195,6 +202,7 @@ static void path_of_address(const void *address, char into[PATH_MAX], int64_t *p
 static void begin(Call *call, int kind, int64_t position, int64_t size) {
     pthread_mutex_lock(&lock);
     is_planned = 0;
+    is_hidden = 0;
     call->kind = kind;
     call->position = position;
     call->size = size;
@@ -237,6 +245,7 @@ static int planned_failure(const Call *call) {
         }
         fault->times--;
         is_planned = 1;
+        is_hidden = fault->is_hidden;
         return -fault->error;
     }
     return 0;
@@ -264,10 +273,12 @@ static FileOperation *copy_of(const Call *call, int64_t result) {
     return operation;
 }
 
+/* Writes the operation down and lets others run; what its caller is told. */
 static int64_t finish(const Call *call, int64_t result) {
+    int64_t told = is_hidden ? call->size : result; /* of a sync 0 */
     if (keeps_failures_only && !is_planned) {
         pthread_mutex_unlock(&lock);
-        return result;
+        return told;
     }
     FileOperation *operation = copy_of(call, result);
     if (operation) {
@@ -278,7 +289,7 @@ static int64_t finish(const Call *call, int64_t result) {
         lost_count++;
     }
     pthread_mutex_unlock(&lock);
-    return result;
+    return told;
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */

@@ -34,8 +34,10 @@ void recording_clear(void);
 void recording_keep_failures(void);
 
 /* Lets the operation fail that comes after `after` others of this kind whose path contains
- * `path_part`, or is of that pattern (fnmatch), and the `times` - 1 that follow it. -ENOSPC when there are FAULTS_MAX already. */
-int recording_fail(int kind, const char *path_part, int error, int after, int times);
+ * `path_part`, or is of that pattern (fnmatch), and the `times` - 1 that follow it. With `hides`
+ * its caller is told of success: what a broker would do that looks away. -ENOSPC when there are
+ * FAULTS_MAX already, -EINVAL for what cannot be hidden. */
+int recording_fail(int kind, const char *path_part, int error, int after, int times, int hides);
 
 /* First operation and how many there are; they stay until recording_clear. -ENOBUFS when some
  * were lost. */
