@@ -313,7 +313,7 @@ def test_a_segment_that_is_cut_under_a_running_broker_costs_its_partition_only(
     with loaded(broker) as client:
         for file in (broker.data_dir / f"{TOPIC}-0").glob("*.log"):
             file.write_bytes(b"")
-    for offset, size in ((0, 100), (0, 200_000), (20, 200_000)):
+    for offset, size in ((0, 100), (0, 200_000), (20, 200_000), (32, 100)):
         with WireClient(broker.address) as client:
             body = wire_requests.fetch_body(TOPIC, 0, offset, size)
             try:

@@ -10,6 +10,7 @@ from tests import wire_requests
 from tests.batches import batch_of
 from tests.broker_process import WAIT_TIMEOUT_S, BrokerProcess, wait_until
 from tests.wire_client import WireClient
+from tests.wire_records import Batch
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -19,6 +20,9 @@ BATCHES = 60
 STORAGE_ERROR = 56
 EPOCH_END = 15  # the last byte of a batch's leader epoch
 TOLD = "damaged records are refused"
+STILL = "damaged records are still refused"
+BROKEN = "segment broken"
+LENGTH = 8  # its position in a batch
 
 
 def written(broker: BrokerProcess) -> list[Path]:
@@ -111,6 +115,54 @@ def test_what_a_scrub_finds_is_refused_and_all_other_offsets_are_served(
         for offset in (offset for offset in range(BATCHES) if offset != damaged):
             batches = wire_requests.fetch(client, "topic", 0, offset)
             assert int.from_bytes(batches[:8]) == offset
+
+
+def test_what_a_scrub_has_found_is_refused_after_a_restart_before_any_scrub(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker("polylog.scrub.interval.ms=1000")
+    broker.expected_complaints += [TOLD, STILL]
+    file = written(broker)[1]
+    flip(file, 200)
+    wait_until(file.with_suffix(".damage").exists, "the scrub remembers it", WAIT_TIMEOUT_S)
+    broker.settings = (*broker.settings, NEVER)
+    damaged = int(file.stem)
+
+    for stop in (broker.stop, broker.kill):
+        stop()
+        broker.start()
+
+        with WireClient(broker.address) as client:
+            assert fetch_error(client, damaged) == STORAGE_ERROR
+            assert fetch_error(client, damaged - 1) == 0
+            assert fetch_error(client, damaged + 1) == 0
+
+
+def test_a_reader_that_meets_a_broken_length_costs_no_more_than_its_batch(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker(NEVER)
+    broker.expected_complaints += [TOLD, BROKEN]
+    file = written(broker)[1]
+    damaged = int(file.stem) + 1
+    flip(file, file.stat().st_size // batches_of(file) + LENGTH)
+
+    with WireClient(broker.address) as client:
+        assert fetch_error(client, damaged + 1) == STORAGE_ERROR  # nothing leads there
+        assert fetch_error(client, damaged) == STORAGE_ERROR
+        assert fetch_error(client, damaged - 1) == 0
+        assert wire_requests.produce(client, "topic", Batch().encode())[0] == 0
+        wait_until(lambda: fetch_error(client, damaged + 1) == 0, "all but that batch is served")
+        assert fetch_error(client, damaged) == STORAGE_ERROR
+        for offset in (offset for offset in range(BATCHES) if offset != damaged):
+            assert int.from_bytes(wire_requests.fetch(client, "topic", 0, offset)[:8]) == offset
+    assert broker.stderr().count(BROKEN) == broker.stderr().count(TOLD) == 1
+
+
+def batches_of(file: Path) -> int:
+    """Return how many batches of one record a closed segment has."""
+    bases = sorted(int(each.stem) for each in file.parent.glob("*.log"))
+    return bases[bases.index(int(file.stem)) + 1] - int(file.stem)
 
 
 def test_a_flip_that_no_crc_covers_is_found_by_its_digest(start_broker: StartBroker) -> None:

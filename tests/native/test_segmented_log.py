@@ -1,6 +1,7 @@
 """What retention and compaction do to a log, and which files of it are open."""
 
 import errno
+import os
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import BROKEN
 from broker.model import limits
 from broker.model.errors import StorageError
 from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, records
@@ -37,6 +39,105 @@ def test_a_reader_that_cannot_look_ahead_finds_the_log_offline(logs: Logs, recor
     with pytest.raises(StorageError):
         log.read(0, len(BATCH))
     assert log.is_offline
+
+
+# ---- closed segments that make no sense --------------------------------------------------------
+
+
+def broken_log(logs: Logs, place: int, **settings: int) -> PartitionLog:
+    """A log of segments of five batches, the fourth batch of the second with a changed byte."""
+    log = logs.create(segment_bytes_max=5 * len(BATCH), **settings)
+    for _ in range(12):
+        appended(log, BATCH)
+    logs.settle(log)
+    damage(logs, 5, 3 * len(BATCH) + place)
+    return log
+
+
+def damage(logs: Logs, base: int, position: int) -> None:
+    """Change a bit, on the disk and for whoever has the file open."""
+    with (logs.folder() / f"{base:020}.log").open("r+b") as file:
+        file.seek(position)
+        [byte] = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 0x40]))
+
+
+@pytest.mark.parametrize("interval", [1, 1 << 20])
+@pytest.mark.parametrize("place", [8, 10])  # of the length: too long for any batch, for this file
+def test_a_length_that_cannot_be_costs_the_rest_of_its_closed_segment(
+    logs: Logs, place: int, interval: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = broken_log(logs, place, index_interval_bytes=interval)
+
+    with pytest.raises(StorageError, match="offset 8 are damaged"):
+        log.read(8, 1)
+
+    assert log.is_in_service
+    assert log.damaged_ranges == [(8, 10)]
+    told = "bytes=%d..%d offsets=8..10: these records are refused, all others are served"
+    assert told % (3 * len(BATCH), 5 * len(BATCH)) in caplog.text
+    assert logs.turn.events[-1] == (BROKEN, log)
+    for offset in (*range(8), 10, 11):
+        assert log.read(offset, 1) == placed(BATCH, offset)
+    for offset in (8, 9):
+        with pytest.raises(StorageError, match="are damaged"):
+            log.read(offset, 1)
+    assert appended(log, BATCH) == 12
+    logs.sync(log)
+    assert log.read(12, 1) == placed(BATCH, 12)
+    assert len([event for event in logs.turn.events if event[0] == BROKEN]) == 1
+
+
+def test_a_reader_that_comes_upon_a_broken_length_gets_what_stands_before_it(logs: Logs) -> None:
+    log = broken_log(logs, 8)
+
+    found = log.read(5, 4 * len(BATCH))
+
+    assert batches(found) == [placed(BATCH, offset) for offset in (5, 6, 7)]
+    assert log.damaged_ranges == [(8, 10)]
+
+
+def test_a_closed_segment_that_was_cut_costs_what_it_has_lost(logs: Logs) -> None:
+    log = broken_log(logs, 70)
+    os.truncate(logs.folder() / f"{5:020}.log", len(BATCH) + 5)
+
+    with pytest.raises(StorageError, match="offset 9 are damaged"):
+        log.read(9, 1)
+
+    assert log.damaged_ranges == [(6, 10)]
+    assert log.read(5, 1) == placed(BATCH, 5)
+    assert log.read(10, 1) == placed(BATCH, 10)
+
+
+def test_a_broken_length_in_the_active_segment_costs_the_log(logs: Logs) -> None:
+    log = broken_log(logs, 70)
+    damage(logs, 10, 8)
+
+    with pytest.raises(StorageError, match="is offline"):
+        log.read(11, 1)
+
+    assert log.is_offline
+
+
+def test_a_closed_segment_that_cannot_be_read_costs_the_log(logs: Logs, recording: None) -> None:
+    log = broken_log(logs, 8)
+    file_ops.fail("read", f"{5:020}.log", errno.EIO)
+
+    with pytest.raises(StorageError, match="is offline"):
+        log.read(9, 1)
+
+
+def test_what_is_marked_takes_the_place_of_what_was(logs: Logs) -> None:
+    log = broken_log(logs, 70)
+
+    assert log.mark_damaged(5, [(8, 9, 0, 1), (5, 6, 0, 1)])
+    assert log.damages_of(5) == [(5, 6, 0, 1), (8, 9, 0, 1)]
+    assert log.mark_damaged(5, [])
+
+    assert log.damaged_ranges == []
+    assert not log.mark_damaged(6, [(8, 9, 0, 1)])
+    assert not log.mark_damaged(10, [(10, 11, 0, 1)])  # the active one
 
 
 # ---- the log start -------------------------------------------------------------------------------

@@ -402,6 +402,15 @@ def truncate(path, int64_t size):
     done(result, "truncate", path)
 
 
+def inode(path):
+    """Return the number of a file, by which one that takes its name later is told from it."""
+    cdef int fd = open_file(path, O_RDONLY)
+    try:
+        return os.fstat(fd).st_ino
+    finally:
+        file_close(fd)
+
+
 def modified_ms(path):
     """Return when a file was last changed, in milliseconds since 1970."""
     try:

@@ -1,4 +1,5 @@
 from cpython.object cimport PyObject
+from libc.errno cimport EBADMSG
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from broker._native.log.offset_index cimport OffsetIndex
@@ -10,6 +11,7 @@ from broker._native.records.record_batch cimport BatchInfo
 cdef enum:
     READ_HINTS = 8
     PATH_SIZE = 4096
+    NO_BATCH = -EBADMSG          # a status: what stands where a batch should is none
 
 # Where a reader that goes on at `offset` finds its next batch.
 cdef struct ReadHint:
@@ -73,7 +75,8 @@ cdef class Segment(Openable):
     cdef int attach(self) noexcept
     cdef bint fits(self, int32_t last_offset, int64_t position) noexcept nogil
     cdef int cut(self, int64_t size) noexcept nogil
-    cdef void add_damage(self, tuple damage)
+    cdef void refuse(self, list ranges)
+    cdef int64_t broken_at(self, int64_t offset, int64_t* first) noexcept
     cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept
     cdef int64_t sound_start(self, int64_t offset, bint* is_damaged) noexcept
     cdef int64_t locate(self, int64_t offset) noexcept

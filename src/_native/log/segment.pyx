@@ -16,7 +16,7 @@ sealed segment's batches; who looks for an offset in a gap finds the batch behin
 """
 
 cimport cython
-from libc.errno cimport EIO, ENOENT
+from libc.errno cimport ENOENT
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from posix.fcntl cimport O_CREAT, O_RDWR
@@ -88,7 +88,8 @@ assert READ_HINTS == limits.READ_HINTS_PER_SEGMENT
 cdef enum:
     HEADERS_PER_READ = 4096      # bytes read at once while stepping over headers
     STEPPED_MAX = 128 << 10      # a shorter slice ends by stepping, without a search in the index
-    LAST_OFFSET_DELTA_POSITION = 23   # in a batch's header
+    MAGIC_POSITION = 16          # in a batch's header
+    LAST_OFFSET_DELTA_POSITION = 23
     OFFSET_FIELDS_SIZE = 27      # base offset, length and last offset delta
     MAX_TIMESTAMP_POSITION = 35  # in a batch's header
     MAX_TIMESTAMP_END = 43
@@ -482,23 +483,58 @@ cdef class Segment(Openable):
     # ---- finding ------------------------------------------------------------------------------
 
     cdef int64_t batch_end(self, int64_t position) noexcept nogil:
-        """Where the batch at a position ends, or -errno (-EIO when none is there)."""
+        """Where the batch at a position ends, or -errno (NO_BATCH when none is there)."""
         cdef uint8_t head[BATCH_LENGTH_END]
         cdef ssize_t size = file_pread(self.fd, head, BATCH_LENGTH_END, position)
         cdef int32_t length
         if size < 0:
             return size
         if size < BATCH_LENGTH_END:
-            return -5
+            return NO_BATCH
         length = load_int32(head + 8)
         if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-            return -5
+            return NO_BATCH
         return position + BATCH_LENGTH_END + length
 
     # ---- what nobody can vouch for ------------------------------------------------------------
 
-    cdef void add_damage(self, tuple damage):
-        self.damaged = sorted({*(self.damaged or ()), damage})
+    cdef void refuse(self, list ranges):
+        self.damaged = sorted(ranges) or None
+
+    cdef int64_t broken_at(self, int64_t offset, int64_t* first) noexcept:
+        """Where headers stop to lead from batch to batch, looked for from before an offset on.
+
+        `first` receives the offset that was expected there. The segment's size when they lead to
+        its end; -errno when the file cannot be read. The segment is open.
+        """
+        cdef char path[PATH_SIZE]
+        cdef uint8_t head[OFFSET_FIELDS_SIZE]
+        cdef int64_t position, sound = 0
+        cdef int64_t relative = min(max(offset - self.base_offset, 0), INT32_MAX)
+        cdef int32_t length, indexed
+        cdef ssize_t size
+        cdef bint is_damaged = False
+        if self.damaged is not None:
+            sound = self.sound_start(offset, &is_damaged)
+        self.path(path, b".index")
+        position = index_floor_offset(&self.index, path, <int32_t>relative, &indexed)
+        if indexed < 0 or not self.has_batch(position, indexed):
+            position = 0
+        position = max(position, sound)
+        first[0] = self.base_offset
+        while position < self.written:
+            size = file_pread(self.fd, head, OFFSET_FIELDS_SIZE, position)
+            if size < 0:
+                return size
+            length = load_int32(head + 8)
+            if (size < OFFSET_FIELDS_SIZE or length < BATCH_HEADER_SIZE - BATCH_LENGTH_END
+                    or length > self.written - position - BATCH_LENGTH_END
+                    or head[MAGIC_POSITION] != 2 or load_int64(head) < first[0]
+                    or load_int32(head + LAST_OFFSET_DELTA_POSITION) < 0):
+                return position
+            first[0] = last_offset_of(head) + 1
+            position += BATCH_LENGTH_END + length
+        return position
 
     cdef int64_t sound_end(self, int64_t offset, int64_t* end_offset) noexcept:
         """Where the bytes end that a reader at an offset may have, and the offset there.
@@ -550,9 +586,9 @@ cdef class Segment(Openable):
         self.load_index(path)
         position = index_floor_offset(
             &self.index, path, <int32_t>relative if relative < INT32_MAX else INT32_MAX, &indexed)
-        # Where damage is known, what the batches say cannot be what the index is made from.
-        if self.damaged is None and indexed >= 0 and not self.has_batch(position, indexed):
-            position = self.rebuild_index()
+        if indexed >= 0 and not self.has_batch(position, indexed):
+            # Where damage is known, what the batches say cannot be what the index is made from.
+            position = self.rebuild_index() if self.damaged is None else 0
             if position < 0:
                 return position
         position = max(position, sound)
@@ -563,13 +599,15 @@ cdef class Segment(Openable):
             start = position
             while position - start <= size - OFFSET_FIELDS_SIZE and position < self.written:
                 length = load_int32(headers + (position - start) + 8)
-                if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
-                    return -5  # EIO: what stands here is not a batch
+                if (length < BATCH_HEADER_SIZE - BATCH_LENGTH_END
+                        or length > self.written - position - BATCH_LENGTH_END
+                        or headers[position - start + MAGIC_POSITION] != 2):
+                    return NO_BATCH
                 if last_offset_of(headers + (position - start)) >= offset:
                     return position
                 position += BATCH_LENGTH_END + length
             if position == start:
-                return -5
+                return NO_BATCH
         return self.written
 
     cdef bint has_batch(self, int64_t position, int32_t relative_offset) noexcept nogil:
@@ -601,10 +639,10 @@ cdef class Segment(Openable):
         while position < self.written:
             size = file_pread(self.fd, head, MAX_TIMESTAMP_END, position)
             if size < MAX_TIMESTAMP_END:
-                return <int>size if size < 0 else -EIO
+                return <int>size if size < 0 else NO_BATCH
             length = load_int32(head + 8)
             if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
-                return -EIO
+                return NO_BATCH
             relative = <int32_t>(last_offset_of(head) - self.base_offset)
             if load_int64(head + MAX_TIMESTAMP_POSITION) > newest:
                 newest = load_int64(head + MAX_TIMESTAMP_POSITION)
@@ -650,7 +688,7 @@ cdef class Segment(Openable):
             self.path(path, b".index")
             reached = index_floor_position(&self.index, path, position + size_max, &indexed)
             if reached > position and indexed >= 0 and not self.has_batch(reached, indexed):
-                reached = self.rebuild_index()
+                reached = self.rebuild_index() if self.damaged is None else position
                 if reached < 0:
                     return reached
             if reached < position:
@@ -674,12 +712,12 @@ cdef class Segment(Openable):
         if size < 0:
             return size
         if size < BATCH_LENGTH_END:
-            return -5  # EIO: what stands here is not a batch
+            return NO_BATCH
         while at + BATCH_LENGTH_END <= size:
             length = load_int32(headers + at + 8)
             if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > BATCH_SIZE_MAX:
                 # The zeros behind the last batch end the steps; at their start they are an error.
-                return position + at if at > 0 else -5
+                return position + at if at > 0 else NO_BATCH
             if position + at + BATCH_LENGTH_END + length > limit:
                 break
             at += BATCH_LENGTH_END + length
@@ -691,7 +729,7 @@ cdef class Segment(Openable):
         cdef ssize_t size = file_pread(self.fd, offset, sizeof(offset), position)
         if size < 0:
             return size
-        return load_int64(offset) if size == sizeof(offset) else -5
+        return load_int64(offset) if size == sizeof(offset) else NO_BATCH
 
     cdef void remember(self, int64_t offset, int64_t position) noexcept nogil:
         """Keep where a reader stopped: the next fetch most likely goes on there."""

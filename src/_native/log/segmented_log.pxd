@@ -41,5 +41,6 @@ cdef class SegmentedLog(AwaitedLog):
     cdef bint may_replace(self, Segment segment) noexcept
     cdef void advance(self, int64_t high_watermark, Segment segment, int64_t position,
                       int64_t max_timestamp) noexcept
+    cdef bint sets_aside(self, Segment segment, int64_t offset, int error) noexcept
     cdef void fail(self, int error) noexcept
     cdef void fail_unless_wanting(self, int error) noexcept

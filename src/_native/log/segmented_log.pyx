@@ -20,7 +20,7 @@ from libc.string cimport strerror
 
 from broker._native.kernel.file_ops cimport file_pread
 from broker._native.log.open_files cimport OpenFile
-from broker._native.log.segment cimport Segment
+from broker._native.log.segment cimport NO_BATCH, Segment
 from broker._native.log.time_lookup cimport find_time
 from broker._native.log.transaction_index cimport (
     AbortedList,
@@ -28,6 +28,7 @@ from broker._native.log.transaction_index cimport (
     aborted_list_sort,
 )
 from broker._native.log.turn cimport (
+    EVENT_BROKEN,
     EVENT_OFFLINE,
     LOG_LOADING,
     LOG_OFFLINE,
@@ -42,6 +43,12 @@ import logging
 from broker.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
+
+
+cdef str reason_of(int error):
+    if error == NO_BATCH:
+        return "what stands where a batch should is none"
+    return (<bytes>strerror(-error)).decode()
 
 
 cdef class SegmentedLog(AwaitedLog):
@@ -112,7 +119,8 @@ cdef class SegmentedLog(AwaitedLog):
             end = self.end_position(segment, end_offset)
             position = segment.locate(offset) if end >= 0 else end
             if position < 0:
-                self.fail(<int>position)
+                if self.sets_aside(segment, offset, <int>position):
+                    continue
                 return LOG_OFFLINE
             if segment.damaged is not None:
                 # What is known to be damaged is not given out, all around it is.
@@ -121,16 +129,19 @@ cdef class SegmentedLog(AwaitedLog):
                     return LOG_OFFLINE
                 end = min(end, sound)
             if position < end:
-                break
+                last = segment.boundary(position, size_max, end)
+                if last == position and at_least_one:
+                    last = segment.batch_end(position)
+                    if last > end:
+                        last = NO_BATCH   # longer than what is there
+                if last >= 0:
+                    break
+                if self.sets_aside(segment, offset, <int>last):
+                    continue
+                return LOG_OFFLINE
             segment = self.segment_after(segment)
             if segment is None or segment.base_offset >= end_offset:
                 return LOG_OK
-        last = segment.boundary(position, size_max, end)
-        if last == position and at_least_one:
-            last = segment.batch_end(position)
-        if last < 0:
-            self.fail(<int>last)
-            return LOG_OFFLINE
         if last == position:
             return LOG_OK
         found.position = position
@@ -139,7 +150,7 @@ cdef class SegmentedLog(AwaitedLog):
         if last < end:
             found.next_offset = segment.offset_at(last)
             if found.next_offset < 0:
-                self.fail(<int>found.next_offset)
+                self.sets_aside(segment, offset, <int>found.next_offset)
                 return LOG_OFFLINE
         else:
             found.next_offset = self.end_of(segment, end_offset)
@@ -386,19 +397,24 @@ cdef class SegmentedLog(AwaitedLog):
         return segment.is_settled and segment is not self.visible_segment and (
             self.may_take_off(segment))
 
-    def mark_damaged(self, int64_t base_offset, int64_t offset, int64_t end_offset,
-                     int64_t position, int64_t end_position):
-        """Give out nothing of a sealed segment's records in [offset, end_offset), which stand in
-        its bytes [position, end_position): they are not what was written.
+    def mark_damaged(self, int64_t base_offset, list ranges not None):
+        """Give out nothing of a sealed segment's records in these ranges, and all its others.
 
-        False, and nothing is different, when no sealed segment has this base offset any more.
+        A range is (offset, end offset, position, end position): those records and bytes are not
+        what was written. False, and nothing is different, when no sealed segment has this base
+        offset any more.
         """
         cdef Segment segment = self.segment_of(base_offset)
         if segment.base_offset != base_offset or segment is self.active:
             return False
-        segment.add_damage((offset, end_offset, position, end_position))
+        segment.refuse(ranges)
         self.wake()
         return True
+
+    def damages_of(self, int64_t base_offset):
+        """The ranges of a segment that are not given out, as `mark_damaged` takes them."""
+        cdef Segment segment = self.segment_of(base_offset)
+        return list(segment.damaged or ()) if segment.base_offset == base_offset else []
 
     @property
     def damaged_ranges(self):
@@ -406,6 +422,31 @@ cdef class SegmentedLog(AwaitedLog):
         cdef Segment segment
         return [(first, end) for segment in self.segments for first, end, _, _
                 in segment.damaged or ()]
+
+    cdef bint sets_aside(self, Segment segment, int64_t offset, int error) noexcept:
+        """Refuse the rest of a closed segment, from where it stops to make sense to a reader of an
+        offset; whether the reader may look again. The log goes offline for any other failure.
+
+        How much of it is really damaged finds out who drains the events.
+        """
+        cdef int64_t position, first = 0, end
+        cdef tuple found
+        if error != NO_BATCH or segment is self.active:
+            self.fail(error)
+            return False
+        position = segment.broken_at(offset, &first)
+        end = max(self.segment_after(segment).base_offset, first + 1)
+        found = (first, end, position, segment.written)
+        if position < 0 or position >= segment.written or found in (segment.damaged or ()):
+            self.fail(<int>position if position < 0 else error)
+            return False
+        segment.refuse([*(segment.damaged or ()), found])
+        logger.error("segment broken topic=%s partition=%d folder=%s base_offset=%d bytes=%d..%d "
+                     "offsets=%d..%d: these records are refused, all others are served",
+                     self.topic, self.partition, self.folder, segment.base_offset, position,
+                     segment.written, first, end)
+        self.turn.events.append((EVENT_BROKEN, self))
+        return True
 
     # ---- ends ---------------------------------------------------------------------------------
 
@@ -431,7 +472,7 @@ cdef class SegmentedLog(AwaitedLog):
         self.is_offline = True
         logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
                      "refused until the broker restarts on a working disk", self.topic,
-                     self.partition, self.folder, (<bytes>strerror(-error)).decode())
+                     self.partition, self.folder, reason_of(error))
         self.let_go()
         self.turn.events.append((EVENT_OFFLINE, self))
 

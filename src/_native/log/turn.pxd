@@ -14,6 +14,7 @@ cdef enum LogStatus:
 cdef enum:    # kinds of Turn.events
     EVENT_ROLLED = 1           # the log has a new active segment
     EVENT_OFFLINE = 2          # its disk failed
+    EVENT_BROKEN = 3           # a reader has found a closed segment that makes no sense
 
 # One acknowledgement that waits until the log is visible up to an offset. Owned by whoever waits;
 # the log links it, and hands it back through Turn.finished.

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 # Kinds of Turn.events.
 ROLLED = EVENT_ROLLED
 OFFLINE = EVENT_OFFLINE
+BROKEN = EVENT_BROKEN
 
 
 @cython.final

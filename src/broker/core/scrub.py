@@ -6,7 +6,10 @@
 
 All reading is done in the I/O thread, some bytes at a time, so that its other work goes on between.
 A digest is written where no compaction replaces files meanwhile (storage/digests.py says why).
-Damage is kept in the memory of the log; after a restart the damaged segments come first.
+    a reader cannot go on  →  the rest of that segment is refused, and looked at soon
+
+Damage is kept beside the segment (storage/damages.py), and the damaged ones come first after a
+restart. One that is found sound again is served again.
 """
 
 import asyncio
@@ -22,7 +25,7 @@ from broker.core.steps import in_steps
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
-from broker.storage import digests, scrubbing
+from broker.storage import damages, digests, scrubbing
 from broker.storage.digests import Digest
 from broker.storage.scrubbing import NEVER_MS, Closed
 from broker.storage.segment_files import LOG, file_name
@@ -49,10 +52,11 @@ class ScrubbedLog(Protocol):
     def can_replace(self, old: list[int]) -> bool:
         """Whether these are neighbours, all sealed and on the disk."""
 
-    def mark_damaged(
-        self, base_offset: int, offset: int, end_offset: int, position: int, end_position: int
-    ) -> bool:
-        """Refuse a sealed segment's records in a range from here on; whether it is there."""
+    def mark_damaged(self, base_offset: int, ranges: list[tuple[int, int, int, int]]) -> bool:
+        """Refuse these ranges of a sealed segment and no others; whether it is there."""
+
+    def damages_of(self, base_offset: int) -> list[tuple[int, int, int, int]]:
+        """The ranges that it refuses."""
 
 
 class Settings(NamedTuple):
@@ -101,13 +105,20 @@ class Scrub:
         self._waiting: deque[tuple[ScrubbedLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
         self._checked: dict[Closed, int] = {}  # when each was looked at, as far as it is known
 
-    # ---- digests of what was just closed -----------------------------------------------------
+    # ---- what was just closed, or is broken ----------------------------------------------------
 
     def rolled(self, logs: Iterable[ScrubbedLog]) -> None:
         """Logs have begun a segment, each as often as it is named: closed ones want a digest."""
         for log, count in Counter(logs).items():
             closed = [base for base, _, _ in log.segment_entries[:-1]]
             self._waiting.extend((log, base) for base in closed[-count:])
+
+    def broken(self, logs: Iterable[ScrubbedLog]) -> None:
+        """Readers could not go on in closed segments of these: the damage is looked for soon."""
+        for log in set(logs):
+            for base in _closed(log):
+                if log.damages_of(base) and (log, base) not in self._waiting:
+                    self._waiting.appendleft((log, base))
 
     async def follow(self) -> None:
         """Take the digest of every segment soon after it was closed."""
@@ -184,9 +195,9 @@ class Scrub:
         now_ms = self._clock.wall_ms()
         self._checked[Closed(log.folder, base)] = now_ms
         known = found.recorded
+        if not await self._refuse(log, base, found):
+            return
         if found.damages:
-            if not self._tell(log, base, found):
-                return
             kept = None if known is None else known._replace(checked_ms=NEVER_MS)
         else:
             kept = Digest(found.xxh3, found.size, now_ms)
@@ -219,16 +230,19 @@ class Scrub:
                 await asyncio.sleep(scrubbing.pause_seconds(size, seconds, bytes_per_second))
         return examination.verdict()
 
-    def _tell(self, log: ScrubbedLog, base: int, found: Verdict) -> bool:
-        """Make known what is damaged; False when the log has not that segment any more."""
+    async def _refuse(self, log: ScrubbedLog, base: int, found: Verdict) -> bool:
+        """Refuse what is damaged and remember it; False when that segment has gone."""
+        folder, before = Path(log.folder), log.damages_of(base)
+        ranges = [
+            damages.Range(each.offset, each.end_offset, each.position, each.end_position)
+            for each in found.damages
+        ]
+        if not log.mark_damaged(base, list(ranges)):
+            return False
         for each in found.damages:
-            if not log.mark_damaged(
-                base, each.offset, each.end_offset, each.position, each.end_position
-            ):
-                return False
             _log.error(
                 "damaged records are refused: folder=%s segment=%s bytes=%d..%d offsets=%d..%d: %s",
-                Path(log.folder).name,
+                folder.name,
                 file_name(base, LOG),
                 each.position,
                 each.end_position,
@@ -236,6 +250,16 @@ class Scrub:
                 each.end_offset,
                 each.reason,
             )
+        if ranges:
+            keep = partial(damages.write, folder, base, found.size, ranges, found.inode)
+            await self._on_disk(keep)
+        elif before:
+            _log.warning(
+                "a damaged segment is sound again: folder=%s segment=%s",
+                folder.name,
+                file_name(base, LOG),
+            )
+            await self._on_disk(partial(damages.remove, folder, base))
         return True
 
 

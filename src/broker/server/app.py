@@ -14,7 +14,7 @@ import uvloop
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
-from broker._native.log.turn import OFFLINE, ROLLED, Turn
+from broker._native.log.turn import BROKEN, OFFLINE, ROLLED, Turn
 from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.poller import Poller
@@ -357,6 +357,7 @@ class _Process:
     async def _take_events(self) -> None:
         events, self._turn.events = self._turn.events, []
         self._scrub.rolled(log for kind, log in events if kind == ROLLED)
+        self._scrub.broken(log for kind, log in events if kind == BROKEN)
         for kind, log in events:
             if kind == ROLLED:
                 offset, content = log.producer_snapshot()

@@ -1,7 +1,7 @@
 """What a partition's folder has, and what of it a start removes: names in, a plan out.
 
 <offset>.log .index .timeindex .txnindex    a segment
-<offset>.digest                             of a closed one; the last may be written to again
+<offset>.digest .damage                     of a closed one; the last may be written to again
 <offset>.snapshot                           the producers at that offset
 *.deleted       taken off the log; they waited for file.delete.delay.ms, nobody reads them now
 *.cleaned       a compaction's work that did not reach its end
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from broker.storage.segment_files import (
     CLEANED,
+    DAMAGE,
     DELETED,
     DIGEST,
     LOG,
@@ -32,6 +33,7 @@ class FolderPlan(NamedTuple):
 
     base_offsets: list[int]  # of the segments that are the log, rising
     snapshot_offsets: list[int]  # rising
+    damaged_offsets: list[int]  # of segments of which damage is known
     removed: list[str]  # names, before the log is opened
 
 
@@ -46,11 +48,13 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
         removed += [name for name in names if name in files]
     kept = [base for base in base_offsets if base not in gone]
     removed += [
-        file_name(base, DIGEST)
-        for base in offsets_of(names, DIGEST)
+        file_name(base, suffix)
+        for suffix in (DIGEST, DAMAGE)
+        for base in offsets_of(names, suffix)
         if base not in kept[:-1] and base not in gone
     ]
-    return FolderPlan(kept, offsets_of(names, SNAPSHOT), removed)
+    damaged = [base for base in offsets_of(names, DAMAGE) if base in kept[:-1]]
+    return FolderPlan(kept, offsets_of(names, SNAPSHOT), damaged, removed)
 
 
 def offsets_of(names: Iterable[str], suffix: str) -> list[int]:

@@ -27,7 +27,7 @@ from broker._native.log.turn import Turn
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint, digests
+from broker.storage import beside_log, checkpoint, damages
 from broker.storage.closing import Failed, close_logs, sync_indexes, write_epochs
 from broker.storage.deletion import (
     DELETE_SUFFIX,
@@ -40,7 +40,7 @@ from broker.storage.folder_plan import FolderPlan, plan_folder
 from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
 from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
-from broker.storage.segment_files import DIGEST, LOG, SNAPSHOT, SWAP, file_name
+from broker.storage.segment_files import DAMAGE, DIGEST, LOG, SNAPSHOT, SWAP, file_name
 from broker.storage.side_files import SideFiles
 from broker.storage.swap import finish_swaps
 from broker.storage.syncing import is_one_sync_cheaper
@@ -227,14 +227,16 @@ class Partitions:
         plan = plan_folder(names, self._offsets.log_start(key))
         for name in plan.removed:
             file_ops.remove(str(Path(log.folder) / name))
-        if any(name.endswith(DIGEST) for name in plan.removed):
+        if any(name.endswith((DIGEST, DAMAGE)) for name in plan.removed):
             file_ops.sync_folder(log.folder)  # before the log is written to
         if not plan.base_offsets:
             recovery.create(log, self._offsets.log_start(key))
             return False
         if self._attach(log, plan):
+            damages.recall(log, plan.damaged_offsets)
             return True
         self._recover(log, plan)
+        damages.recall(log, plan.damaged_offsets)
         if log.log_end_offset < self._offsets.log_start(key):
             self._begin_anew(log, plan)
             return False
@@ -289,8 +291,8 @@ class Partitions:
             _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
             file_ops.rename(str(folder / name), str(folder / (name + STRAY_SUFFIX)))
         if behind:
-            digests.remove(folder, [base for base in plan.base_offsets if base not in behind][-1:])
-            digests.remove(folder, behind)
+            last = [base for base in plan.base_offsets if base not in behind][-1:]
+            beside_log.remove(folder, [*last, *behind])
             file_ops.sync_folder(log.folder)
         if log.log_end_offset < recovery_point:
             _log.error(

@@ -2,6 +2,7 @@
 
     <base offset, 20 digits>.log .index .timeindex .txnindex    a segment
     <base offset, 20 digits>.digest                             what its log was when it was closed
+    <base offset, 20 digits>.damage                             what of it is damaged, if anything
     <base offset, 20 digits>.snapshot                           the producers' state before it
     <name>.deleted                                              taken off its log, to be removed
     <name>.cleaned, then <name>.swap                            written by a compaction (swap.py)
@@ -23,9 +24,10 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 ABORTED = ".txnindex"
 DIGEST = ".digest"
+DAMAGE = ".damage"
 INDEX = ".index"
 TIME_INDEX = ".timeindex"
-SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED, DIGEST)
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED, DIGEST, DAMAGE)
 _OFFSET_DIGITS = 20
 
 

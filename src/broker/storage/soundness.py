@@ -81,7 +81,7 @@ class Examination:
         """
         self._base_offset, self._end_offset = base_offset, end_offset
         path = folder / (file_name(base_offset, LOG) + suffix)
-        self._inode = path.stat().st_ino
+        self._inode = file_ops.inode(path)
         self._recorded = digests.read(folder, base_offset) if has_digest else None
         stems = (INDEX, TIME_INDEX, ABORTED)
         index, time_index, aborted = (

@@ -5,7 +5,7 @@
     <base>.swap              the manifest, written last by `commit`: from now on the old ones are
                              gone, whatever happens; before it, nothing has happened
     <base>.log ...           renamed by `install`, in the same turn of the loop as the log's replace
-    others' files removed, then the manifest, by `finish`
+    others' files removed, and what was known of those bytes, then the manifest, by `finish`
 
 A start completes what has a manifest and removes what has none (`finish_swaps`). Producers'
 snapshots of the segments that go stay: recovery begins at one of them.
@@ -21,6 +21,7 @@ from broker.storage import checkpoint
 from broker.storage.segment_files import (
     ABORTED,
     CLEANED,
+    DAMAGE,
     SEGMENT_SUFFIXES,
     SWAP,
     file_name,
@@ -82,6 +83,7 @@ def finish(swap: Swap) -> None:
     for base in swap.gone:
         for suffix in SEGMENT_SUFFIXES:
             _remove(swap.folder / file_name(base, suffix))
+    _remove(swap.folder / file_name(swap.old[0], DAMAGE))
     file_ops.sync_folder(swap.folder)
     file_ops.remove(swap.manifest)
     file_ops.sync_folder(swap.folder)
@@ -122,11 +124,11 @@ def _files(swap: Swap) -> list[Path]:
 
 
 def _may_be_missing(file: Path) -> AbstractContextManager[None]:
-    """Only a segment made from one with aborted transactions has a file of them.
+    """Only a segment made from one with aborted transactions has a file of them, none of damage.
 
     The digest must be there: the one that it replaces is of other bytes.
     """
-    return suppress(FileNotFoundError) if file.suffix == ABORTED else nullcontext()
+    return suppress(FileNotFoundError) if file.suffix in {ABORTED, DAMAGE} else nullcontext()
 
 
 def _manifest_of(name: str) -> str:

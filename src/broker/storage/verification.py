@@ -120,7 +120,7 @@ def _examined(place: Place, progress: Progress) -> Verdict:
 
 
 def _has_changed(place: Place, found: Verdict) -> bool:
-    if place.file.stat().st_ino != found.inode:
+    if file_ops.inode(place.file) != found.inode:
         return True
     recorded = None if place.end_offset < 0 else digests.read(place.folder, place.base_offset)
     return recorded != found.recorded and recorded is not None

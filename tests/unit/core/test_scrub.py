@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.turn import BROKEN
 from broker.core.io_thread import IoThread
 from broker.core.scrub import Scrub, Settings
 from broker.model.clock import ManualClock
 from broker.model.errors import StorageError
-from broker.storage import digests
+from broker.storage import damages, digests
 from tests.native_log import NOW_MS, Logs, appended, records
 
 HOUR_MS = 3_600_000
@@ -168,6 +169,58 @@ def test_a_segment_found_damaged_never_gets_a_digest(bench: Bench) -> None:
     bench.take_digests(1)
     assert bench.digest(10) is None
     assert bench.log.damaged_ranges == [(10, 11)]
+
+
+def test_damage_is_known_after_a_restart_before_any_scrub(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.flip(5, 2 * BATCH + 100)
+    bench.run()
+    end = bench.log.log_end_offset
+
+    log = bench.logs.attach(end)
+    damages.recall(log, [5])
+
+    assert log.damaged_ranges == [(7, 8)]
+    assert "damaged records are still refused" in caplog.text
+    with pytest.raises(StorageError, match="offset 7 are damaged"):
+        read(log, 7)
+    assert read(log, 6)
+    assert read(log, 8)
+
+
+def test_a_segment_that_is_sound_again_is_served_and_its_damage_forgotten(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.flip(5, 2 * BATCH + 100)
+    bench.run()
+    bench.flip(5, 2 * BATCH + 100)
+    bench.clock.advance(HOUR_MS)
+
+    bench.run()
+
+    assert "a damaged segment is sound again" in caplog.text
+    assert read(bench.log, 7)
+    assert damages.read(bench.logs.folder(), 5) == []
+    assert not list(bench.logs.folder().glob("*.damage"))
+
+
+def test_what_a_reader_finds_broken_is_looked_at_and_only_what_is_damaged_stays_refused(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.flip(5, 2 * BATCH + 8, 6)  # the length of the batch at 7
+    with pytest.raises(StorageError, match="offset 7 are damaged"):
+        read(bench.log, 7)
+    assert bench.log.damaged_ranges == [(7, 10)]
+    assert bench.logs.turn.events[-1] == (BROKEN, bench.log)
+
+    bench.scrub.broken([bench.log, bench.log])
+    asyncio.run(bench.scrub.take_digests())
+
+    assert bench.log.damaged_ranges == [(7, 8)]
+    assert read(bench.log, 8)
+    assert damages.read(bench.logs.folder(), 5) == [(7, 8, 2 * BATCH, 3 * BATCH)]
+    assert caplog.text.count("damaged records are refused") == 1
 
 
 def test_an_index_that_is_wrong_is_told_and_harms_no_record(

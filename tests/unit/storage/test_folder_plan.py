@@ -13,7 +13,7 @@ SEGMENTS = [
 def test_segments_and_snapshots_are_told_by_their_names() -> None:
     plan = plan_folder([*SEGMENTS, file_name(20, ".snapshot"), "partition.metadata"], 0)
 
-    assert plan == ([0, 10, 20], [20], [])
+    assert plan == ([0, 10, 20], [20], [], [])
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_segments_and_snapshots_are_told_by_their_names() -> None:
     ],
 )
 def test_what_an_earlier_life_did_not_finish_is_removed(name: str) -> None:
-    assert plan_folder([*SEGMENTS, name], 0) == ([0, 10, 20], [], [name])
+    assert plan_folder([*SEGMENTS, name], 0) == ([0, 10, 20], [], [], [name])
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,20 @@ def test_segments_wholly_below_the_log_start_are_removed(log_start: int, kept: l
     assert len(plan.removed) == 3 * (3 - len(kept))
 
 
+@pytest.mark.parametrize("suffix", [".digest", ".damage"])
 @pytest.mark.parametrize(("base", "why"), [(20, "it may be written to again"), (15, "no log")])
-def test_a_digest_that_is_not_of_a_closed_segment_is_removed(base: int, why: str) -> None:
-    stays, goes = file_name(10, ".digest"), file_name(base, ".digest")
+def test_what_is_known_of_other_than_closed_segments_is_removed(
+    base: int, why: str, suffix: str
+) -> None:
+    stays, goes = file_name(10, suffix), file_name(base, suffix)
 
     assert plan_folder([*SEGMENTS, stays, goes], 0).removed == [goes], why
+
+
+def test_segments_whose_damage_is_known_are_those_that_stay_closed() -> None:
+    names = [*SEGMENTS, *(file_name(base, ".damage") for base in (0, 10, 20))]
+
+    assert plan_folder(names, 10).damaged_offsets == [10]
 
 
 def test_a_digest_goes_once_with_its_segment() -> None:
@@ -61,4 +70,4 @@ def test_the_active_segment_stays_whatever_the_log_start_is() -> None:
 def test_a_segment_set_aside_is_no_part_of_the_log() -> None:
     plan = plan_folder([*SEGMENTS, file_name(30, ".log-stray")], 0)
 
-    assert plan == ([0, 10, 20], [], [])
+    assert plan == ([0, 10, 20], [], [], [])

@@ -14,7 +14,7 @@ from broker._native.log.segment_check import digest_of
 from broker.model.errors import StorageError
 from broker.storage import digests, swap
 from broker.storage.digests import Digest
-from broker.storage.segment_files import LOG, file_name
+from broker.storage.segment_files import DAMAGE, LOG, file_name
 from broker.storage.swap import Swap
 from tests.compacting import compacted, contents, job_of, newest, swap_in, written
 from tests.native_log import NOW_MS, Logs, appended, records
@@ -183,6 +183,16 @@ def test_snapshots_stay(tmp_path: Path) -> None:
     do(ready)
 
     assert snapshot.exists()
+
+
+def test_what_is_known_of_damage_goes_with_the_bytes_that_were_damaged(tmp_path: Path) -> None:
+    ready, _ = made_ready(tmp_path)
+    for base in ready.old:
+        (ready.folder / file_name(base, DAMAGE)).write_bytes(b"damage")
+
+    do(ready)
+
+    assert not list(ready.folder.glob(f"*{DAMAGE}"))
 
 
 def test_a_manifest_that_cannot_be_read_keeps_the_log_from_opening(tmp_path: Path) -> None:

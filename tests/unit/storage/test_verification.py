@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.model.errors import ConfigError
-from broker.storage import checkpoint, digests, verification
+from broker.storage import beside_log, checkpoint, digests, verification
 from broker.storage.digests import Digest
 from broker.storage.segment_files import DIGEST
 from broker.storage.soundness import Verdict
@@ -79,7 +79,7 @@ def test_without_a_digest_only_offsets_and_epochs_can_be_flipped_unseen(tmp_path
         for place in places
     }  # fmt: skip
     for place in places:
-        digests.remove(place.folder, [place.base_offset])
+        beside_log.remove(place.folder, [place.base_offset])
     unseen = 0
     for place, position, bit in flips(places, 2):
         if flipped(place, position, bit).is_sound:

@@ -11,6 +11,7 @@ from broker._native.log.partition_log import PartitionLog
 __pyx_capi__: dict[str, object]  # what turn.pxd declares
 ROLLED: Final[int]
 OFFLINE: Final[int]
+BROKEN: Final[int]
 logger: Logger
 
 @final

@@ -1,0 +1,87 @@
+"""What is known of damage in closed segments: kept, read with its own log only, gone with it."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker.storage import damages, segment_files
+from broker.storage.damages import Range
+from broker.storage.segment_files import DAMAGE, LOG, file_name
+from tests.native_log import Logs, appended, records
+
+SIZE = 100
+SOME = [Range(7, 9, 10, 30), Range(12, 13, 50, 60)]
+
+
+@pytest.fixture
+def inode(tmp_path: Path) -> int:
+    """That of the log of a segment at offset 7."""
+    log = tmp_path / file_name(7, LOG)
+    log.write_bytes(bytes(SIZE))
+    return log.stat().st_ino
+
+
+def test_damage_is_read_as_it_was_written(tmp_path: Path, inode: int) -> None:
+    assert damages.write(tmp_path, 7, SIZE, SOME, inode)
+    assert damages.read(tmp_path, 7) == SOME
+
+
+def test_nothing_is_known_without_the_file(tmp_path: Path) -> None:
+    assert damages.read(tmp_path, 7) == []
+
+
+def test_nothing_is_known_from_a_file_that_was_changed(tmp_path: Path, inode: int) -> None:
+    damages.write(tmp_path, 7, SIZE, SOME, inode)
+    file = tmp_path / file_name(7, DAMAGE)
+    content = file.read_bytes()
+    for place in range(len(content) - 1):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert damages.read(tmp_path, 7) == [], place
+
+
+def test_what_is_known_of_a_log_of_another_size_is_not_of_this_one(
+    tmp_path: Path, inode: int
+) -> None:
+    damages.write(tmp_path, 7, SIZE, SOME, inode)
+    (tmp_path / file_name(7, LOG)).write_bytes(bytes(SIZE + 1))
+    assert damages.read(tmp_path, 7) == []
+
+
+def test_what_was_found_in_another_file_is_not_written(tmp_path: Path, inode: int) -> None:
+    assert not damages.write(tmp_path, 7, SIZE, SOME, inode + 1)
+    assert damages.read(tmp_path, 7) == []
+
+
+def test_it_goes_with_the_files_of_its_segment(tmp_path: Path, inode: int) -> None:
+    damages.write(tmp_path, 7, SIZE, SOME, inode)
+    segment_files.mark_deleted(tmp_path, [7])
+    assert damages.read(tmp_path, 7) == []
+    segment_files.remove_deleted(tmp_path, [7])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_read_keeps_no_log_from_opening(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = Logs(tmp_path)
+    log = logs.create(segment_bytes_max=len(records()))
+    for _ in range(3):
+        appended(log, records())
+    logs.settle(log)
+    folder = logs.folder()
+    found = (folder / file_name(1, LOG)).stat()
+    damages.write(folder, 1, found.st_size, [Range(1, 2, 0, found.st_size)], found.st_ino)
+    file_ops.start_recording()
+    file_ops.fail("read", DAMAGE, errno.EIO)
+    try:
+        damages.recall(log, [1])
+    finally:
+        file_ops.stop_recording()
+    assert "damage not known" in caplog.text
+    assert log.damaged_ranges == []
+
+    damages.recall(log, [1])
+
+    assert log.damaged_ranges == [(1, 2)]
