@@ -35,7 +35,6 @@ from broker.core.topic_rules import (
 from broker.model.config import Config
 from broker.model.errors import (
     ConfigError,
-    DiskFull,
     ErrorCode,
     RequestError,
     StorageError,
@@ -385,7 +384,7 @@ class Topics:
         """Change the store, in the thread that may wait for the disk."""
         try:
             return await self._io_thread.run(lambda: self._store.transact(guards, operations))
-        except DiskFull as error:
+        except StorageError as error:
             raise disk_refusal(error) from error
 
     def _check_disk(self) -> None:

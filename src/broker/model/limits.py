@@ -579,6 +579,8 @@ TRIM_INTERVAL_MS = 5_000
 METADATA_OPS_PER_TRANSACTION_MAX = 120  # etcd refuses 129 (measured)
 METADATA_KEY_BYTES_MAX = 1_024
 METADATA_VALUE_BYTES_MAX = 1 * MIB  # etcd refuses 1.6 MB (measured)
+# How long a start waits for a program that has the metadata store locked.
+METADATA_BUSY_SECONDS = 1
 # Groups with a configuration of their own; what a group's name takes of a metadata key.
 GROUP_CONFIGS_MAX = 10_000
 GROUP_CONFIG_NAME_BYTES_MAX = 1_000

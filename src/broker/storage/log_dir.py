@@ -42,7 +42,10 @@ class LogDir:
     def __init__(self, path: Path, node_id: int) -> None:
         """Open the directory, or make it, for the broker of that id; DataDirError if it cannot."""
         self.path = path
-        _make_folder(path)
+        try:
+            _make_folder(path)
+        except OSError as error:
+            raise _unusable(path, error) from None
         self._lock = _lock(path)
         try:
             self.cluster_id, self.directory_id = _identity(path, node_id)
@@ -86,7 +89,7 @@ def _make_folder(path: Path) -> None:
     try:
         file_ops.make_folder(path)
         file_ops.sync_folder(path.parent)
-    except (OSError, StorageError) as error:
+    except StorageError as error:
         raise _unusable(path, error) from None
 
 

@@ -10,6 +10,7 @@ write-ahead file in memory: that of several readers is a mapped file, and a disk
 mapping ends the process (SIGBUS).
 """
 
+import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from broker._native.kernel import file_ops
 from broker.model import limits
 from broker.model.errors import DataDirError, DiskFull, StorageError
+from broker.storage.checkpoint import PARTITION_METADATA
 from broker.storage.metadata import (
     Absent,
     CreatedAt,
@@ -31,7 +33,18 @@ from broker.storage.metadata import (
 FILE_NAME = "metadata.db"
 APPLICATION_ID = 0x504C4F47  # "PLOG": what file(1) and SQLite call the owner of a file
 SCHEMA_VERSION = 1
+_log = logging.getLogger(__name__)
 
+_RESTORE = "restore it and its -wal file from a backup, or start with another data directory"
+_OWN = "make it readable and writable for this user, or start with another data directory"
+_IN_USE = "another program has it open: end that one first"
+_ADVICE = {  # by SQLite's result code
+    sqlite3.SQLITE_BUSY: _IN_USE,
+    sqlite3.SQLITE_LOCKED: _IN_USE,
+    sqlite3.SQLITE_CANTOPEN: _OWN,
+    sqlite3.SQLITE_PERM: _OWN,
+    sqlite3.SQLITE_READONLY: _OWN,
+}
 _AFTER_UTF_8 = b"\xff"  # keys are UTF-8 text, in which this byte does not occur
 
 _SCHEMA = """
@@ -48,8 +61,6 @@ PRAGMA application_id = 0x504C4F47;
 PRAGMA user_version = 1;
 COMMIT;
 """
-APPLICATION_ID = 0x504C4F47  # "PLOG": what file(1) shows as the owner of a SQLite file
-SCHEMA_VERSION = 1
 
 
 class SqliteMetaStore:
@@ -58,23 +69,31 @@ class SqliteMetaStore:
     __slots__ = ("_connection", "_path")
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it; DataDirError when it is damaged or of another version."""
+        """Open the file, or make it where there are no partitions yet.
+
+        DataDirError when it is damaged, lost, in use or of another version; StorageError when the
+        disk fails.
+        """
         self._path = path
         try:
-            if not path.exists() or not path.stat().st_size:
+            if _is_new(path):
                 _create(path)
             # One caller at a time, but not always the same thread (storage/metadata.py).
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                path,
+                timeout=limits.METADATA_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
             try:
                 self._prepare()
             except BaseException:
                 self._connection.close()
                 raise
         except sqlite3.DatabaseError as error:
-            raise DataDirError(
-                f"{path} cannot be used as the metadata store ({error}): restore it and its -wal"
-                " file from a backup, or start with another data directory"
-            ) from error
+            raise _failure_of_start(path, error) from error
+        except OSError as error:
+            raise DataDirError(f"{path} cannot be used ({error}): {_OWN}") from error
 
     def get(self, key: bytes) -> KeyValue | None:
         """The key, or None."""
@@ -120,7 +139,7 @@ class SqliteMetaStore:
             )
         damage = _pragma(execute("PRAGMA quick_check(1)"))
         if damage != "ok":
-            raise sqlite3.DatabaseError(damage)
+            raise sqlite3.DatabaseError(" ".join(str(damage).split()))  # it may be of many lines
         self._revision()
 
     def _get(self, key: bytes) -> KeyValue | None:
@@ -170,9 +189,50 @@ class SqliteMetaStore:
         try:
             yield
         except sqlite3.Error as error:
-            is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            is_full = _kind(error) == sqlite3.SQLITE_FULL
             failure = DiskFull if is_full else StorageError
+            _log.error("cannot %s the metadata store: file=%s error=%s", verb, self._path, error)
             raise failure(f"cannot {verb} {self._path}: {error}") from error
+
+
+def _is_new(path: Path) -> bool:
+    """Whether there is no store yet; DataDirError when there must have been one.
+
+    An empty one in its place would know no topic, and the start would set all partitions aside.
+    """
+    try:
+        if path.stat().st_size:
+            return False
+    except FileNotFoundError:
+        pass
+    folder = path.parent
+    partitions = [
+        name
+        for name in file_ops.list_folder(folder)
+        if name.rpartition("-")[2].isdigit() and (folder / name / PARTITION_METADATA).exists()
+    ]
+    if partitions:
+        raise DataDirError(
+            f"{path} is empty or not there, and {folder} has {len(partitions)} partitions"
+            f" ({partitions[0]} is one), of which nothing is known without it: restore it and its"
+            " -wal file from a backup, or move those folders away to begin without them"
+        )
+    return True
+
+
+def _failure_of_start(path: Path, error: sqlite3.DatabaseError) -> DataDirError | StorageError:
+    kind = _kind(error)
+    if kind in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}:
+        return StorageError(f"cannot read {path}: {error}")
+    if kind == sqlite3.SQLITE_FULL:
+        return DiskFull(f"cannot read {path}: {error}")
+    advice = _ADVICE.get(kind, _RESTORE)
+    return DataDirError(f"{path} cannot be used as the metadata store ({error}): {advice}")
+
+
+def _kind(error: sqlite3.Error) -> int:
+    """SQLite's result code without its details; what quick_check has found is CORRUPT."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)) & 0xFF
 
 
 def _create(path: Path) -> None:

@@ -93,7 +93,7 @@ class Partitions:
             elif not self._open(log, names):
                 self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
-            return str(error)
+            return f"{error}; its files stay as they are: mend this and restart the broker"
         return None
 
     def settle(self, logs: Iterable[PartitionLog]) -> dict[PartitionLog, str]:
@@ -326,7 +326,7 @@ class Partitions:
         doomed = []
         for name in file_ops.list_folder(str(self._path)):
             folder = self._path / name
-            if name in self._logs or name.endswith(STRAY_SUFFIX) or not folder.is_dir():
+            if name in self._logs or name.endswith(STRAY_SUFFIX) or not _is_folder(folder):
                 continue
             if name.endswith(DELETE_SUFFIX):
                 doomed.append(folder)
@@ -425,6 +425,14 @@ def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> i
     value = json.dumps({"version": 1, "unclean_starts": unclean_starts + 1}).encode()
     store.transact([], [Put(key, value)])
     return int(unclean_starts) + 1
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        _log.warning("left as it is, nobody can look at it: path=%s error=%s", path, error)
+        return False
 
 
 def _read_snapshot(folder: Path, offset: int) -> bytes | None:

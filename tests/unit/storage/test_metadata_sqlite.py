@@ -1,6 +1,7 @@
 """metadata.db: guarded transactions, revisions, and files that cannot be used."""
 
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 from broker.model import limits
 from broker.model.errors import DataDirError, StorageError
 from broker.storage import metadata
-from broker.storage.metadata import Absent, CreatedAt, Delete, Put, Unchanged
+from broker.storage.checkpoint import PARTITION_METADATA
+from broker.storage.metadata import Absent, CreatedAt, Delete, KeyValue, Put, Unchanged
 from broker.storage.metadata_sqlite import SqliteMetaStore
 
 
@@ -187,6 +189,81 @@ def test_a_damaged_file_is_refused_with_what_to_do(tmp_path: Path, damage: bytes
 
     with pytest.raises(DataDirError, match="restore"):
         SqliteMetaStore(path)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_no_store_is_made_where_partitions_are(tmp_path: Path, is_there: bool) -> None:
+    path, folder = tmp_path / "metadata.db", tmp_path / "orders-0"
+    folder.mkdir()
+    (folder / PARTITION_METADATA).write_text("version: 0")
+    if is_there:
+        path.write_bytes(b"")
+
+    with pytest.raises(DataDirError, match=r"1 partitions \(orders-0 is one.*restore it"):
+        SqliteMetaStore(path)
+
+    assert path.exists() == is_there
+    assert not is_there or path.read_bytes() == b""
+
+
+def test_folders_that_were_set_aside_or_are_of_others_need_no_store(tmp_path: Path) -> None:
+    for name in ("orders-0.3-stray", "orders-0.abc-delete", "photos-7"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "orders-0.3-stray" / PARTITION_METADATA).write_text("version: 0")
+
+    SqliteMetaStore(tmp_path / "metadata.db").close()
+
+
+def test_a_store_that_another_program_has_locked_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metadata.db"
+    SqliteMetaStore(path).close()
+    monkeypatch.setattr(limits, "METADATA_BUSY_SECONDS", 0)
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(DataDirError, match="another program has it open"):
+        SqliteMetaStore(path)
+
+    other.close()
+
+
+def test_a_disk_that_cannot_read_the_file_is_no_damage_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metadata.db"
+    SqliteMetaStore(path).close()
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+
+    def fail(_: SqliteMetaStore) -> None:
+        raise error
+
+    monkeypatch.setattr(SqliteMetaStore, "_prepare", fail)
+
+    with pytest.raises(StorageError, match=r"cannot read .*metadata\.db: disk I/O error"):
+        SqliteMetaStore(path)
+
+
+def test_a_change_that_the_disk_refuses_changes_nothing_and_the_next_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "metadata.db"
+    store = SqliteMetaStore(path)
+    store.transact([], [Put(b"a", b"1")])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "metadata.db-wal").stat().st_size, hard))
+    try:
+        with pytest.raises(StorageError, match=r"cannot write .*metadata\.db: disk I/O error"):
+            store.transact([], [Put(b"a", b"2")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert store.get(b"a") == KeyValue(b"a", b"1", 1, 1)
+    assert store.transact([], [Put(b"a", b"3")]) == 2
+    store.close()
 
 
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:

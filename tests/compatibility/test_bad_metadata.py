@@ -1,0 +1,137 @@
+"""A metadata store that is lost, damaged, locked or on a disk that fails: nothing else may follow.
+
+No start takes an empty store for the truth: all partitions would look like folders of no topic.
+"""
+
+import os
+import resource
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import BrokerProcess, wait_until
+from tests.wire_client import WireClient
+from tests.wire_records import Batch
+
+TOPIC = "kept"
+EXIT_DATA_DIR = 73
+STORAGE_ERROR = 56
+PAGE = 4_096
+Damage = Callable[[Path], object]
+
+
+def flip(file: Path, position: int) -> None:
+    """Change a byte."""
+    content = bytearray(file.read_bytes())
+    content[position] ^= 0xFF
+    file.write_bytes(content)
+
+
+def lock(file: Path) -> sqlite3.Connection:
+    """Have the file open as another program would that is about to change it."""
+    connection = sqlite3.connect(file)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "not there": (Path.unlink, "restore it"),
+    "empty": (lambda file: os.truncate(file, 0), "restore it"),
+    "half of it": (lambda file: os.truncate(file, file.stat().st_size // 2), "restore it"),
+    "a header of garbage": (lambda file: flip(file, 3), "restore it"),
+    "a page of garbage": (lambda file: flip(file, PAGE), "restore it"),
+    "locked": (lock, "another program has it open"),
+}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a broker that has stopped, with a topic of one record."""
+    broker = BrokerProcess(tmp_path_factory.mktemp("kept"))
+    broker.start()
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, TOPIC)
+        assert wire_requests.produce(client, TOPIC, Batch().encode())[0] == 0
+    assert broker.stop() == 0
+    return broker.data_dir
+
+
+@pytest.fixture
+def broker(kept: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker on a copy of it."""
+    broker = BrokerProcess(tmp_path)
+    shutil.copytree(kept, broker.data_dir)
+    yield broker
+    if broker.is_running:
+        broker.kill()
+
+
+def files_of(broker: BrokerProcess) -> dict[Path, bytes]:
+    """Return what is in the folders of partitions."""
+    return {file: file.read_bytes() for file in broker.data_dir.glob("*/*")}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_start_refuses_a_bad_store_and_leaves_every_partition_where_it_is(
+    broker: BrokerProcess, name: str
+) -> None:
+    damage, advice = DAMAGES[name]
+    store = broker.data_dir / "metadata.db"
+    before = files_of(broker)
+    held = damage(store)
+
+    broker.launch()
+
+    assert broker.wait() == EXIT_DATA_DIR, broker.stderr()
+    last = broker.stderr().splitlines()[-1]
+    assert str(store) in last
+    assert advice in last
+    assert files_of(broker) == before
+    if isinstance(held, sqlite3.Connection):
+        held.close()
+
+
+def test_a_disk_that_takes_no_change_of_the_store_refuses_new_topics_and_serves_all_else(
+    broker: BrokerProcess,
+) -> None:
+    broker.start()
+    with WireClient(broker.address) as client:
+        number = 0
+        wal = broker.data_dir / "metadata.db-wal"
+        while not wal.exists() or wal.stat().st_size < 16 * PAGE:  # above what logs need here
+            wire_requests.create_topic(client, f"more-{number}")
+            number += 1
+        process = broker.process.pid
+        _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (wal.stat().st_size, hard))
+
+        assert created(client, "refused") == STORAGE_ERROR
+        assert wire_requests.produce(client, TOPIC, Batch().encode())[0] == 0
+        assert wire_requests.fetch(client, TOPIC, 0, 1)
+
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (hard, hard))
+        assert created(client, "taken") == 0
+    assert "cannot write the metadata store" in broker.stderr()
+    broker.kill()
+
+    broker.start()
+
+    assert not list(broker.data_dir.glob("*-stray"))
+    assert not list(broker.data_dir.glob("refused-*"))
+    with WireClient(broker.address) as client:
+        for topic in (TOPIC, "taken", "more-0"):
+            wait_until(lambda: wire_requests.is_led(client, topic, 1), "it is served")  # noqa: B023
+        assert wire_requests.end_offset(client, TOPIC) == 2
+    assert broker.stop() == 0
+
+
+def created(client: WireClient, name: str) -> int:
+    """Ask for a topic; the error code."""
+    new = {"name": name, "num_partitions": 1, "replication_factor": 1}
+    answer = client.request("CreateTopics", 5, {"topics": [new], "timeout_ms": 10_000})
+    code: int = answer["topics"][0]["error_code"]
+    return code
