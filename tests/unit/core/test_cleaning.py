@@ -1,6 +1,7 @@
 """Logs under compaction: real files and a real compactor; the test plays loop, clock and disk."""
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
 from broker.storage import checkpoint, swap
+from tests import faulty_compactor
 from tests.batches import batch_of
 from tests.broker_process import wait_until
 from tests.compacting import Writes, contents, newest, write, written
@@ -195,6 +197,36 @@ def test_a_process_that_dies_leaves_nothing_and_is_started_again_later(
 
     bench.clock.advance(BACKOFF_MS)
 
+    assert bench.clean()
+    assert bench.latest == newest(WRITES)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("read", errno.EIO)]
+)
+def test_what_a_disk_fails_the_process_at_stays_as_it_was_and_is_tried_again_later(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    logged: pytest.LogCaptureFixture,
+    operation: str,
+    error: int,
+) -> None:
+    last = bases_of(bench.log)[-2]
+    before = (Path(bench.log.folder) / f"{last:020d}.log").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(compactor_process, "_MODULE", faulty_compactor.NAME)
+        patch.setenv(faulty_compactor.FAULTS, json.dumps([[operation, ".log", error]]))
+        for _ in range(3):  # once in the time of each pause, however often it is asked
+            assert bench.clean()
+            assert not bench.clean()
+            bench.clock.advance(BACKOFF_MS)
+
+    assert len(warnings(logged)) == 3
+    assert all(os.strerror(error) in line for line in warnings(logged))
+    assert (Path(bench.log.folder) / f"{last:020d}.log").read_bytes() == before
+    assert bench.leftovers == []
+    assert bench.log.is_in_service
+    assert bench.latest == newest(WRITES)
     assert bench.clean()
     assert bench.latest == newest(WRITES)
 

@@ -1,5 +1,6 @@
 """What the compactor writes: the files of a segment, complete, in pieces, whatever stops it."""
 
+import errno
 import json
 import os
 import subprocess
@@ -13,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import broker
+from broker._native.kernel import file_ops
 from broker._native.log.segment_check import digest_of
 from broker.codec import records
-from broker.model.errors import Corrupt
+from broker.model.errors import Corrupt, StorageError
 from broker.storage import compactor, digests
 from broker.storage.digests import Digest
 from broker.storage.segment_files import LOG, file_name
@@ -203,6 +205,31 @@ def test_the_process_does_a_job_and_says_so(logs: Logs) -> None:
     assert code == 0
     assert b'"kind": "done", "end_offset": 20' in output
     assert cleaned(log.folder) != []
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_fails_anywhere_ends_the_pass_and_the_next_one_does_all_of_it(
+    logs: Logs, error: int
+) -> None:
+    log = written(logs, [(b"key %d" % (i % 3), b"value %d" % i) for i in range(20)])
+    job = job_of(log, [[base for base, _, _ in log.segment_entries[:-1]]])
+    file_ops.start_recording()
+    try:
+        compacted(job)
+        done = [(op, path) for op, path, *_ in file_ops.recorded() if op != "close"]
+        assert len(done) > 30
+        for operation, path in sorted(set(done)):
+            file_ops.start_recording()
+            file_ops.fail(operation, path, error)
+
+            with pytest.raises((StorageError, OSError)):
+                compactor.compact(job, lambda _: None)
+    finally:
+        file_ops.stop_recording()
+
+    [ready], _ = compacted(job)
+    swap_in(log, ready)
+    assert len(contents(log)) == 3
 
 
 def test_a_damaged_log_is_told_from_a_failed_disk(logs: Logs) -> None:

@@ -1,0 +1,20 @@
+"""The process that compacts, on a disk that fails: what is to fail stands in its environment.
+
+`python -m tests.faulty_compactor` in the place of `broker.storage.compactor`; POLYLOG_TEST_FAULTS
+is a list of the arguments of `file_ops.fail`, in JSON.
+"""
+
+import json
+import os
+
+from broker._native.kernel import file_ops
+from broker.storage import compactor
+
+NAME = "tests.faulty_compactor"
+FAULTS = "POLYLOG_TEST_FAULTS"
+
+if __name__ == "__main__":
+    file_ops.start_recording(failures_only=True)
+    for fault in json.loads(os.environ[FAULTS]):
+        file_ops.fail(*fault)
+    compactor.main()
