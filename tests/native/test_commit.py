@@ -231,10 +231,22 @@ def test_a_burst_writes_the_event_once(commit: CommitThread, files: list[int]) -
     assert os.eventfd_read(commit.event_fd) == 1
 
 
+@pytest.mark.usefixtures("recording")
+def test_without_threads_a_job_waits_until_it_is_run(files: list[int]) -> None:
+    commit = CommitThread(0)
+    commit.submit_files([files[0]], target=7)
+    assert (synced(), commit.wait_finished(0)) == ([], [])
+
+    commit.run()
+
+    assert len(synced()) == 1
+    assert commit.wait_finished(0) == [(7, 0)]
+
+
 # ---- stopping --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", [0, 1, 4])
 def test_stop_finishes_what_was_submitted(files: list[int], threads: int) -> None:
     commit = CommitThread(threads)
     for target in range(100):
@@ -305,7 +317,7 @@ def test_all_signals_are_blocked_in_the_threads() -> None:
     assert [mask & standard for mask in blocked] == [standard & ~unblockable] * 2
 
 
-@pytest.mark.parametrize("threads", [-1, 0, 65])
+@pytest.mark.parametrize("threads", [-1, 65])
 def test_the_number_of_threads_is_limited(threads: int) -> None:
     with pytest.raises(OSError, match="Invalid argument"):
         CommitThread(threads)

@@ -31,6 +31,7 @@ cdef extern from "log/sync_threads.h" nogil:
     SyncThreads* sync_threads_start(int count, const SyncCalls* calls)
     int sync_threads_event_fd(const SyncThreads* threads)
     void sync_threads_submit(SyncThreads* threads, SyncJob* job)
+    void sync_threads_run(SyncThreads* threads)
     SyncJob* sync_threads_take_finished(SyncThreads* threads)
     void sync_threads_stop(SyncThreads* threads)
     void sync_threads_free(SyncThreads* threads)
@@ -41,7 +42,10 @@ cdef class CommitThread:
     """A number of sync threads and the eventfd that tells when jobs are finished."""
 
     def __cinit__(self, int threads):
-        """Start the threads; `event_fd` becomes readable when a job is finished."""
+        """Start the threads; `event_fd` becomes readable when a job is finished.
+
+        Without any (0), nothing is synced but by `run` and `stop`: a simulation decides when.
+        """
         cdef SyncCalls calls
         calls.truncate = file_truncate
         calls.start_writeback = file_start_writeback
@@ -65,6 +69,11 @@ cdef class CommitThread:
 
     cdef SyncJob* take_finished(self) noexcept nogil:
         return sync_threads_take_finished(self.threads)
+
+    def run(self):
+        """Sync here and now what waits for a thread."""
+        with nogil:
+            sync_threads_run(self.threads)
 
     def stop(self):
         """Finish every job that was submitted and end the threads; later jobs fail at once."""

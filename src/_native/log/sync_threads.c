@@ -161,7 +161,7 @@ static int start_threads(SyncThreads *threads, int count) {
 }
 
 SyncThreads *sync_threads_start(int count, const SyncCalls *calls) {
-    if (count < 1 || count > SYNC_THREADS_MAX) {
+    if (count < 0 || count > SYNC_THREADS_MAX) {
         errno = EINVAL;
         return NULL;
     }
@@ -204,6 +204,17 @@ void sync_threads_submit(SyncThreads *threads, SyncJob *job) {
     }
 }
 
+void sync_threads_run(SyncThreads *threads) {
+    pthread_mutex_lock(&threads->lock);
+    while (threads->waiting.first) {
+        SyncJob *job = list_pop(&threads->waiting);
+        pthread_mutex_unlock(&threads->lock);
+        run(threads, job);
+        pthread_mutex_lock(&threads->lock);
+    }
+    pthread_mutex_unlock(&threads->lock);
+}
+
 SyncJob *sync_threads_take_finished(SyncThreads *threads) {
     eventfd_t wakes;
     pthread_mutex_lock(&threads->lock);
@@ -222,6 +233,7 @@ void sync_threads_stop(SyncThreads *threads) {
     while (threads->count > 0) {
         pthread_join(threads->threads[--threads->count], NULL);
     }
+    sync_threads_run(threads); /* what waits where there never was a thread */
 }
 
 void sync_threads_free(SyncThreads *threads) {

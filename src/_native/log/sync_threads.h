@@ -32,7 +32,8 @@ typedef struct SyncCalls {
 
 typedef struct SyncThreads SyncThreads;
 
-/* Starts 1 to SYNC_THREADS_MAX threads, all signals blocked. NULL with errno set on failure. */
+/* Starts 0 to SYNC_THREADS_MAX threads, all signals blocked. NULL with errno set on failure.
+ * Without any, jobs wait for sync_threads_run: a simulation has one order of operations. */
 SyncThreads *sync_threads_start(int count, const SyncCalls *calls);
 
 /* Readable while finished jobs wait to be taken. */
@@ -40,6 +41,9 @@ int sync_threads_event_fd(const SyncThreads *threads);
 
 /* Queues a job behind the others. After stop it comes straight back with -ECANCELED. */
 void sync_threads_submit(SyncThreads *threads, SyncJob *job);
+
+/* Syncs in the caller's thread what waits. */
+void sync_threads_run(SyncThreads *threads);
 
 /* Takes all finished jobs, linked by `next` in order of finishing, and clears the eventfd. */
 SyncJob *sync_threads_take_finished(SyncThreads *threads);
