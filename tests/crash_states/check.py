@@ -1,6 +1,7 @@
 """A start on what a crash has left, by the product's own code, and what must be true of it."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +10,10 @@ from broker.codec import records
 from broker.core.groups.commands import FetchOffsetsRequest
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode, PolylogError
+from broker.storage.checkpoint import read_partition_metadata
+from broker.storage.deletion import STRAY_SUFFIX
 from tests.batches import batch_of, header
-from tests.crash_states.life import Life, Store, only_log
+from tests.crash_states.life import Life, place_of
 from tests.crash_states.truth import ABORT, COMMIT, TRANSACTIONAL, LogTruth, Sent, Truth, body_of
 
 NOT_STARTED = "the start has failed"
@@ -29,7 +32,9 @@ ID_TWICE = "a producer id is given twice"
 TRANSACTION = "a transaction is torn"
 COMMIT_LOST = "a committed offset is lost"
 TOPIC_LOST = "a topic is lost"
-TOPIC_BACK = "a folder without a topic"
+TOPIC_BACK = "a deleted topic is back, or what it left on the disk"
+SET_ASIDE = "a folder is set aside that is nobody's"
+OLD_RECORDS = "a new log has records already"
 EPOCH = "a leader epoch is used twice"
 
 
@@ -52,17 +57,17 @@ def start_and_check(
 ) -> Outcome:
     """Start on a folder, look at everything, and let the producers go on."""
     try:
-        life = Life(path, Store(truth.store), loop)
+        life = Life(path, loop)
     except (PolylogError, OSError) as error:
         return Outcome([Finding(NOT_STARTED, repr(error))], lost_as_stated=False)
     try:
         lost = [
-            topic.name
-            for topic in life.topics
-            if (known := truth.logs.get(topic.topic_id)) is not None
+            known.name
+            for _, log in life.logs()
+            if (known := truth.logs.get(place_of(log))) is not None
             and is_power_cut
             and not known.is_group_commit
-            and only_log(topic).log_end_offset < known.acked
+            and log.log_end_offset < known.acked
         ]
         found = list(_check(life, truth, is_power_cut=is_power_cut))
     finally:
@@ -70,43 +75,59 @@ def start_and_check(
     return Outcome(found, bool(lost))
 
 
-def _check(life: Life, truth: Truth, *, is_power_cut: bool) -> Any:
+def _check(life: Life, truth: Truth, *, is_power_cut: bool) -> Iterator[Finding]:
     yield from _check_topics(life, truth)
-    for topic in life.topics:
-        log = only_log(topic)
-        known = truth.logs.get(topic.topic_id)
+    yield from _check_folders(life)
+    for topic, log in life.logs():
+        known = truth.logs.get(place_of(log))
+        where = f"{topic.name}-{log.partition}"
         if not log.is_in_service:
-            yield Finding(OFFLINE, topic.name)
+            yield Finding(OFFLINE, where)
         elif known is not None:
             checks = _LogChecks(log, known, is_power_cut=is_power_cut)
-            for what, where in checks.run():
-                yield Finding(what, f"{topic.name}: {where}")
-            has_records = log.log_end_offset > log.log_start_offset
-            if not life.partitions.is_clean and has_records and log.leader_epoch <= known.epoch:
-                yield Finding(EPOCH, f"{topic.name}: {log.leader_epoch}")
+            is_unclean = not life.partitions.is_clean
+            for what, detail in checks.run(is_unclean=is_unclean):
+                yield Finding(what, f"{where}: {detail}")
+        elif not topic.is_internal and log.log_end_offset > 0:
+            yield Finding(OLD_RECORDS, f"{where}: {log.log_end_offset}")
     if truth.ids and (again := life.ids.next_id()) in truth.ids:
         yield Finding(ID_TWICE, str(again))
     yield from _check_groups(life, truth)
-    for topic in life.topics:
-        known = truth.logs.get(topic.topic_id)
-        if known is not None and only_log(topic).is_in_service:
-            for what, where in _go_on(only_log(topic), known):
-                yield Finding(what, f"{topic.name}: {where}")
+    for topic, log in life.logs():
+        known = truth.logs.get(place_of(log))
+        if known is not None and log.is_in_service:
+            for what, detail in _go_on(log, known):
+                yield Finding(what, f"{topic.name}-{log.partition}: {detail}")
     life.end_turn()
 
 
-def _check_topics(life: Life, truth: Truth) -> Any:
-    for name, topic_id in truth.created.items():
+def _check_topics(life: Life, truth: Truth) -> Iterator[Finding]:
+    """The store agrees with what was answered."""
+    for name, (topic_id, partitions) in truth.created.items():
         topic = life.topics.get(name)
         if topic is None or topic.topic_id != topic_id:
             yield Finding(TOPIC_LOST, name)
-    known = {Path(only_log(topic).folder).name for topic in life.topics}
+        elif len(topic.logs) < partitions:
+            yield Finding(TOPIC_LOST, f"{name}: {len(topic.logs)} partitions of {partitions}")
+    for topic in life.topics:
+        if topic.topic_id in truth.gone:
+            yield Finding(TOPIC_BACK, topic.name)
+
+
+def _check_folders(life: Life) -> Iterator[Finding]:
+    """The folders agree with the store."""
+    owners = {Path(log.folder): log.topic_id for _, log in life.logs()}
+    for folder, topic_id in owners.items():
+        if read_partition_metadata(folder) != topic_id:
+            yield Finding(TOPIC_LOST, f"{folder.name} is another topic's, or none's")
     for folder in life.path.iterdir():
-        if folder.is_dir() and folder.name not in known and not folder.name.endswith("-stray"):
+        if folder.name.endswith(STRAY_SUFFIX):
+            yield Finding(SET_ASIDE, folder.name)
+        elif folder.is_dir() and folder not in owners:
             yield Finding(TOPIC_BACK, folder.name)
 
 
-def _check_groups(life: Life, truth: Truth) -> Any:
+def _check_groups(life: Life, truth: Truth) -> Iterator[Finding]:
     wanted = {*truth.committed, *truth.commits_asked}
     if not wanted:
         return
@@ -115,7 +136,7 @@ def _check_groups(life: Life, truth: Truth) -> Any:
         if truth.committed:
             yield Finding(COMMIT_LOST, "no topic of offsets")
         return
-    if not only_log(topic).is_in_service:
+    if not life.log(OFFSETS_TOPIC).is_in_service:
         return  # found before
     for group, offset in committed(life).items():
         allowed = [truth.committed.get(group), *truth.commits_asked.get(group, ())]
@@ -148,8 +169,11 @@ class _LogChecks:
         self.is_power_cut = is_power_cut
         self.sent = {sent.base: sent for sent in known.sent}
 
-    def run(self) -> Any:
+    def run(self, *, is_unclean: bool) -> Any:
         """What is wrong with it."""
+        log = self.log
+        if is_unclean and self.end > log.log_start_offset and log.leader_epoch <= self.known.epoch:
+            yield EPOCH, f"{log.leader_epoch}"
         yield from self._ends()
         try:
             found = _batches(self.log)
@@ -157,7 +181,10 @@ class _LogChecks:
             yield OFFLINE, repr(error)
             return
         if self.known.is_compacted:
-            yield from self._compacted(found)
+            try:
+                yield from self._compacted(found)
+            except PolylogError as error:
+                yield NEVER_SENT, repr(error)
         else:
             yield from self._whole(found)
             yield from self._transactions()

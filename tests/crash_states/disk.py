@@ -14,6 +14,8 @@ sync. The process reads all of it; a power cut leaves any of this:
     fdatasync, fsync of a file      all of its bytes and its size, not its name
     fsync of a folder               its names
     syncfs                          everything
+    a sync that takes a while       what was there when it began, once it has ended
+    a commit of SQLite              the whole file as it is then, at once: what SQLite guarantees
 
 These are the guarantees of POSIX and of ext4 with data=ordered; where ext4 promises more (all
 changes of names in one order), the disk here does not. A killed process leaves everything as it
@@ -28,7 +30,8 @@ from typing import Protocol, TypeAlias
 SECTOR = 512
 PAGE = 4096
 
-# op, absolute path, position, size, bytes, result: as `file_ops.recorded` tells them.
+# op, absolute path, position, size, bytes, result: as `file_ops.recorded` tells them; and beside
+# its operations `commit`, `begin_sync` and `end_sync`, whose position is the sync's number.
 Operation: TypeAlias = tuple[str, str, int, int, bytes, int]
 # Bytes by path below the root; None: a folder.
 State: TypeAlias = dict[str, bytes | None]
@@ -50,6 +53,7 @@ class File:
         self.versions = [content]  # the first is on the disk, the last is what is read
         self._cuts: list[tuple[int, int]] = []  # the version that a cut made, and its size
         self._dirty: set[int] = set()  # sectors
+        self._forgotten = 0  # versions before the first
 
     def write(self, position: int, data: bytes) -> None:
         content = self.versions[-1].ljust(position, b"\0")
@@ -68,10 +72,29 @@ class File:
             self.versions.append(self.versions[-1][:size])
         self.grow(size)
 
+    def replace(self, content: bytes) -> None:
+        """Have these bytes on the disk, and nothing else."""
+        self.versions.append(content)
+        self.sync()
+
+    @property
+    def moment(self) -> int:
+        """What a sync that begins now makes durable."""
+        return self._forgotten + len(self.versions) - 1
+
     def sync(self) -> None:
-        del self.versions[:-1]
-        self._cuts.clear()
-        self._dirty.clear()
+        self.sync_up_to(self.moment)
+
+    def sync_up_to(self, moment: int) -> None:
+        """Have at least what there was then; a later sync may have done more meanwhile."""
+        count = moment - self._forgotten
+        if count <= 0:
+            return
+        del self.versions[:count]
+        self._forgotten = moment
+        self._cuts = [(made - count, size) for made, size in self._cuts if made > count]
+        if not self.is_dirty:
+            self._dirty.clear()
 
     @property
     def is_dirty(self) -> bool:
@@ -119,14 +142,27 @@ class Folder:
         self.names: dict[str, Node] = {}  # as they are read
         self._on_disk: dict[str, Node] = {}
         self._changes: list[dict[str, Node | None]] = []
+        self._forgotten = 0  # changes before the first
 
     def change(self, names: dict[str, "Node | None"]) -> None:
         self._changes.append(names)
         _apply(self.names, names)
 
+    @property
+    def moment(self) -> int:
+        """What a sync that begins now makes durable."""
+        return self._forgotten + len(self._changes)
+
     def sync(self) -> None:
-        self._on_disk = dict(self.names)
-        self._changes.clear()
+        self.sync_up_to(self.moment)
+
+    def sync_up_to(self, moment: int) -> None:
+        """Have at least the changes that were made by then."""
+        count = max(0, moment - self._forgotten)
+        for change in self._changes[:count]:
+            _apply(self._on_disk, change)
+        del self._changes[:count]
+        self._forgotten += count
 
     @property
     def is_dirty(self) -> bool:
@@ -158,6 +194,7 @@ class Disk:
         """Begin with a state that is wholly on the disk."""
         self._root = os.path.realpath(root)
         self.top = Folder()
+        self._syncing: dict[int, tuple[Node, int]] = {}  # by number: what, and up to where
         for path, content in sorted((state or {}).items()):
             parent, name = self._parent(path)
             parent.change({name: Folder() if content is None else File(content)})
@@ -181,6 +218,14 @@ class Disk:
             self._file(path).resize(size)
         elif op in {"sync_data", "sync", "sync_folder"}:
             self._node(path).sync()
+        elif op == "begin_sync":
+            node = self._node(path)
+            self._syncing[position] = node, node.moment
+        elif op == "end_sync":
+            node, moment = self._syncing.pop(position)
+            node.sync_up_to(moment)
+        elif op == "commit":
+            self._file(path).replace(data)
         elif op == "sync_filesystem":
             self._sync_everything()
         else:

@@ -1,16 +1,16 @@
 """One life of a broker on a data directory: the real parts that write files, without sockets.
 
-Logs, topics, checkpoints, retention, compaction and groups are the product's; the test plays the
-loop, ends the turns itself and does at once what the broker leaves to its I/O thread. The metadata
-store is in memory and takes part in no crash but as SQLite does: a commit is there or is not.
+Logs, topics, checkpoints, retention, compaction, groups and the metadata store are the product's;
+the test plays the loop and the sync thread, ends the turns itself and does at once what the broker
+leaves to its I/O thread. What SQLite does to its own files no one records: each commit is one
+operation, which puts the whole database as it is then on the disk, or does not.
 """
 
 import asyncio
-import select
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
@@ -32,28 +32,31 @@ from broker.storage import compactor, metadata
 from broker.storage.compactor import Job
 from broker.storage.deletion import DeletedFolders
 from broker.storage.log_settings import configure_log
+from broker.storage.metadata_sqlite import FILE_NAME, SqliteMetaStore
 from broker.storage.recovery import Partitions
-from tests.fakes import FakeStore, FakeTable
-from tests.native_log import NOW_MS, WAIT_MS
+from tests.crash_states.record import Record
+from tests.crash_states.truth import Place
+from tests.fakes import FakeTable
+from tests.native_log import NOW_MS
 
 _T = TypeVar("_T")
+SYNCS_MAX = 1_000  # of one log at once: more than any has segments
 CONFIG = load(("offsets.topic.num.partitions=1", "log.segment.delete.delay.ms=0"))
 
 
-class Store(FakeStore):
-    """Tells of every commit."""
+class _Store(SqliteMetaStore):
+    """Writes every commit down."""
 
-    def __init__(self, values: dict[bytes, bytes]) -> None:
-        super().__init__()
-        self.values = dict(values)
-        self.committed: Callable[[], None] = lambda: None
+    def __init__(self, path: Path, record: Record | None) -> None:
+        super().__init__(path)
+        self._record = record
 
     def transact(
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
         revision = super().transact(guards, operations)
-        if revision is not None:
-            self.committed()
+        if revision is not None and self._record is not None:
+            self._record.commit(self._path, self._connection.serialize())
         return revision
 
 
@@ -67,18 +70,19 @@ class _Inline:
 class Life:
     """From a start to a stop, a kill or a power cut."""
 
-    def __init__(self, path: Path, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, path: Path, loop: asyncio.AbstractEventLoop, record: Record | None = None
+    ) -> None:
         """Start: recover every log. One that cannot be used is offline."""
         self.path = path
-        self.store = store
         self.loop = loop
+        self.record = record
+        self.store = store = _Store(path / FILE_NAME, record)
         self.clock = ManualClock(NOW_MS)
-        self.commit = CommitThread(1)
+        self.commit = CommitThread(0)
         self.turn = Turn(self.commit)
         self.turn.unfold = decompress_into
         self.turn.now_ms = NOW_MS
-        self._poll = select.poll()
-        self._poll.register(self.commit.event_fd, select.POLLIN)
         self.partitions = Partitions(path, store, self.turn, 1, 86_400_000)
         io_thread: Any = _Inline()
         self.deletions = Deletions(store, io_thread, DeletedFolders(path))
@@ -139,11 +143,19 @@ class Life:
         while self.groups.is_loading:
             self.groups.tick()
 
+    def logs(self) -> Iterator[tuple[Topic, PartitionLog]]:
+        """Every partition, in an order that a seed has always."""
+        for topic in self.topics:
+            log: Any
+            for log in topic.logs:
+                yield topic, log
+
     def log(self, topic: str) -> PartitionLog:
-        """The one partition of a topic."""
+        """The one partition of an internal topic."""
         found = self.topics.get(topic)
         assert found is not None
-        return only_log(found)
+        log: Any = found.logs[0]
+        return cast("PartitionLog", log)
 
     def _offsets_log(self, _number: int) -> Any:
         return self.log(OFFSETS_TOPIC)
@@ -154,15 +166,28 @@ class Life:
         """Write what is staged; syncs begin."""
         self.turn.end()
 
-    def until_synced(self, log: PartitionLog) -> None:
-        """Wait until the sync thread has nothing to do for a log."""
-        while not log.is_offline and (
-            log.unsealed_count or (log.is_group_commit and log.durable_end < log.log_end_offset)
-        ):
-            self.take_synced()
+    def until_synced(self, log: PartitionLog, *, whatever_its_word: bool = False) -> None:
+        """Sync until all of a log is on the disk that has to be by its durability word."""
+        for _ in range(SYNCS_MAX):
+            owes_all = whatever_its_word or log.is_group_commit
+            is_behind = owes_all and log.durable_end < log.log_end_offset
+            if log.is_offline or not (log.unsealed_count or is_behind):
+                return
+            self.begin_syncs()
+            self.end_syncs()
+        raise AssertionError(f"{log!r} is never synced")
 
-    def take_synced(self) -> None:
-        assert self._poll.poll(WAIT_MS), "no sync finished in time"
+    def begin_syncs(self) -> None:
+        """Have the sync thread work: what is on its way to the disk from now on is no more."""
+        if self.record is None:
+            self.commit.run()
+        else:
+            self.record.begin_syncs(self.commit)
+
+    def end_syncs(self) -> None:
+        """It has finished: logs hear of it."""
+        if self.record is not None:
+            self.record.end_syncs()
         self.turn.poll_synced()
 
     def write_snapshots(self) -> None:
@@ -214,19 +239,18 @@ class Life:
         self.deletions.stop()
         self.groups.close()
         self.commit.stop()
-        self.turn.poll_synced()
+        self.end_syncs()
 
     def _let_go(self) -> None:
         """What was submitted behind the stop comes back with its descriptors."""
         self.turn.poll_synced()
         self.turn.poll_synced()
+        self.store.close()
 
 
-def only_log(topic: Topic) -> PartitionLog:
-    """A topic's one partition."""
-    log: Any = topic.logs[0]
-    assert isinstance(log, PartitionLog)
-    return log
+def place_of(log: PartitionLog) -> Place:
+    """What a partition is called for good: another topic of its name has another id."""
+    return log.topic_id, log.partition
 
 
 async def _at_once(_logs: Sequence[Any]) -> None:
@@ -234,9 +258,9 @@ async def _at_once(_logs: Sequence[Any]) -> None:
 
 
 async def _with_its_tasks(work: Coroutine[Any, Any, _T]) -> _T:
+    earlier = asyncio.all_tasks()
     result = await work
-    own = asyncio.current_task()
-    while others := [task for task in asyncio.all_tasks() if task is not own]:
+    while others := asyncio.all_tasks() - earlier:
         await asyncio.gather(*others)
     return result
 

@@ -1,5 +1,6 @@
 """Brokers that break a rule of the disk on purpose, each in one way that the checks have to see."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -7,13 +8,17 @@ from unittest.mock import patch
 
 import crc32c
 
-from broker.core import partition
+from broker.core import partition, topic_records, topics
 from broker.core.producer_ids import ProducerIds
+from broker.model.identifiers import random_id
 from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage import log_settings, metadata, recovery
 from tests.crash_states import check
 from tests.crash_states.disk import Operation, State
 from tests.crash_states.run import Bug
+
+_PARTITION = re.compile(r"-[0-9]+(\.[^/]*)?$")
+_SYNCS = {"sync_data", "begin_sync", "end_sync"}
 
 
 class Planted(NamedTuple):
@@ -25,11 +30,20 @@ class Planted(NamedTuple):
 
 
 def _without(is_dropped: Callable[[Operation], bool]) -> Bug:
-    return Bug(operations=lambda all_of_them: [op for op in all_of_them if not is_dropped(op)])
+    return Bug(
+        operations=lambda all_of_them: [
+            _nothing(each) if is_dropped(each) else each for each in all_of_them
+        ]
+    )
+
+
+def _nothing(operation: Operation) -> Operation:
+    """What stands for an operation that was not done: what was said keeps its place."""
+    return ("nothing", *operation[1:])
 
 
 def _is_log_sync(operation: Operation) -> bool:
-    return operation[0] == "sync_data" and operation[1].endswith(".log")
+    return operation[0] in _SYNCS and operation[1].endswith(".log")
 
 
 def _is_cut(operation: Operation) -> bool:
@@ -55,13 +69,34 @@ def _sync_after_rename(operations: list[Operation]) -> list[Operation]:
 def _close_without_sync(operations: list[Operation]) -> list[Operation]:
     """A file that is closed right behind its sync was closed because nobody used it."""
     following = [*operations[1:], None]
-    return [
-        operation
+    dropped = {
+        operation[2]
         for operation, after in zip(operations, following, strict=True)
-        if not (
-            _is_log_sync(operation) and after is not None and after[:2] == ("close", operation[1])
-        )
+        if operation[0] == "end_sync" and after is not None and after[:2] == ("close", operation[1])
+    }
+    return [
+        _nothing(each) if each[0] in {"begin_sync", "end_sync"} and each[2] in dropped else each
+        for each in operations
     ]
+
+
+def _commits_late(operations: list[Operation]) -> list[Operation]:
+    """What was answered is committed only with the next commit."""
+    changed = []
+    held: Operation | None = None
+    for each in operations:
+        if each[0] == "commit":
+            changed.append(held or _nothing(each))
+            held = each
+        else:
+            changed.append(each)
+    return changed
+
+
+def _is_sync_of_names(operation: Operation) -> bool:
+    """Of the data directory, which has the partitions' folders."""
+    op, path, *_ = operation
+    return op == "sync_folder" and not _PARTITION.search(path)
 
 
 def _with_fitting_checksums(state: State) -> State:
@@ -109,6 +144,16 @@ def _acknowledges_repeats_at_once() -> AbstractContextManager[object]:
     return patch.object(partition, "append", hasty)
 
 
+def _takes_what_came_meanwhile_for_synced() -> AbstractContextManager[object]:
+    """The next sync that ends acknowledges everything, also what was not there when it began."""
+    wait_durable = partition.wait_durable
+
+    async def hasty(log: Any, end_offset: int) -> bool:
+        return await wait_durable(log, min(end_offset, log.durable_end + 1))
+
+    return patch.object(partition, "wait_durable", hasty)
+
+
 def _gives_ids_before_they_are_reserved() -> AbstractContextManager[object]:
     def reserve(self: Any) -> tuple[int, int]:
         found = self._store.get(metadata.PRODUCER_ID_BLOCK)
@@ -127,31 +172,72 @@ def _moves_the_recovery_point_too_far() -> AbstractContextManager[object]:
     return patch.object(recovery.Partitions, "plan_checkpoint", plan_checkpoint)
 
 
+def _makes_folders_before_the_commit() -> AbstractContextManager[object]:
+    async def create(self: Any, new: Any) -> Any:
+        plan, topic_id = self.plan(new), random_id()
+        logs = await self._open(plan, topic_id)
+        await self._commit(plan, topic_id)
+        return self._publish(plan, topic_id, logs)
+
+    return patch.object(topics.Topics, "_create", create)
+
+
+def _forgets_what_is_still_there() -> AbstractContextManager[object]:
+    """A delete whose commit does not say which folders remain."""
+    return patch.object(topic_records, "remembered", topic_records.forgotten)
+
+
+def _takes_any_folder() -> AbstractContextManager[object]:
+    """A folder is its topic's by its name alone; what a delete left is not put away."""
+    return patch.multiple(
+        "broker.storage.deletion.DeletedFolders",
+        put_away=lambda *_, **__: None,
+        sync=lambda _: None,
+    )
+
+
 _ACKS = {check.LOST_ACK, check.LOST_READ, check.LOST_SYNCED}
 
 PLANTED = {
     "drops the sync of a log": Planted(_without(_is_log_sync), {check.LOST_ACK}),
     "renames before the sync": Planted(
-        Bug(operations=_sync_after_rename), {check.BACK, check.OFFLINE}, 5
+        Bug(operations=_sync_after_rename), {check.BACK, check.OFFLINE, check.NOT_STARTED}
     ),
     "skips the CRC check": Planted(Bug(state=_with_fitting_checksums), {check.NEVER_SENT}),
     "forgets the zeroed cut": Planted(
-        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 7
+        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 22
     ),
     "forgets the epoch bump": Planted(Bug(patched=_no_epoch), {check.EPOCH}),
     "shows what is not durable": Planted(Bug(patched=_shows_what_is_not_durable), _ACKS),
     "acknowledges a duplicate before its original": Planted(
         Bug(patched=_acknowledges_repeats_at_once), {check.LOST_ACK}
     ),
+    "takes for synced what came while a sync went on": Planted(
+        Bug(patched=_takes_what_came_meanwhile_for_synced), {check.LOST_ACK}
+    ),
     "gives a producer id twice": Planted(
         Bug(patched=_gives_ids_before_they_are_reserved), {check.ID_TWICE}
     ),
     "moves the recovery point before the sync": Planted(
-        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 13
+        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 5
     ),
     "closes a dirty descriptor": Planted(
         Bug(operations=_close_without_sync),
         {check.LOST_SYNCED, check.LOST_ACK, check.COMMIT_LOST},
-        2,
+    ),
+    "answers for a topic before its commit": Planted(
+        Bug(operations=_commits_late), {check.TOPIC_LOST, check.TOPIC_BACK}
+    ),
+    "makes a topic's folders before its commit": Planted(
+        Bug(patched=_makes_folders_before_the_commit), {check.SET_ASIDE}
+    ),
+    "does not sync the names of folders": Planted(
+        _without(_is_sync_of_names), {check.LOST_ACK, check.SET_ASIDE}
+    ),
+    "forgets which folders a delete leaves": Planted(
+        Bug(patched=_forgets_what_is_still_there), {check.SET_ASIDE}
+    ),
+    "leaves a deleted topic's folders where they are": Planted(
+        Bug(patched=_takes_any_folder), {check.SET_ASIDE}
     ),
 }

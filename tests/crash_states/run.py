@@ -10,18 +10,20 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 from unittest.mock import patch
 
 from broker._native.kernel import file_ops
-from broker.core import cleaning
+from broker.core import cleaning, topics
 from tests.crash_states.check import Finding, committed, start_and_check
 from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
-from tests.crash_states.driver import Driver, Event, Record
-from tests.crash_states.life import Life, Store, compacting_here
+from tests.crash_states.driver import Driver
+from tests.crash_states.life import Life, compacting_here
+from tests.crash_states.record import Event, Record
 from tests.crash_states.truth import Truth
 
 LIVES = 3
@@ -31,20 +33,36 @@ COLLECTED_EVERY = 256  # lives are cycles, and hold descriptors
 ENUMERATED_MAX = 24  # states of one moment that are all looked at
 CHANGES = {
     "open", "write", "mark_dirty", "allocate", "truncate", "sync_data", "sync", "sync_folder",
-    "sync_filesystem", "rename", "remove", "make_folder",
+    "sync_filesystem", "rename", "remove", "make_folder", "commit", "end_sync",
 }  # fmt: skip
-ACTIONS = {
-    "produce": 10,
-    "end_transaction": 3,
-    "create_topic": 3,
-    "delete_topic": 1,
-    "commit_offset": 2,
-    "checkpoint": 2,
-    "retain": 2,
-    "delete_records": 1,
-    "compact": 3,
-    "rest": 1,
+# What clients and operators do, and how often; each life leaves some of it out.
+SCENARIOS = {
+    "everything": {
+        "produce": 10,
+        "end_transaction": 3,
+        "create_topic": 3,
+        "enlarge_topic": 1,
+        "delete_topic": 1,
+        "recreate_topic": 1,
+        "commit_offset": 2,
+        "checkpoint": 2,
+        "retain": 2,
+        "delete_records": 1,
+        "compact": 3,
+        "rest": 1,
+    },
+    "topics": {
+        "produce": 3,
+        "create_topic": 3,
+        "enlarge_topic": 3,
+        "delete_topic": 3,
+        "recreate_topic": 3,
+        "checkpoint": 1,
+        "retain": 1,
+    },
 }
+# Which of them a seed is, in turn.
+_SHARES = ("everything", "everything", "everything", "topics")
 
 
 class Bug(NamedTuple):
@@ -59,6 +77,7 @@ class CrashState(NamedTuple):
     """One state that was looked at."""
 
     number: int
+    scenario: str
     findings: list[Finding]
     lost_as_stated: bool
 
@@ -75,7 +94,11 @@ def crash_states(seed: int, bug: Bug = Bug(), only: int | None = None) -> Iterat
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     loop = asyncio.new_event_loop()
     try:
-        with patch.object(cleaning, "compacting", compacting_here), bug.patched():
+        with (
+            patch.object(cleaning, "compacting", compacting_here),
+            patch.object(topics, "random_id", partial(_topic_id, Random(seed))),
+            bug.patched(),
+        ):
             yield from _Run(seed, bug, folder, loop, only).states()
     finally:
         file_ops.stop_recording()
@@ -100,6 +123,7 @@ class _Run:
         self._loop = loop
         self._only = only
         self._rng = Random(seed)
+        self._scenario = _SHARES[seed % len(_SHARES)]
         self._place = 0
         self._folders = 0
 
@@ -125,18 +149,18 @@ class _Run:
         rng = Random(self._rng.random())
         record = Record()
         file_ops.start_recording()
-        store = Store(moment.truth.store)
-        store.committed = lambda: record.tell("stored", dict(store.values))
-        life = Life(path, store, self._loop)
+        life = Life(path, self._loop, record)
         driver = Driver(life, record, rng)
         driver.tell_what_was_found(moment.truth)
         if not is_first and life.topics.get("__consumer_offsets") is not None:
             record.tell("groups_recovered", _known(committed(life)))
-        actions = [each for each in ACTIONS if rng.random() < 0.8] or ["produce"]
-        weights = [ACTIONS[each] for each in actions]
+        scenario = SCENARIOS[self._scenario]
+        actions = [each for each in scenario if rng.random() < 0.8] or ["produce"]
+        weights = [scenario[each] for each in actions]
         driver.create_topic()
         for action in rng.choices(actions, weights, k=rng.randint(4, STEPS)):
             getattr(driver, action)()
+        driver.close()
         record.drain()
         if rng.random() < 0.4:
             life.stop()
@@ -201,7 +225,7 @@ class _Run:
         shutil.rmtree(path)
         if self._place % COLLECTED_EVERY == 0:
             gc.collect()
-        yield CrashState(number, found.findings, found.lost_as_stated)
+        yield CrashState(number, self._scenario, found.findings, found.lost_as_stated)
 
     def _make(self, state: State) -> Path:
         self._folders += 1
@@ -209,6 +233,10 @@ class _Run:
         path.mkdir()
         put(state, path)
         return path
+
+
+def _topic_id(rng: Random) -> bytes:
+    return b"\0" + rng.randbytes(15)
 
 
 def _known(found: dict[str, int | None]) -> dict[str, int]:

@@ -42,6 +42,41 @@ def test_what_was_synced_is_there() -> None:
     assert left_by(disk) == [{"f": NEW}]
 
 
+def test_a_sync_keeps_what_was_there_when_it_began_once_it_has_ended() -> None:
+    begun = disk_after(
+        ("write", "f", 0, NEW), ("begin_sync", "f", 1, b""), ("write", "f", 1, NEW),
+        state={"f": b""},
+    )  # fmt: skip
+    ended = disk_after(
+        ("write", "f", 0, NEW), ("begin_sync", "f", 1, b""), ("write", "f", 1, NEW),
+        ("end_sync", "f", 1, b""), state={"f": b""},
+    )  # fmt: skip
+
+    assert {left["f"] for left in left_by(begun)} >= {b"", NEW, NEW + NEW}
+    assert {left["f"] for left in left_by(ended)} == {NEW, NEW + b"\0", NEW + NEW}
+
+
+def test_a_sync_of_a_folder_keeps_the_names_that_were_there_when_it_began() -> None:
+    disk = disk_after(made("a"), ("begin_sync", "", 1, b""), made("b"), ("end_sync", "", 1, b""))
+
+    assert left_by(disk) == [{"a": b""}, {"a": b"", "b": b""}]
+
+
+def test_a_sync_that_ends_after_a_later_one_takes_nothing_back() -> None:
+    disk = disk_after(
+        ("begin_sync", "f", 1, b""), ("write", "f", 0, NEW), ("sync_data", "f", 0, b""),
+        ("end_sync", "f", 1, b""), state={"f": OLD},
+    )  # fmt: skip
+
+    assert left_by(disk) == [{"f": NEW}]
+
+
+def test_a_commit_is_all_there_at_once() -> None:
+    disk = disk_after(("commit", "f", 0, NEW * PAGE), state={"f": OLD})
+
+    assert left_by(disk) == [{"f": NEW * PAGE}]
+
+
 def test_a_killed_process_leaves_everything() -> None:
     disk = disk_after(made("f"), ("write", "f", 0, NEW))
 

@@ -6,8 +6,9 @@ the last sync as well.
 """
 
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+Place: TypeAlias = tuple[bytes, int]  # a topic's id, a partition
 PLAIN, TRANSACTIONAL, COMMIT, ABORT = "plain", "transactional", "commit", "abort"
 
 
@@ -54,9 +55,9 @@ class Truth:
     """Everything that anybody knows."""
 
     def __init__(self) -> None:
-        self.store: dict[bytes, bytes] = {}
-        self.logs: dict[bytes, LogTruth] = {}  # by topic id
-        self.created: dict[str, bytes] = {}  # topics that must be there
+        self.logs: dict[Place, LogTruth] = {}  # of topics that were ever answered
+        self.created: dict[str, tuple[bytes, int]] = {}  # topics that must be there: id, partitions
+        self.gone: set[bytes] = set()  # ids of those that must not
         self.ids: set[int] = set()
         self.committed: dict[str, int] = {}  # by group
         self.commits_asked: dict[str, list[int]] = {}
@@ -65,6 +66,7 @@ class Truth:
         other = copy(self)
         other.logs = {key: log.copy() for key, log in self.logs.items()}
         other.created = dict(self.created)
+        other.gone = set(self.gone)
         other.ids = set(self.ids)
         other.committed = dict(self.committed)
         other.commits_asked = {key: list(each) for key, each in self.commits_asked.items()}
@@ -72,49 +74,53 @@ class Truth:
 
     # ---- events ----------------------------------------------------------------------------------
 
-    def stored(self, values: dict[bytes, bytes]) -> None:
-        """The metadata store has committed."""
-        self.store = values
-
     def topic_made(
-        self, topic_id: bytes, name: str, word: str, *, is_compacted: bool = False
+        self, topic_id: bytes, name: str, partitions: int, word: str, *, is_compacted: bool = False
     ) -> None:
-        """A topic's creation was answered."""
-        self.logs[topic_id] = LogTruth(name, word, is_compacted=is_compacted)
-        self.created[name] = topic_id
+        """A topic's creation was answered, or that of more partitions."""
+        for partition in range(partitions):
+            self.logs.setdefault(
+                (topic_id, partition),
+                LogTruth(f"{name}-{partition}", word, is_compacted=is_compacted),
+            )
+        self.created[name] = topic_id, partitions
 
     def topic_doomed(self, name: str) -> None:
         """Somebody wants it deleted: it may be there or not."""
         del self.created[name]
 
-    def sending(self, topic_id: bytes, sent: Sent, epoch: int) -> None:
-        """A batch is about to be appended."""
-        self.logs[topic_id].sent.append(sent)
-        self.logs[topic_id].epoch = epoch
+    def topic_gone(self, topic_id: bytes) -> None:
+        """Its deletion was answered."""
+        self.gone.add(topic_id)
 
-    def written(self, topic_id: bytes, end: int, durable_end: int) -> None:
+    def sending(self, place: Place, sent: Sent, epoch: int) -> None:
+        """A batch is about to be appended."""
+        self.logs[place].sent.append(sent)
+        self.logs[place].epoch = epoch
+
+    def written(self, place: Place, end: int, durable_end: int) -> None:
         """A turn has ended, or a sync."""
-        log = self.logs[topic_id]
+        log = self.logs[place]
         log.kept_in_kill = max(log.kept_in_kill, end)
         log.kept_always = max(log.kept_always, durable_end)
 
-    def acknowledged(self, topic_id: bytes, end: int) -> None:
+    def acknowledged(self, place: Place, end: int) -> None:
         """A producer was told that its batch is there."""
-        self.logs[topic_id].acked = max(self.logs[topic_id].acked, end)
+        self.logs[place].acked = max(self.logs[place].acked, end)
 
-    def read(self, topic_id: bytes, end: int) -> None:
+    def read(self, place: Place, end: int) -> None:
         """A consumer has read up to here."""
-        self.logs[topic_id].read = max(self.logs[topic_id].read, end)
+        self.logs[place].read = max(self.logs[place].read, end)
 
-    def start_planned(self, topic_id: bytes, start: int) -> None:
+    def start_planned(self, place: Place, start: int) -> None:
         """All before is about to go."""
-        log = self.logs[topic_id]
+        log = self.logs[place]
         log.start_planned = max(log.start_planned, start)
 
-    def start_moved(self, topic_id: bytes, start: int) -> None:
+    def start_moved(self, place: Place, start: int) -> None:
         """Somebody was told that all before is gone."""
-        self.start_planned(topic_id, start)
-        self.logs[topic_id].start = max(self.logs[topic_id].start, start)
+        self.start_planned(place, start)
+        self.logs[place].start = max(self.logs[place].start, start)
 
     def id_issued(self, producer_id: int) -> None:
         """A producer has an id."""
@@ -137,9 +143,9 @@ class Truth:
                 log.acked = min(log.acked, log.kept_always)
                 log.read = min(log.read, log.kept_always)
 
-    def recovered(self, topic_id: bytes, end: int, durable_end: int, start: int) -> None:
+    def recovered(self, place: Place, end: int, durable_end: int, start: int) -> None:
         """A start serves a log that ends here: what stood behind is gone for good."""
-        log = self.logs[topic_id]
+        log = self.logs[place]
         log.sent = [sent for sent in log.sent if sent.end <= end]
         log.kept_in_kill = end
         log.kept_always = max(log.kept_always, durable_end)

@@ -1,0 +1,35 @@
+"""Producers of one log, as far as the log does not know them."""
+
+from tests.crash_states.truth import ABORT, COMMIT, TRANSACTIONAL, LogTruth
+
+
+class Producer:
+    """An idempotent producer of one log."""
+
+    def __init__(self, producer_id: int, *, is_transactional: bool) -> None:
+        self.producer_id = producer_id
+        self.epoch = 0
+        self.sequence = 0
+        self.is_transactional = is_transactional
+        self.is_open = False
+        self.last: bytes = b""
+        self.last_end = 0
+
+
+def producers_of(known: LogTruth, end: int) -> list[Producer]:
+    """Who goes on after a start: those whose batches it has found."""
+    found: dict[int, Producer] = {}
+    for sent in known.sent:
+        if sent.end > end or sent.producer_id < 0:
+            continue
+        if sent.kind in (COMMIT, ABORT):
+            found[sent.producer_id].is_open = False
+            continue
+        producer = found.setdefault(
+            sent.producer_id,
+            Producer(sent.producer_id, is_transactional=sent.kind == TRANSACTIONAL),
+        )
+        producer.sequence = sent.sequence + sent.end - sent.base
+        producer.last, producer.last_end = sent.batch, sent.end
+        producer.is_open = sent.kind == TRANSACTIONAL
+    return list(found.values())
