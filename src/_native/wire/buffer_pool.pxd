@@ -13,6 +13,7 @@ cdef struct BufferPool:
     size_t bytes
 
 
-cdef uint8_t* pool_take(BufferPool* pool, size_t size, size_t* capacity) noexcept nogil
+cdef uint8_t* pool_take(
+    BufferPool* pool, size_t size, size_t* capacity, size_t* touched) noexcept nogil
 cdef void pool_give(BufferPool* pool, uint8_t* data, size_t capacity) noexcept nogil
 cdef void pool_trim(BufferPool* pool) noexcept nogil

@@ -12,6 +12,7 @@ from libc.stdlib cimport free, malloc
 from broker.model import limits
 
 cdef size_t FRAME_BUFFERS_BYTES_MAX = limits.FRAME_BUFFERS_BYTES_MAX
+cdef size_t HEAP_BLOCK_BYTES_MAX = limits.HEAP_BLOCK_BYTES_MAX
 
 
 cdef int class_of(size_t size) noexcept nogil:
@@ -23,16 +24,23 @@ cdef int class_of(size_t size) noexcept nogil:
     return place
 
 
-cdef uint8_t* pool_take(BufferPool* pool, size_t size, size_t* capacity) noexcept nogil:
-    """A buffer of at least `size` bytes; NULL without memory. Small ones are not pooled."""
+cdef uint8_t* pool_take(
+        BufferPool* pool, size_t size, size_t* capacity, size_t* touched) noexcept nogil:
+    """A buffer of at least `size` bytes; NULL without memory. Small ones are not pooled.
+
+    `touched` is how many of its bytes have their pages already: all of them, unless it is a new
+    mapping.
+    """
     cdef int place
     cdef FreeBuffer* buffer
-    capacity[0] = size
+    capacity[0] = touched[0] = size
     if size < POOL_SMALLEST // 2:
         return <uint8_t*>malloc(size)
     place = class_of(size)
-    capacity[0] = <size_t>POOL_SMALLEST << place
+    capacity[0] = touched[0] = <size_t>POOL_SMALLEST << place
     if place >= POOL_CLASSES or pool.free[place] == NULL:
+        if capacity[0] >= HEAP_BLOCK_BYTES_MAX:
+            touched[0] = 0
         return <uint8_t*>malloc(capacity[0])
     buffer = pool.free[place]
     pool.free[place] = buffer.next

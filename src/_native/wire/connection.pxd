@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
-from broker._native.wire.buffer_pool cimport BufferPool
 from broker._native.wire.fetch cimport FetchSession, FetchSessions
+from broker._native.wire.frame_memory cimport FrameMemory, Kept
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer, TimerWheel
@@ -21,7 +21,7 @@ cdef class Shared:
     cdef bint is_late                     # they have, when it was looked at last
     cdef int work                         # done since then, in requests of the usual kind
     cdef uint8_t* receive                 # what one recv fills
-    cdef BufferPool pool
+    cdef FrameMemory memory               # of what has come in and is not served
     cdef readonly dict connections        # fd → Connection
     cdef list touched                     # connections with something to send
     cdef list slow                        # PendingReply for Python
@@ -91,10 +91,7 @@ cdef class Connection:
     cdef Dialect dialect                  # None: too few bytes so far
     cdef uint8_t manners                  # what the dialect remembers of it
     cdef bint expects_long                # the last frame filled most of a read by itself
-    cdef uint8_t* partial                 # bytes of a frame that is not whole yet, or unread frames
-    cdef size_t partial_size
-    cdef size_t partial_capacity
-    cdef size_t partial_target            # size of the one long frame it will hold; 0 = not such
+    cdef Kept kept                        # a frame that is not whole yet, or frames that wait
     cdef ReplySlot* slots_head
     cdef ReplySlot* slots_tail
     cdef int64_t slots_bytes              # what they take, with the replies in them
@@ -108,18 +105,15 @@ cdef class Connection:
     cdef bint is_closing                  # close once everything has been sent
     cdef bint has_ended                   # the peer says no more, and waits for its answers
     cdef bint is_touched
-    cdef bint has_waiting                 # whole requests may be in `partial`: they come first
+    cdef bint has_waiting                 # whole requests may be in `kept`: they come first
     cdef uint32_t interest                # what epoll watches
     cdef int64_t active_ms                # monotonic: last byte in, or out
-    cdef readonly int64_t frame_started_ms    # monotonic: since when a frame is awaited; 0 = none
     cdef uint64_t round                   # the poller's, in which it was served last
 
     cdef void on_event(self, uint32_t events)
     cdef bint is_full(self) noexcept
     cdef void read(self)
     cdef bint receive(self)
-    cdef bint is_dripping(self, int64_t now_ms, int64_t stalled_ms_max) noexcept
-    cdef void drop_partial(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
     cdef bint decide(self, const uint8_t* data, size_t size)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
@@ -131,7 +125,7 @@ cdef class Connection:
     cdef PendingReply hand_over(self, Cursor body)
     cdef void reply(self, const uint8_t* data, size_t size)
     cdef void end(self)
-    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame) except *
+    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame)
     cdef void resume(self)
     cdef void drain(self)
     cdef bint is_unread(self) noexcept

@@ -30,7 +30,7 @@ from posix.unistd cimport close as c_close
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.buffer_pool cimport pool_give, pool_take, pool_trim
+from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.detection cimport PROTOCOL_UNDECIDED, PROTOCOLS, Protocol, protocol_of
 from broker._native.wire.epoll cimport (
     EPOLL_CTL_MOD,
@@ -43,6 +43,7 @@ from broker._native.wire.epoll cimport (
     epoll_event,
 )
 from broker._native.wire.fetch cimport FetchSession
+from broker._native.wire.frame_memory cimport HEAD_ONLY, kept_drop, kept_grow, kept_put
 from broker._native.wire.output_queue cimport (
     SEND_DONE,
     SEND_FAILED,
@@ -68,8 +69,6 @@ cdef extern from "linux/sockios.h" nogil:
     unsigned long SIOCOUTQNSD
 
 cdef enum:
-    OWN_BUFFER_MIN = 32 << 10       # a longer incomplete frame gets a buffer of its own
-    HEAD_ONLY = 4 << 10             # read of a frame that is expected to get one
     # Some 100 us between two looks at the clock, if all are requests of the usual kind: each counts
     # as 1, and so do 4 KiB of a longer one.
     WORK_PER_LOOK = 64
@@ -78,7 +77,6 @@ cdef enum:
 
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
-cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
 cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
 cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
@@ -99,13 +97,18 @@ cdef class Shared:
 
     def __dealloc__(self):
         free(self.receive)
-        pool_trim(&self.pool)
+        pool_trim(&self.memory.pool)
 
     cdef void share_until(self, int64_t late_us) noexcept:
         """Let requests be served up to a time (monotonic, us)."""
         self.late_us = late_us
         self.is_late = False
         self.work = 0
+
+    @property
+    def kept_bytes(self):
+        """What the bytes take that have come in and are not served yet."""
+        return self.memory.bytes
 
     cdef bint looks_late(self) noexcept:
         """Whether others are to have their turn; the clock is read now and then."""
@@ -281,10 +284,15 @@ cdef class Connection:
     def __dealloc__(self):
         # Closed long ago, unless the poller itself was dropped.
         self.drop_replies()
-        free(self.partial)
+        free(self.kept.data)
 
     def __repr__(self):
         return f"<Connection {self.fd} from {self.peer_host}>"
+
+    @property
+    def frame_started_ms(self):
+        """Since when a frame is awaited, on the monotonic clock; 0: none is."""
+        return self.kept.started_ms
 
     # ---- in -----------------------------------------------------------------------------------
 
@@ -323,20 +331,21 @@ cdef class Connection:
 
     cdef bint receive(self):
         # One recv. True when it brought only the head of a long frame, whose rest is likely there.
-        cdef uint8_t* into = self.shared.receive
-        cdef size_t have = self.partial_size, room = RECEIVE_BYTES_PER_TURN
-        cdef bint is_own = self.partial_target > 0
+        cdef Shared shared = self.shared
+        cdef uint8_t* into = shared.receive
+        cdef size_t have = self.kept.size, room = RECEIVE_BYTES_PER_TURN
+        cdef bint is_own = self.kept.target > 0
         cdef ssize_t count
         cdef Py_ssize_t used
         if is_own:
-            into = self.partial
-            room = self.partial_target
-        elif have > 0:
-            memcpy(into, self.partial, have)
-        elif self.expects_long:
+            into = self.kept.data
+            room = self.kept.target
+        elif self.expects_long and have < HEAD_ONLY:
             # The frame before was long: read the head of this one, then the rest where it stays.
             room = HEAD_ONLY
-        self.shared.work += WORK_PER_CALL
+        if have > 0 and not is_own:
+            memcpy(into, self.kept.data, have)
+        shared.work += WORK_PER_CALL
         count = recv(self.fd, into + have, room - have, MSG_DONTWAIT)
         if count < 0:
             if errno != EAGAIN and errno != EINTR:
@@ -345,11 +354,11 @@ cdef class Connection:
         if count == 0:
             self.end()
             return False
-        self.active_ms = self.shared.monotonic_ms
+        self.active_ms = shared.monotonic_ms
         have += <size_t>count
         if is_own:
-            self.partial_size = have
-            if have < self.partial_target:
+            kept_grow(&shared.memory, &self.kept, have)
+            if have < self.kept.target:
                 return False
         used = self.take_frames(into, have)
         if used < 0 or self.is_closed:
@@ -357,48 +366,23 @@ cdef class Connection:
         if is_own:
             # Held exactly one frame. Served, or kept whole for a later turn.
             if used > 0:
-                self.drop_partial()
+                kept_drop(&shared.memory, &self.kept)
         elif <size_t>used < have:
             self.keep(into + used, have - <size_t>used, used == 0)
         else:
-            self.drop_partial()
+            kept_drop(&shared.memory, &self.kept)
             self.expects_long = False
         return room == HEAD_ONLY and not (self.is_busy or self.is_full() or self.has_waiting)
 
-    cdef bint is_dripping(self, int64_t now_ms, int64_t stalled_ms_max) noexcept:
-        """Whether a frame has been under way for long and comes in too slowly to wait for."""
-        cdef int64_t under_way_ms = now_ms - self.frame_started_ms
-        return under_way_ms > stalled_ms_max and (
-            <int64_t>self.partial_size < under_way_ms * FRAME_BYTES_PER_MS_MIN)
-
-    cdef void drop_partial(self) noexcept:
-        pool_give(&self.shared.pool, self.partial, self.partial_capacity)
-        self.partial = NULL
-        self.partial_size = self.partial_capacity = self.partial_target = 0
-        self.frame_started_ms = 0
-
-    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame) except *:
+    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame):
         # Keep bytes that are not served yet: the start of a frame, or frames that must wait.
-        cdef size_t target = 0, capacity = 0
-        cdef int64_t started_ms = self.frame_started_ms if is_same_frame else 0
-        cdef int64_t length = 0
-        cdef uint8_t* kept
+        cdef int64_t announced = 0
         if self.dialect is not None:
-            length = self.dialect.announced(data, size)
-            if length > OWN_BUFFER_MIN and length > <int64_t>size:
-                target = <size_t>length
-        kept = pool_take(&self.shared.pool, target if target > 0 else size, &capacity)
-        if kept == NULL:
+            announced = self.dialect.announced(data, size)
+        self.expects_long = announced > <int64_t>max(size, RECEIVE_BYTES_PER_TURN // 2)
+        if not kept_put(&self.shared.memory, &self.kept, data, size, <size_t>announced,
+                        is_same_frame, self.shared.monotonic_ms):
             self.close("no memory for its frame")
-            return
-        memcpy(kept, data, size)
-        self.drop_partial()
-        self.partial = kept
-        self.partial_size = size
-        self.partial_capacity = capacity
-        self.partial_target = target
-        self.expects_long = target > RECEIVE_BYTES_PER_TURN // 2
-        self.frame_started_ms = started_ms if started_ms > 0 else self.shared.monotonic_ms
 
     cdef bint decide(self, const uint8_t* data, size_t size):
         # By its first bytes. False: not yet, or closed because nobody here speaks that.
@@ -457,11 +441,11 @@ cdef class Connection:
             return
         self.has_ended = True
         self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
-        if self.partial != NULL:
-            rest.next = self.partial
-            rest.left = self.partial_size
+        if self.kept.data != NULL:
+            rest.next = self.kept.data
+            rest.left = self.kept.size
             self.dialect.serve_last(self, rest)
-            self.drop_partial()
+            kept_drop(&self.shared.memory, &self.kept)
         self.touch()
 
     cdef void enqueue(self, ReplySlot* slot):
@@ -552,8 +536,8 @@ cdef class Connection:
     cdef void resume(self):
         # Serve what was kept while a request held it back, then listen again.
         cdef Py_ssize_t used
-        cdef uint8_t* data = self.partial
-        cdef size_t size = self.partial_size
+        cdef uint8_t* data = self.kept.data
+        cdef size_t size = self.kept.size
         if self.is_closed or self.is_busy or self.is_full():
             return
         if data != NULL:
@@ -561,12 +545,12 @@ cdef class Connection:
             if used < 0 or self.is_closed:
                 return
             if <size_t>used == size:
-                self.drop_partial()
+                kept_drop(&self.shared.memory, &self.kept)
             elif used > 0:
                 self.keep(data + used, size - <size_t>used, False)
             else:
                 # Nobody has listened for the rest of it so far, however long that was.
-                self.frame_started_ms = self.active_ms = self.shared.monotonic_ms
+                self.kept.started_ms = self.active_ms = self.shared.monotonic_ms
         if not self.is_busy and not self.is_full() and not self.has_ended:
             self.watch(self.interest | EPOLLIN)
 
@@ -667,7 +651,7 @@ cdef class Connection:
             self.flow = None
             flow.ended()
         self.drop_replies()
-        self.drop_partial()
+        kept_drop(&self.shared.memory, &self.kept)
         if self.shared.on_close is not None:
             self.shared.on_close(self, reason)
 

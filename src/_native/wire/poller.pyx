@@ -35,6 +35,7 @@ from broker._native.wire.epoll cimport (
     epoll_wait,
 )
 from broker._native.wire.fetch cimport FetchSessions
+from broker._native.wire.frame_memory cimport kept_is_slow
 from broker._native.wire.reply_slot cimport ReplySlot, slot_fail, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
 
@@ -54,6 +55,7 @@ cdef enum:
     ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, and the disk is full
 
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
+cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
@@ -344,7 +346,7 @@ cdef class Poller(Shared):
         """
         cdef Connection connection
         cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), silent_ms
-        pool_trim(&self.pool)
+        pool_trim(&self.memory.pool)
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.active_ms
             if connection.output.head != NULL:
@@ -352,13 +354,14 @@ cdef class Poller(Shared):
                     connection.close("stalled: it takes none of its replies")
             elif connection.is_busy or connection.slots_head != NULL:
                 continue
-            elif connection.partial == NULL:
+            elif connection.kept.data == NULL:
                 if silent_ms > idle_ms_max and (
                         connection.dialect is None or connection.dialect.is_closed_idle):
                     connection.close("idle")
-            elif silent_ms > stalled_ms_max or connection.is_dripping(now_ms, stalled_ms_max) or (
+            elif silent_ms > stalled_ms_max or kept_is_slow(
+                    &connection.kept, now_ms, stalled_ms_max, FRAME_BYTES_PER_MS_MIN) or (
                     connection.dialect is None
-                    and now_ms - connection.frame_started_ms > first_ms_max):
+                    and now_ms - connection.kept.started_ms > first_ms_max):
                 connection.close("stalled inside a frame")
 
     def stop_flows(self):
