@@ -1,5 +1,6 @@
 """A broker that may have 160 MiB more than it has idle: attacks never get it killed."""
 
+import select
 import socket
 import struct
 import threading
@@ -11,11 +12,16 @@ from pathlib import Path
 import cramjam
 import pytest
 
+from broker.codec import schema
+from broker.model.limits import CURSUS_FRAME_BYTES_MAX
 from tests import wire_requests
 from tests.broker_process import BrokerProcess
 from tests.memory_group import MemoryGroup
 from tests.wire_client import ConnectionClosedError, WireClient
 from tests.wire_records import CODECS, TIMESTAMP, Batch, varint
+
+FETCH = 1
+CURSUS_MAGIC = b"\xba\x7c"
 
 MIB = 1 << 20
 ROOM_BYTES = 160 * MIB
@@ -23,7 +29,10 @@ FRAME_BYTES = 16 * MIB
 CONNECTIONS = 2_000
 DEAF_READERS = 200
 FETCHES_PER_READER = 50
-HALF_FRAMES = 8
+HALF_FRAMES = 40
+HONEST_BATCHES = 4
+BEHIND_A_POLL_BYTES = 256 << 10
+QUIET_SECONDS = 0.5  # when nobody has taken anything for so long, nobody takes more
 FLOODING_PRODUCERS = 8
 
 
@@ -54,7 +63,7 @@ def test_no_attack_has_it_killed_and_the_others_are_served(
 ) -> None:
     with WireClient(broker.address) as good:
         wire_requests.create_topic(good, "good")
-        for topic in ("large", "read"):
+        for topic in ("large", "read", "polled"):
             wire_requests.create_topic(good, topic)
         written = 0
         for _ in range(request.config.getoption("--attack-rounds")):
@@ -89,12 +98,51 @@ def announce_frames_and_send_little(address: str, held: ExitStack) -> None:
 
 
 def stall_inside_large_frames(address: str, held: ExitStack) -> None:
-    for _ in range(HALF_FRAMES):
-        half = connect(address, held)
-        half.settimeout(5.0)
-        with suppress(OSError):
-            head = struct.pack(">i", FRAME_BYTES) + b"\0\0\0\x09\0\0\0\1\xff\xff"
-            half.sendall(head + bytes(FRAME_BYTES // 2))
+    head = struct.pack(">i", FRAME_BYTES) + b"\0\0\0\x09\0\0\0\1\xff\xff"
+    half = head + bytes(FRAME_BYTES // 2)
+    cursus_head = struct.pack(">I", CURSUS_FRAME_BYTES_MAX) + CURSUS_MAGIC
+    unfinished = cursus_head + bytes(CURSUS_FRAME_BYTES_MAX - MIB)
+    wanted = {connect(address, held): half for _ in range(HALF_FRAMES)}
+    offer(wanted | {connect(address, held): unfinished for _ in range(HALF_FRAMES)})
+    with WireClient(address) as honest:
+        for _ in range(HONEST_BATCHES):
+            batch = Batch([b"x" * 1_000_000]).encode()
+            code, _ = wire_requests.produce(honest, "large", batch)
+            assert code == 0
+
+
+def pipeline_behind_long_polls(address: str, held: ExitStack) -> None:
+    poll = wire_requests.fetch_body("polled", 0, 0, MIB) | {"max_wait_ms": 60_000}
+    message = schema.request(FETCH)
+    with WireClient(address) as any_client:
+        polled = any_client.frame("Fetch", 11, message.encode(11, poll))
+        asked = any_client.frame("ApiVersions", 0, b"")
+    framed = struct.pack(">i", len(asked)) + asked
+    behind = framed * (BEHIND_A_POLL_BYTES // len(framed))
+    first = struct.pack(">i", len(polled)) + polled
+    offer({connect(address, held): first + behind for _ in range(CONNECTIONS)})
+
+
+def offer(wanted: dict[socket.socket, bytes]) -> None:
+    """Send on all of them together what is taken, until nobody takes more."""
+    poll = select.poll()
+    left: dict[int, tuple[socket.socket, memoryview]] = {}
+    for each, data in wanted.items():
+        each.setblocking(False)
+        poll.register(each, select.POLLOUT)
+        left[each.fileno()] = each, memoryview(data)
+    while ready := poll.poll(QUIET_SECONDS * 1000):
+        for number, _ in ready:
+            each, rest = left[number]
+            try:
+                sent = each.send(rest[:MIB])
+            except BlockingIOError:
+                sent = 0
+            except ConnectionError:
+                sent = len(rest)  # the broker has closed it
+            left[number] = each, rest[sent:]
+            if sent == len(rest):
+                poll.unregister(number)
 
 
 def claim_two_thousand_million_elements(address: str, held: ExitStack) -> None:
@@ -152,6 +200,7 @@ ATTACKS: list[Callable[[str, ExitStack], None]] = [
     announce_frames_without_end,
     announce_frames_and_send_little,
     stall_inside_large_frames,
+    pipeline_behind_long_polls,
     claim_two_thousand_million_elements,
     fold_much_into_little,
     read_no_reply,

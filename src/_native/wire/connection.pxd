@@ -114,6 +114,8 @@ cdef class Connection:
     cdef bint is_full(self) noexcept
     cdef void read(self)
     cdef bint receive(self)
+    cdef void listen(self)
+    cdef void begin_anew(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
     cdef bint decide(self, const uint8_t* data, size_t size)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)

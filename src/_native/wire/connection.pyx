@@ -43,7 +43,16 @@ from broker._native.wire.epoll cimport (
     epoll_event,
 )
 from broker._native.wire.fetch cimport FetchSession
-from broker._native.wire.frame_memory cimport HEAD_ONLY, kept_drop, kept_grow, kept_put
+from broker._native.wire.frame_memory cimport (
+    HEAD_ONLY,
+    KEPT_WAITS,
+    kept_drop,
+    kept_grow,
+    kept_put,
+    memory_leave,
+    memory_room,
+    memory_wait,
+)
 from broker._native.wire.output_queue cimport (
     SEND_DONE,
     SEND_FAILED,
@@ -77,6 +86,7 @@ cdef enum:
 
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
+cdef int64_t UNFINISHED_FRAMES_BYTES_MAX = limits.UNFINISHED_FRAMES_BYTES_MAX
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
 cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
 cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
@@ -94,6 +104,7 @@ cdef class Shared:
         if self.receive == NULL:
             raise MemoryError
         self.dialects = [None] * PROTOCOLS
+        self.memory.bytes_max = UNFINISHED_FRAMES_BYTES_MAX
 
     def __dealloc__(self):
         free(self.receive)
@@ -104,11 +115,6 @@ cdef class Shared:
         self.late_us = late_us
         self.is_late = False
         self.work = 0
-
-    @property
-    def kept_bytes(self):
-        """What the bytes take that have come in and are not served yet."""
-        return self.memory.bytes
 
     cdef bint looks_late(self) noexcept:
         """Whether others are to have their turn; the clock is read now and then."""
@@ -278,7 +284,7 @@ cdef class Connection:
         self.fd = fd
         self.peer_host = peer_host
         self.interest = EPOLLIN | EPOLLRDHUP
-        self.timer.owner = <void*>self
+        self.timer.owner = self.kept.owner = <void*>self
         self.active_ms = clock_ms(CLOCK_MONOTONIC)
 
     def __dealloc__(self):
@@ -312,7 +318,7 @@ cdef class Connection:
                 # What it said before, and that it ends, is read when its turn comes.
                 self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
         elif events & EPOLLIN:
-            if self.is_busy or self.is_full():
+            if self.is_busy or self.is_full() or self.kept.state == KEPT_WAITS:
                 # Not now: what arrives waits in the kernel, and only a hang-up wakes us.
                 self.watch(self.interest & ~<uint32_t>EPOLLIN)
             elif not self.has_waiting:
@@ -343,6 +349,12 @@ cdef class Connection:
         elif self.expects_long and have < HEAD_ONLY:
             # The frame before was long: read the head of this one, then the rest where it stays.
             room = HEAD_ONLY
+        room = memory_room(&shared.memory, &self.kept, room)
+        if room <= have:
+            # Its place in the queue is kept, and what arrives in the kernel.
+            memory_wait(&shared.memory, &self.kept, shared.monotonic_ms)
+            self.watch(self.interest & ~<uint32_t>EPOLLIN)
+            return False
         if have > 0 and not is_own:
             memcpy(into, self.kept.data, have)
         shared.work += WORK_PER_CALL
@@ -367,12 +379,15 @@ cdef class Connection:
             # Held exactly one frame. Served, or kept whole for a later turn.
             if used > 0:
                 kept_drop(&shared.memory, &self.kept)
+            else:
+                memory_leave(&shared.memory, &self.kept)
         elif <size_t>used < have:
-            self.keep(into + used, have - <size_t>used, used == 0)
+            self.keep(into + used, have - <size_t>used, used == 0 and not self.has_waiting)
         else:
             kept_drop(&shared.memory, &self.kept)
             self.expects_long = False
-        return room == HEAD_ONLY and not (self.is_busy or self.is_full() or self.has_waiting)
+        return self.expects_long and room == HEAD_ONLY and not (
+            self.is_busy or self.is_full() or self.has_waiting)
 
     cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame):
         # Keep bytes that are not served yet: the start of a frame, or frames that must wait.
@@ -383,6 +398,15 @@ cdef class Connection:
         if not kept_put(&self.shared.memory, &self.kept, data, size, <size_t>announced,
                         is_same_frame, self.shared.monotonic_ms):
             self.close("no memory for its frame")
+
+    cdef void listen(self):
+        """Read on, if nothing of its own hinders it."""
+        if not self.is_busy and not self.is_full() and self.kept.state != KEPT_WAITS:
+            self.watch(self.interest | EPOLLIN)
+
+    cdef void begin_anew(self) noexcept:
+        """Nobody has listened for the rest of its frame so far, however long that was."""
+        self.kept.started_ms = self.active_ms = self.shared.monotonic_ms
 
     cdef bint decide(self, const uint8_t* data, size_t size):
         # By its first bytes. False: not yet, or closed because nobody here speaks that.
@@ -549,10 +573,8 @@ cdef class Connection:
             elif used > 0:
                 self.keep(data + used, size - <size_t>used, False)
             else:
-                # Nobody has listened for the rest of it so far, however long that was.
-                self.kept.started_ms = self.active_ms = self.shared.monotonic_ms
-        if not self.is_busy and not self.is_full() and not self.has_ended:
-            self.watch(self.interest | EPOLLIN)
+                self.begin_anew()
+        self.listen()
 
     # ---- out ----------------------------------------------------------------------------------
 

@@ -3,6 +3,18 @@
 Each connection has a `Kept`, all of them share a `FrameMemory`, which counts what they really take:
 a frame that is announced and does not come costs nothing. A buffer that has been used before counts
 whole, because its pages are there, whoever filled them.
+
+As long as all that takes less than UNFINISHED_FRAMES_BYTES_MAX, nobody notices. Above it
+
+    READS -- has HEAD_ONLY, and there is no memory for more --> WAITS, the last of its queue
+      ^                                                           |
+      |<-- memory is there again: first come, first served -------|
+      |                                                           |
+      '--- its frame is whole --- ADMITTED <-- first of its queue, nobody of it is admitted
+
+so somebody always gets on, and requests of up to HEAD_ONLY are served as ever. What is kept stays
+below that limit, HEAD_ONLY for each connection, and one frame of each queue. There are two: frames
+of a usual size do not wait for long ones that stall.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -10,8 +22,13 @@ from libc.string cimport memcpy
 
 from broker._native.wire.buffer_pool cimport pool_give, pool_take
 
+from broker.model import limits
+
 cdef enum:
     OWN_BUFFER_MIN = 32 << 10       # a longer incomplete frame gets a buffer of its own
+
+cdef size_t ORDINARY_FRAME_BYTES_MAX = limits.ORDINARY_FRAME_BYTES_MAX
+cdef int64_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 
 
 cdef bint kept_put(
@@ -25,16 +42,20 @@ cdef bint kept_put(
     cdef size_t target = 0, capacity = 0, touched = 0
     cdef int64_t started_ms = kept.started_ms if is_same_frame else 0
     cdef uint8_t* into
-    if announced > OWN_BUFFER_MIN and announced > size and size >= HEAD_ONLY:
+    if announced > OWN_BUFFER_MIN and announced > size and (size > HEAD_ONLY or (
+            size == HEAD_ONLY and memory.bytes < memory.bytes_max)):
         target = announced
     into = pool_take(&memory.pool, target if target > 0 else size, &capacity, &touched)
     if into == NULL:
         return False
     memcpy(into, data, size)
-    kept_drop(memory, kept)
+    release(memory, kept)
+    if not is_same_frame:
+        memory_leave(memory, kept)
     kept.data = into
     kept.capacity = capacity
     kept.target = target
+    kept.announced = announced
     kept.started_ms = started_ms if started_ms > 0 else now_ms
     kept.counted = <int64_t>touched
     memory.bytes += kept.counted
@@ -54,11 +75,17 @@ cdef void kept_drop(FrameMemory* memory, Kept* kept) noexcept nogil:
     """Let go of it, if there is anything."""
     if kept.data == NULL:
         return
+    release(memory, kept)
+    memory_leave(memory, kept)
+    kept.started_ms = 0
+
+
+cdef void release(FrameMemory* memory, Kept* kept) noexcept nogil:
     pool_give(&memory.pool, kept.data, kept.capacity)
     memory.bytes -= kept.counted
     kept.data = NULL
-    kept.size = kept.capacity = kept.target = 0
-    kept.counted = kept.started_ms = 0
+    kept.size = kept.capacity = kept.target = kept.announced = 0
+    kept.counted = 0
 
 
 cdef bint kept_is_slow(
@@ -68,3 +95,88 @@ cdef bint kept_is_slow(
     cdef int64_t under_way_ms = now_ms - kept.started_ms
     return under_way_ms > under_way_ms_min and (
         <int64_t>kept.size < under_way_ms * bytes_per_ms_min)
+
+
+cdef size_t scarce_room(const FrameMemory* memory, const Kept* kept, size_t room) noexcept nogil:
+    """`memory_room`, where there may be too little."""
+    cdef int64_t left = memory.bytes_max - memory.bytes
+    if kept.state == KEPT_ADMITTED:
+        return room
+    if left < HEAD_ONLY:
+        return min(room, <size_t>max(kept.counted, HEAD_ONLY))
+    return min(room, <size_t>(kept.counted + left))
+
+
+cdef void memory_wait(FrameMemory* memory, Kept* kept, int64_t now_ms) noexcept nogil:
+    """Stand last among those that wait for memory."""
+    cdef FrameQueue* queue = &memory.queues[
+        QUEUE_LONG if kept.announced > ORDINARY_FRAME_BYTES_MAX else QUEUE_ORDINARY]
+    kept.state = KEPT_WAITS
+    kept.queue = queue
+    kept.waiting_since_ms = now_ms
+    kept.before = queue.last
+    kept.next = NULL
+    if queue.last == NULL:
+        queue.first = kept
+    else:
+        queue.last.next = kept
+    queue.last = kept
+    memory.waiting += 1
+
+
+cdef void memory_leave(FrameMemory* memory, Kept* kept) noexcept nogil:
+    """Wait no more, or let the next one be admitted."""
+    cdef FrameQueue* queue = kept.queue
+    if kept.state == KEPT_READS:
+        return
+    if kept.state == KEPT_ADMITTED:
+        queue.admitted = NULL
+    else:
+        if kept.before == NULL:
+            queue.first = kept.next
+        else:
+            kept.before.next = kept.next
+        if kept.next == NULL:
+            queue.last = kept.before
+        else:
+            kept.next.before = kept.before
+        kept.before = kept.next = NULL
+        memory.waiting -= 1
+    kept.state = KEPT_READS
+    kept.queue = NULL
+
+
+cdef Kept* memory_next(FrameMemory* memory, int64_t* room) noexcept nogil:
+    """Who may read on; NULL for nobody. It is asked until then, with what room there is at first.
+
+    That many are let on as fill the room with what their frames still lack.
+    """
+    cdef FrameQueue* queue
+    cdef Kept* kept
+    cdef int place
+    for place in range(QUEUES):
+        queue = &memory.queues[place]
+        kept = queue.first
+        if kept == NULL:
+            continue
+        if queue.admitted == NULL:
+            memory_leave(memory, kept)
+            kept.state = KEPT_ADMITTED
+            kept.queue = queue
+            queue.admitted = kept
+            return kept
+        if room[0] >= RECEIVE_BYTES_PER_TURN:
+            memory_leave(memory, kept)
+            room[0] -= max(RECEIVE_BYTES_PER_TURN, <int64_t>kept.announced - <int64_t>kept.size)
+            return kept
+    return NULL
+
+
+cdef int64_t memory_awaited_ms(const FrameMemory* memory, int64_t now_ms) noexcept nogil:
+    """How long the first of a queue has waited, the one that has waited longer; -1: nobody does."""
+    cdef int64_t longest_ms = -1
+    cdef int place
+    for place in range(QUEUES):
+        if memory.queues[place].first != NULL:
+            longest_ms = max(longest_ms, now_ms - memory.queues[place].first.waiting_since_ms)
+    return longest_ms

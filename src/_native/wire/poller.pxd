@@ -26,4 +26,5 @@ cdef class Poller(Shared):
     cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept
     cdef void wake_fetches(self)
     cdef void expire(self)
+    cdef void let_on(self)
     cdef void arm(self)

@@ -35,7 +35,15 @@ from broker._native.wire.epoll cimport (
     epoll_wait,
 )
 from broker._native.wire.fetch cimport FetchSessions
-from broker._native.wire.frame_memory cimport kept_is_slow
+from broker._native.wire.frame_memory cimport (
+    HEAD_ONLY,
+    KEPT_ADMITTED,
+    KEPT_WAITS,
+    Kept,
+    kept_is_slow,
+    memory_awaited_ms,
+    memory_next,
+)
 from broker._native.wire.reply_slot cimport ReplySlot, slot_fail, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
 
@@ -55,9 +63,21 @@ cdef enum:
     ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, and the disk is full
 
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
+cdef int64_t CONTENDED_FRAME_BYTES_PER_MS_MIN = limits.CONTENDED_FRAME_BYTES_PER_MS_MIN
 cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
+
+
+cdef bint holds_up(Connection connection, int64_t now_ms, int64_t stalled_ms_max) noexcept:
+    # Whether it has memory that others wait for, with a frame that does not get on.
+    if connection.kept.state == KEPT_WAITS:
+        return False
+    if connection.kept.state != KEPT_ADMITTED and (
+            connection.kept.counted <= HEAD_ONLY or connection.is_busy or connection.has_waiting):
+        return False
+    return now_ms - connection.active_ms > stalled_ms_max or kept_is_slow(
+        &connection.kept, now_ms, stalled_ms_max, CONTENDED_FRAME_BYTES_PER_MS_MIN)
 
 
 @cython.final
@@ -235,6 +255,7 @@ cdef class Poller(Shared):
             if not self.touched:
                 break
             self.drain_touched()
+        self.let_on()
         self.turn.is_running = False
         if self.slow or self.touched or self.turn.has_work():
             self.turn.request_end()
@@ -352,7 +373,8 @@ cdef class Poller(Shared):
             if connection.output.head != NULL:
                 if silent_ms > (stalled_ms_max if connection.flow is None else idle_ms_max):
                     connection.close("stalled: it takes none of its replies")
-            elif connection.is_busy or connection.slots_head != NULL:
+            elif (connection.is_busy or connection.slots_head != NULL
+                    or connection.kept.state == KEPT_WAITS):
                 continue
             elif connection.kept.data == NULL:
                 if silent_ms > idle_ms_max and (
@@ -363,6 +385,52 @@ cdef class Poller(Shared):
                     connection.dialect is None
                     and now_ms - connection.kept.started_ms > first_ms_max):
                 connection.close("stalled inside a frame")
+
+    def make_room(self, int64_t awaited_ms_max):
+        """Close frames that do not get on, once others have waited so long for their memory.
+
+        Such a frame got no byte for as long, or fewer than CONTENDED_FRAME_BYTES_PER_MS_MIN. To be
+        called every second, with `sweep`.
+        """
+        cdef Connection connection
+        self.tell_time()
+        if memory_awaited_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
+            for connection in list(self.connections.values()):
+                if holds_up(connection, self.monotonic_ms, awaited_ms_max):
+                    connection.close("stalled inside a frame, and others wait for its memory")
+        self.let_on()   # what ended outside of a turn has left room, too
+
+    cdef void let_on(self):
+        # Who waits for memory reads on, when there is some again or its turn has come.
+        cdef int64_t room = self.memory.bytes_max - self.memory.bytes
+        cdef Connection connection
+        cdef Kept* kept
+        while self.memory.waiting > 0:
+            kept = memory_next(&self.memory, &room)
+            if kept == NULL:
+                return
+            connection = <Connection>kept.owner
+            connection.begin_anew()
+            connection.listen()
+
+    @property
+    def kept_bytes(self):
+        """What the bytes take that have come in and are not served yet."""
+        return self.memory.bytes
+
+    @property
+    def kept_bytes_max(self):
+        """Above which a connection with more than the head of a frame waits, before it reads on."""
+        return self.memory.bytes_max
+
+    @kept_bytes_max.setter
+    def kept_bytes_max(self, int64_t size):
+        self.memory.bytes_max = size
+
+    @property
+    def waiting_for_memory(self):
+        """Connections that do."""
+        return self.memory.waiting
 
     def stop_flows(self):
         """Have every flow of frames end by itself: the broker stops."""

@@ -12,8 +12,8 @@ MIB = 1 << 20
 
 # --- frames and turns -----------------------------------------------------------------------------
 
-# Largest request frame. Kafka allows 100 MiB; here a frame is held whole, so 2,000 connections
-# that each announce one must stay payable. Raised by itself to MESSAGE_BYTES_MAX + FRAME_SLACK.
+# Largest request frame. Kafka allows 100 MiB; here a frame is held whole, and may come on top of
+# UNFINISHED_FRAMES_BYTES_MAX. Raised by itself to MESSAGE_BYTES_MAX + FRAME_SLACK.
 FRAME_BYTES_MAX = 16 * MIB
 # What a frame may need beside its largest batch: header, topic names, other small batches.
 FRAME_SLACK_BYTES = 1 * MIB
@@ -21,6 +21,12 @@ FRAME_SLACK_BYTES = 1 * MIB
 CODEC_FRAME_BYTES_MAX = 100 * MIB
 # Largest record batch accepted by default: Kafka's 1 MiB and the 12 bytes of the oldest overhead.
 MESSAGE_BYTES_MAX = 1 * MIB + 12
+# What all connections together keep of frames that are under way, and of requests behind one that
+# waits: above it they read on one after the other, each until its frame is whole, frames of a usual
+# size (the next limit) apart from longer ones. In 160 MiB there is room for it, for one of each,
+# and for the heads of 4 KiB that everyone may still send.
+UNFINISHED_FRAMES_BYTES_MAX = 64 * MIB
+ORDINARY_FRAME_BYTES_MAX = MESSAGE_BYTES_MAX + FRAME_SLACK_BYTES
 # Read at once from one connection, and its share of a turn; a larger frame gets a buffer of its
 # exact size, and then reads into that.
 RECEIVE_BYTES_PER_TURN = 256 * KIB
@@ -50,6 +56,9 @@ FIRST_REQUEST_SECONDS = 10
 # moves for so long is closed, and so is one whose frame comes in more slowly than this rate.
 STALLED_SECONDS = 30
 FRAME_BYTES_PER_MS_MIN = 1
+# The same, while somebody has waited for memory of frames for so long.
+CONTENDED_FRAME_SECONDS = 5
+CONTENDED_FRAME_BYTES_PER_MS_MIN = 1_000
 # Kafka closes a silent connection after ten minutes; clients reconnect without an error.
 CONNECTION_IDLE_MS = 600_000
 # Clients of other dialects may be silent for as long as they like. Whether such a peer is still
@@ -613,10 +622,13 @@ def compressed_pieces_max(size: int) -> int:
 
 # A limit that another one makes unreachable is a mistake in this file.
 assert MESSAGE_BYTES_MAX + FRAME_SLACK_BYTES <= FRAME_BYTES_MAX
-assert RECEIVE_BYTES_PER_TURN <= FRAME_BYTES_MAX
+assert RECEIVE_BYTES_PER_TURN <= FRAME_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
+assert FRAME_BUFFERS_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
 assert SENDFILE_BYTES_MAX <= SEND_BYTES_PER_TURN <= REPLY_QUEUE_BYTES_PER_CONNECTION
 assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
 assert OLD_FETCH_BYTES_PER_TURN <= OLD_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
+assert HOUSEKEEPING_SECONDS < CONTENDED_FRAME_SECONDS < STALLED_SECONDS
+assert FRAME_BYTES_PER_MS_MIN < CONTENDED_FRAME_BYTES_PER_MS_MIN
 assert FIRST_REQUEST_SECONDS <= STALLED_SECONDS < CONNECTION_IDLE_MS // 1000
 assert HOUSEKEEPING_SECONDS <= FIRST_REQUEST_SECONDS  # it is what looks
 assert CHECKPOINT_SECONDS % HOUSEKEEPING_SECONDS == 0

@@ -347,6 +347,7 @@ class _Process:
                 limits.STALLED_SECONDS * 1000,
                 limits.FIRST_REQUEST_SECONDS * 1000,
             )
+            self._poller.make_room(limits.CONTENDED_FRAME_SECONDS * 1000)
             await self._take_events()
             if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
                 self._turn.files.begin_tick()

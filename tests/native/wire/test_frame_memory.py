@@ -1,0 +1,352 @@
+"""What frames under way and requests that wait take of memory, and who goes on when it is short."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker._native.log.commit import CommitThread
+from broker.model.limits import ORDINARY_FRAME_BYTES_MAX, RECEIVE_BYTES_PER_TURN
+from tests.native_log import Logs, records
+from tests.native_wire import API_VERSIONS, HEAD, Client, Wire, fetch, produce
+
+KIB = 1 << 10
+MIB = 1 << 20
+ROOM_BYTES = 2 * MIB
+HEAD_BYTES = 4 * KIB
+AT_ONCE_MS = -1
+NEVER_MS = 10**9
+LONG_MS = 600_000  # a wait that no test sees the end of
+REASON = "stalled inside a frame, and others wait for its memory"
+FRAME = produce(9, (0, records(size=600_000)))
+LONG_FRAME = produce(9, *((place, records(size=800_000)) for place in range(3)))
+assert len(FRAME) < ORDINARY_FRAME_BYTES_MAX < len(LONG_FRAME)
+SMALL_FRAME = produce(9, (0, records(size=1_000)))
+
+
+@pytest.fixture
+def narrow(wire: Wire) -> Wire:
+    """A poller whose connections may keep little."""
+    wire.poller.kept_bytes_max = ROOM_BYTES
+    return wire
+
+
+def offer(client: Client, data: bytes) -> int:
+    """Send what the broker takes; return how many bytes that are."""
+    taken = 0
+    while taken < len(data):
+        client.wire.run()
+        try:
+            taken += client.socket.send(data[taken:])
+        except BlockingIOError:
+            break
+    client.wire.run()
+    return taken
+
+
+def stall(wire: Wire, frame: bytes = FRAME) -> list[Client]:
+    """Have clients send all of a frame but its end, until there is no memory for one more."""
+    clients = []
+    while wire.poller.kept_bytes <= wire.poller.kept_bytes_max - HEAD_BYTES:
+        clients.append(wire.connect())
+        offer(clients[-1], frame[:-1])
+        assert len(clients) < 100
+    return clients
+
+
+def stall_and_queue(wire: Wire, frame: bytes = FRAME) -> list[Client]:
+    """Have clients do so until the last of them waits, behind one that is let on."""
+    clients = stall(wire, frame)
+    while not wire.poller.waiting_for_memory:
+        clients.append(wire.connect())
+        offer(clients[-1], frame[:-1])
+        assert len(clients) < 100
+    return clients
+
+
+# ---- what is counted ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [FRAME, LONG_FRAME, SMALL_FRAME], ids=len)
+def test_a_frame_under_way_counts_until_it_is_whole(client: Client, frame: bytes) -> None:
+    client.send(frame[:-10])
+    assert len(frame) - 10 <= client.wire.poller.kept_bytes <= 2 * len(frame)
+
+    client.send(frame[-10:])
+
+    assert client.frame()
+    assert client.wire.poller.kept_bytes == 0
+
+
+def test_what_is_announced_and_does_not_come_counts_nothing(client: Client) -> None:
+    client.send(LONG_FRAME[:100])
+
+    assert client.wire.poller.kept_bytes == 100
+
+
+def test_a_buffer_that_was_used_before_counts_whole(wire: Wire, client: Client) -> None:
+    offer(client, LONG_FRAME)
+    assert client.frame()
+
+    client.send(LONG_FRAME[: 2 * HEAD_BYTES])
+
+    assert wire.poller.kept_bytes > len(LONG_FRAME)
+
+
+def test_requests_behind_one_that_waits_count_until_they_are_served(
+    wire: Wire, client: Client
+) -> None:
+    client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS) + 10 * SMALL_FRAME)
+    assert wire.poller.kept_bytes >= 10 * len(SMALL_FRAME)
+
+    wire.connect().send(SMALL_FRAME)  # what the fetch waits for
+
+    assert len(client.wait_frames(11)) == 11
+    assert wire.poller.kept_bytes == 0
+
+
+def test_what_a_client_leaves_behind_counts_no_more(narrow: Wire) -> None:
+    clients = stall_and_queue(narrow)
+    polling = narrow.connect()
+    polling.send(fetch(11, (0, 1000), max_wait_ms=LONG_MS))
+
+    for client in [*clients, polling]:
+        client.socket.close()
+        narrow.run()
+
+    assert narrow.poller.kept_bytes == narrow.poller.waiting_for_memory == 0
+
+
+# ---- who goes on --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [FRAME, LONG_FRAME], ids=len)
+def test_frames_that_stall_take_a_bounded_amount(narrow: Wire, frame: bytes) -> None:
+    clients = [narrow.connect() for _ in range(40)]
+    for client in clients:
+        offer(client, frame[:-1])
+
+    heads = len(clients) * HEAD_BYTES
+    most = ROOM_BYTES + 2 * MIB + len(LONG_FRAME) + RECEIVE_BYTES_PER_TURN + heads
+    assert ROOM_BYTES / 2 < narrow.poller.kept_bytes < most
+
+
+def test_requests_behind_those_that_wait_take_a_bounded_amount(narrow: Wire) -> None:
+    clients = [narrow.connect() for _ in range(100)]
+    for client in clients:
+        poll = fetch(11, (0, 0), max_wait_ms=LONG_MS)
+        client.socket.send(poll + 60 * SMALL_FRAME)
+    narrow.run()
+
+    most = ROOM_BYTES + RECEIVE_BYTES_PER_TURN + len(clients) * HEAD_BYTES
+    assert ROOM_BYTES / 2 < narrow.poller.kept_bytes < most
+
+    narrow.connect().send(SMALL_FRAME)
+    for client in clients:
+        assert len(client.wait_frames(61)) == 61
+
+
+def test_one_after_the_other_goes_on_while_the_memory_is_held_by_those_that_stall(
+    narrow: Wire,
+) -> None:
+    stall(narrow)
+    honest = [narrow.connect() for _ in range(3)]
+    taken = [offer(client, FRAME[: 8 * HEAD_BYTES]) for client in honest]
+    assert narrow.poller.waiting_for_memory == 2
+
+    for client, start in zip(honest, taken, strict=True):
+        assert start + offer(client, FRAME[start:]) == len(FRAME)
+        assert client.frame()
+    assert narrow.poller.waiting_for_memory == 0
+
+
+def test_frames_of_a_usual_size_do_not_wait_for_long_ones_that_stall(narrow: Wire) -> None:
+    stall_and_queue(narrow, LONG_FRAME)
+    waiting = narrow.poller.waiting_for_memory
+
+    for _ in range(3):
+        client = narrow.connect()
+        assert offer(client, FRAME) == len(FRAME)
+        assert client.frame()
+    assert narrow.poller.waiting_for_memory == waiting == 1
+
+
+def test_short_requests_are_served_while_there_is_no_memory(narrow: Wire) -> None:
+    stall_and_queue(narrow)
+    client = narrow.connect()
+
+    client.send(20 * SMALL_FRAME)
+
+    assert len(client.wait_frames(20)) == 20
+    assert narrow.poller.waiting_for_memory == 1
+
+
+def test_one_that_waits_goes_on_when_there_is_memory_again(narrow: Wire) -> None:
+    stalled = stall_and_queue(narrow)
+    waiting = narrow.connect()
+    taken = offer(waiting, FRAME)
+    assert taken < len(FRAME)
+
+    for client in stalled:
+        client.close()
+    assert narrow.poller.waiting_for_memory == 0
+
+    offer(waiting, FRAME[taken:])
+    assert waiting.frame()
+
+
+def test_one_that_waits_and_goes_is_forgotten(narrow: Wire) -> None:
+    waiting = stall_and_queue(narrow)[-1]
+
+    waiting.close()
+
+    assert narrow.poller.waiting_for_memory == 0
+    assert narrow.closed == ["closed by the peer"]
+
+
+@pytest.mark.parametrize("frame", [FRAME, LONG_FRAME], ids=len)
+def test_many_frames_that_come_at_once_are_all_served(narrow: Wire, frame: bytes) -> None:
+    taken = dict.fromkeys((narrow.connect() for _ in range(30)), 0)
+    most_waiting = 0
+    while min(taken.values()) < len(frame):
+        before = sum(taken.values())
+        for client, start in taken.items():
+            taken[client] += offer(client, frame[start : start + 100_000])
+        most_waiting = max(most_waiting, narrow.poller.waiting_for_memory)
+        assert sum(taken.values()) > before, "nobody gets on"
+
+    for client in taken:
+        assert client.frame()
+    assert most_waiting > 10
+    assert narrow.poller.kept_bytes == 0
+
+
+# ---- who is closed ------------------------------------------------------------------------------
+
+
+def test_frames_that_stall_are_closed_when_others_wait_for_their_memory(narrow: Wire) -> None:
+    *holding, waiting = stall_and_queue(narrow)
+
+    narrow.poller.make_room(AT_ONCE_MS)
+    narrow.run()
+
+    assert narrow.closed == [REASON] * len(holding)
+    assert not waiting.is_closed
+    assert narrow.poller.waiting_for_memory == 0
+
+
+def test_frames_that_stall_are_left_alone_when_nobody_waits(narrow: Wire) -> None:
+    stall(narrow)
+
+    narrow.poller.make_room(AT_ONCE_MS)
+
+    assert narrow.closed == []
+
+
+def test_frames_that_stall_have_their_time_when_others_wait(narrow: Wire) -> None:
+    stall_and_queue(narrow)
+
+    narrow.poller.make_room(NEVER_MS)
+
+    assert narrow.closed == []
+    assert narrow.poller.waiting_for_memory == 1
+
+
+def test_who_waits_for_memory_does_not_stall(narrow: Wire) -> None:
+    *holding, waiting = stall_and_queue(narrow)
+
+    narrow.poller.sweep(AT_ONCE_MS, AT_ONCE_MS, AT_ONCE_MS)
+
+    assert narrow.closed == ["stalled inside a frame"] * len(holding)
+    assert not waiting.is_closed
+
+
+def test_heads_of_frames_and_requests_that_wait_are_not_in_the_way_of_others(narrow: Wire) -> None:
+    head, polling = narrow.connect(), narrow.connect()
+    head.send(FRAME[: HEAD_BYTES // 2])
+    polling.send(fetch(11, (0, 1000), max_wait_ms=LONG_MS) + 10 * SMALL_FRAME)
+    stall_and_queue(narrow)
+
+    narrow.poller.make_room(AT_ONCE_MS)
+
+    assert not head.is_closed
+    assert not polling.is_closed
+
+
+# ---- every way at once --------------------------------------------------------------------------
+
+
+def asked(size: int) -> bytes:
+    """Return a request of so many bytes that Python answers."""
+    body = bytes(size - HEAD.size)
+    return HEAD.pack(size - 4, API_VERSIONS, 0, 0, 4, b"test") + body
+
+
+CLIENTS = 6
+FRAMES = st.lists(
+    st.sampled_from([30, 3_000, 5_000, 20_000, 40_000, 120_000]), min_size=1, max_size=5
+)
+SIZES = {"a byte": 1, "some": 4_500, "much": 150_000}
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, CLIENTS - 1),
+        st.sampled_from([*SIZES, "much", "answer", "close", "sweep"]),
+    ),
+    max_size=60,
+)
+COMMIT = CommitThread(1)  # of polls without a log: it has nothing to do
+
+
+@given(st.lists(FRAMES, min_size=CLIENTS, max_size=CLIENTS), STEPS)
+@settings(max_examples=100, deadline=None)
+def test_whoever_comes_and_goes_all_others_are_served_and_nothing_stays_counted(
+    frames: list[list[int]], steps: list[tuple[int, str]]
+) -> None:
+    with closing(Wire(Logs(Path(), COMMIT))) as wire:
+        play(wire, frames, steps)
+
+
+def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> None:
+    """Take the steps, then have all who are still there finish."""
+    wire.poller.kept_bytes_max = 100_000
+    clients = [wire.connect() for _ in range(CLIENTS)]
+    left = [b"".join(map(asked, sizes)) for sizes in frames]
+    for place, step in steps:
+        client = clients[place]
+        if step == "answer":
+            answer(wire)
+        elif step == "sweep":
+            wire.poller.make_room(NEVER_MS)
+        elif step == "close":
+            client.socket.close()
+            left[place] = b""
+            wire.run()
+        elif client.socket.fileno() >= 0:
+            size = SIZES[step]
+            left[place] = left[place][offer(client, left[place][:size]) :]
+        assert wire.poller.kept_bytes < 100_000 + 2 * max(SIZES.values()) + CLIENTS * HEAD_BYTES
+
+    staying = [place for place in range(CLIENTS) if clients[place].socket.fileno() >= 0]
+    answered = dict.fromkeys(staying, 0)
+    while any(left) or wire.slow:
+        before = sum(map(len, left))
+        for place in staying:
+            left[place] = left[place][offer(clients[place], left[place]) :]
+        assert sum(map(len, left)) < before or wire.slow, "nobody gets on"
+        answer(wire)
+    for place in staying:
+        answered[place] = len(clients[place].frames())
+
+    assert answered == {place: len(frames[place]) for place in staying}
+    assert wire.poller.kept_bytes == wire.poller.waiting_for_memory == 0
+    assert len(wire.closed) == CLIENTS - len(staying)
+
+
+def answer(wire: Wire) -> None:
+    """Answer what Python was asked."""
+    asked, wire.slow[:] = wire.slow[:], []
+    for pending in asked:
+        pending.send(b"")
+    wire.run()
