@@ -232,16 +232,27 @@ def test_elements_of_no_size_are_limited_too() -> None:
     program = program_of(Field("f", "[]", struct=Struct([], [], [], is_flexible=False)))
 
     assert decode(program, struct.pack(">i", 3))[0] == {"f": [{}, {}, {}]}
-    with pytest.raises(CodecError, match="at most 1048576 array elements"):
-        decode(program, struct.pack(">i", 2**20 + 1))
+    with pytest.raises(CodecError, match="a message whose arrays weigh at most 8388608"):
+        decode(program, struct.pack(">i", 2**21 + 1))
 
 
 def test_the_limit_of_elements_is_one_for_the_whole_message() -> None:
     program = program_of(Field("f", "[]int8"), Field("g", "[]int8"))
-    data = struct.pack(">i", 2**19) + bytes(2**19) + struct.pack(">i", 2**19 + 1) + bytes(2**19 + 1)
+    data = struct.pack(">i", 5) + bytes(5) + struct.pack(">i", 6) + bytes(6)
 
-    with pytest.raises(CodecError, match="g: expected a message of at most 1048576 array elements"):
-        decode(program, data)
+    assert decode(program, data, weight_max=44)[1] == len(data)
+    with pytest.raises(CodecError, match="g: expected a message whose arrays weigh at most 43"):
+        decode(program, data, weight_max=43)
+
+
+def test_a_struct_weighs_as_much_as_its_fields_and_an_element() -> None:
+    fields = [Field("a", "int8"), Field("b", "int8")]
+    program = program_of(Field("f", "[]", struct=Struct(fields, [], [], is_flexible=False)))
+    data = struct.pack(">i", 5) + bytes(10)
+
+    assert decode(program, data, weight_max=30)[1] == len(data)
+    with pytest.raises(CodecError, match="f: expected a message whose arrays weigh at most 29"):
+        decode(program, data, weight_max=29)
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])

@@ -5,6 +5,7 @@ from libc.stdint cimport uint32_t
 cdef enum:
     STRING_SIZE_MAX = 32767    # Kafka's own, compact or not
     DEPTH_MAX = 12             # structs within structs; Kafka's deepest message has 6
+    ELEMENT_WEIGHT = 4         # of an array's element, a struct's fields not counted
     TAGGED_MAX = 127           # tagged fields of a struct: their count is one byte of varint
 
 cdef enum:    # how a value is written
@@ -60,6 +61,7 @@ cdef class Struct:
     cdef bint is_flexible
     cdef dict template      # every field of any version with its default, copied for each value
     cdef size_t size_min
+    cdef size_t weight      # as an element of an array: limits.MESSAGE_WEIGHT_MAX
     cdef int depth
 
     cdef int _set_slots(self) except -1

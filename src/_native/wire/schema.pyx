@@ -22,6 +22,7 @@ from sys import intern
 from broker.model import limits
 
 assert STRING_SIZE_MAX == limits.STRING_BYTES_MAX
+assert ELEMENT_WEIGHT == limits.MESSAGE_ELEMENT_WEIGHT
 
 cdef dict KINDS = {
     "bool": BOOL, "int8": INT8, "int16": INT16, "uint16": UINT16, "int32": INT32, "uint32": UINT32,
@@ -80,6 +81,7 @@ cdef class Struct:
         self.has_unshared = len(self.unshared) > 0
         self.template = {field.name: field.default for field in named}
         self.size_min = 1 if is_flexible else 0
+        self.weight = ELEMENT_WEIGHT + len(self.template)
         self.depth = 1
         for field in self.fields:
             self.size_min += field.slot.size_min

@@ -24,8 +24,9 @@ from broker._native.kernel.cursor cimport (
     load_uint32, load_uint64,
 )
 from broker._native.wire.schema cimport (
-    ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, STRING, STRING_SIZE_MAX, STRUCT, UINT16, UINT32,
-    UUID, Field, Path, Program, Slot, Step, Struct, path_enter, path_leave, path_start, path_text,
+    ARRAY, BOOL, BYTES, ELEMENT_WEIGHT, INT8, INT16, INT32, INT64, STRING, STRING_SIZE_MAX, STRUCT,
+    UINT16, UINT32, UUID, Field, Path, Program, Slot, Step, Struct, path_enter, path_leave,
+    path_start, path_text,
 )
 
 from broker.model import limits
@@ -39,18 +40,25 @@ cdef extern from "Python.h":
     bint PyGC_Enable()
 
 
-cdef size_t ELEMENTS_MAX = limits.MESSAGE_ELEMENTS_MAX
+_WEIGHT_MAX = limits.MESSAGE_WEIGHT_MAX
 
 cdef struct Decoder:
     Cursor cursor
     bint is_gc_paused
     const uint8_t* start
-    size_t elements_left
+    size_t weight_max
+    size_t weight_left
     Path path
 
 
-def decode(Program program not None, data, Py_ssize_t offset=0):
+def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_max=_WEIGHT_MAX):
     """Return the message that stands at offset in a bytes-like object, and the offset of its end.
+
+    Args:
+        program: how to read it.
+        data: where it stands.
+        offset: from where on, in bytes.
+        weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
 
     Raises:
         CodecError: the bytes are not such a message.
@@ -65,7 +73,7 @@ def decode(Program program not None, data, Py_ssize_t offset=0):
         decoder.start = <const uint8_t*>view.buf
         decoder.cursor.next = decoder.start + offset
         decoder.cursor.left = <size_t>(view.len - offset)
-        decoder.elements_left = ELEMENTS_MAX
+        decoder.weight_max = decoder.weight_left = weight_max
         path_start(&decoder.path, program)
         decoder.is_gc_paused = PyGC_Disable()
         value = decode_struct(&decoder, program.root)
@@ -267,12 +275,15 @@ cdef object decode_array(Decoder* decoder, const Slot* slot):
 
 cdef int take_elements(Decoder* decoder, const Slot* element, uint64_t count) except -1:
     """Refuse more elements than the bytes left can hold, before anything is allocated for them."""
+    cdef size_t weight = ELEMENT_WEIGHT
     if count * element.size_min > decoder.cursor.left:
         raise short_of(decoder, f"{count} elements of at least {element.size_min} bytes")
-    if count > decoder.elements_left:
-        raise refusal(LimitExceeded, decoder, f"a message of at most {ELEMENTS_MAX} array elements",
-                      "more")
-    decoder.elements_left -= <size_t>count
+    if element.kind == STRUCT:
+        weight = (<Struct>element.struct).weight
+    if count > decoder.weight_left // weight:
+        raise refusal(LimitExceeded, decoder,
+                      f"a message whose arrays weigh at most {decoder.weight_max}", "more")
+    decoder.weight_left -= <size_t>count * weight
     return 0
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from broker._native.wire.schema import Field, Program, Struct
 from broker._native.wire.schema_decoder import decode
 from broker._native.wire.schema_encoder import encode
+from broker.model import limits
 from broker.model.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -108,13 +109,25 @@ class Message:
             program = self._programs[version] = Program(f"{self.name} v{version}", root)
         return program
 
-    def decode(self, version: int, data: "Buffer", offset: int = 0) -> tuple[Fields, int]:
+    def decode(
+        self,
+        version: int,
+        data: "Buffer",
+        offset: int = 0,
+        weight_max: int = limits.MESSAGE_WEIGHT_MAX,
+    ) -> tuple[Fields, int]:
         """Return the message that stands at offset in data, and the offset where it ends.
+
+        Args:
+            version: which one it is.
+            data: where it stands.
+            offset: from where on, in bytes.
+            weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
 
         Raises:
             CodecError: the bytes are not such a message, or there is no such version.
         """
-        return decode(self.program(version), data, offset)
+        return decode(self.program(version), data, offset, weight_max)
 
     def encode(self, version: int, value: Fields) -> bytes:
         """Return the bytes of the message.

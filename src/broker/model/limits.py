@@ -91,8 +91,19 @@ REPLY_SLOTS_KEPT_MAX = 1_024
 
 # --- what a request may contain -------------------------------------------------------------------
 
-# Array elements of one message, all its arrays together: what its objects may cost.
-MESSAGE_ELEMENTS_MAX = 1 << 20
+# What the arrays of one message may hold in all, as objects of some 60 bytes: an element counts as
+# four of them, one that is a struct with each of its fields as one more. What the codec takes; and
+# what a broker takes of a request, 50 MB with its answer: 58,000 partitions to commit.
+MESSAGE_ELEMENT_WEIGHT = 4
+MESSAGE_WEIGHT_MAX = 1 << 23
+REQUEST_WEIGHT_MAX = 1 << 19
+# What requests of Kafka's clients that are not short may take together while they are under way, as
+# objects, and their answers: a byte of them can become so many, and the rest of them waits for its
+# turn. What waits stays bytes.
+SHORT_REQUEST_BYTES = 1 * KIB
+REQUEST_OBJECTS_PER_BYTE = 64
+REQUEST_OBJECTS_BYTES_MAX = 32 * MIB
+LONG_REQUESTS_WAITING_BYTES_MAX = 32 * MIB
 CLIENT_ID_BYTES_MAX = 255
 TOPIC_NAME_BYTES_MAX = 249  # Kafka's: a folder name must hold it, a dash and a partition
 STRING_BYTES_MAX = 32_767  # Kafka's: an int16 length, of compact strings too
@@ -626,6 +637,7 @@ assert RECEIVE_BYTES_PER_TURN <= FRAME_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
 assert FRAME_BUFFERS_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
 assert SENDFILE_BYTES_MAX <= SEND_BYTES_PER_TURN <= REPLY_QUEUE_BYTES_PER_CONNECTION
 assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
+assert REQUEST_WEIGHT_MAX < MESSAGE_WEIGHT_MAX
 assert OLD_FETCH_BYTES_PER_TURN <= OLD_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
 assert HOUSEKEEPING_SECONDS < CONTENDED_FRAME_SECONDS < STALLED_SECONDS
 assert FRAME_BYTES_PER_MS_MIN < CONTENDED_FRAME_BYTES_PER_MS_MIN

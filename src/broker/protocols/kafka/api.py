@@ -79,3 +79,5 @@ class Api(NamedTuple):
     handle: Handler
     # What a RequestError that escapes the handler is answered with.
     refuse: Callable[[RequestError], Fields] = refuse
+    # Whether its answer may wait for other requests: then it must not hold up those.
+    waits_for_others: bool = False

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from broker._native.wire import kafka as native
 from broker.codec import schema
+from broker.core.admission import Admission
 from broker.core.session import Session
+from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Reply
@@ -20,10 +22,16 @@ _NEVER: Final = 32_767  # a version that no API reaches
 
 
 class Kafka:
-    """The protocol; it keeps nothing between requests."""
+    """The protocol; of a request it keeps nothing but that it is under way."""
 
-    __slots__ = ()
+    __slots__ = ("_admission",)
     name = "kafka"
+
+    def __init__(self) -> None:
+        """Begin without requests."""
+        self._admission = Admission(
+            limits.REQUEST_OBJECTS_BYTES_MAX, limits.LONG_REQUESTS_WAITING_BYTES_MAX
+        )
 
     def dialect(self, config: Config) -> native.Kafka:
         """Make its native side."""
@@ -36,7 +44,27 @@ class Kafka:
         api = apis.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
-        fields, _ = schema.request(api.key).decode(version, body)
+        if len(body) > limits.SHORT_REQUEST_BYTES and not api.waits_for_others:
+            return self._handle_in_turn(api, version, client_id, body, session)
+        return self._serve(api, version, client_id, body, session)
+
+    async def _handle_in_turn(
+        self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
+    ) -> Answer:
+        weight = len(body) * limits.REQUEST_OBJECTS_PER_BYTE
+        async with self._admission.turn(len(body), weight):
+            reply = self._serve(api, version, client_id, body, session)
+            if isinstance(reply, Deferred):
+                await reply.future
+                return reply.answer()
+            return await reply if isinstance(reply, Awaitable) else reply
+
+    def _serve(
+        self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
+    ) -> Reply:
+        fields, _ = schema.request(api.key).decode(
+            version, body, weight_max=limits.REQUEST_WEIGHT_MAX
+        )
         request = Request(version, client_id, fields)
         try:
             authorize(session, api, request)

@@ -63,4 +63,4 @@ def _fields(version: int, response: JoinResponse) -> Fields:
     }
 
 
-API = Api(11, "JoinGroup", range(10), handle)
+API = Api(11, "JoinGroup", range(10), handle, waits_for_others=True)
