@@ -47,6 +47,7 @@ from broker.core.groups.consumer.commands import (
 )
 from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.shard import GroupShard
+from broker.core.groups.weights import GroupRoom
 from broker.model.errors import ErrorCode
 from tests.fakes import FakeTopics
 from tests.scenarios import assigned_words, consumer_words
@@ -64,11 +65,13 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
     def __init__(self) -> None:
         self.settings = GroupSettings()
         self.topics = FakeTopics()
-        self.has_room = True
+        self.room = GroupRoom(1 << 62)
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> GroupShard:
-        return GroupShard(self.settings, lambda: self.has_room, self.topics)
+        shard = GroupShard(self.settings, self.room, self.topics)
+        self.room.count(lambda: [shard.held])
+        return shard
 
     def shown_record(self, record: records.Record) -> str:
         return _record(record)
@@ -88,7 +91,8 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
             offsets_retention_ms=words.number("retention", 7 * 24 * 3_600_000),
         )
         self.settings = consumer_words.settings_of(words, self.settings)
-        self.has_room = words.text("room", "yes") == "yes"
+        has_room = words.text("room", "yes") == "yes"
+        self.room = GroupRoom(words.number("held_bytes_max", 1 << 62), 10_000 if has_room else 0)
         self.begin_again()
 
     def do_join(self, words: Words) -> None:

@@ -281,6 +281,17 @@ NAMED_PRODUCERS_LOADED_PER_TURN = 2_000
 # --- groups ---------------------------------------------------------------------------------------
 
 GROUPS_MAX = 10_000
+# All groups together, with their members' subscriptions and committed offsets, may take one part in
+# so many of the memory that the process may have (server/memory.py), estimated from below: what a
+# group takes, a member beside its words, a member id that was handed out, a name that a member is
+# subscribed to beside its letters, a partition that it has, a committed offset beside its metadata.
+GROUPS_MEMORY_SHARE = 4
+GROUP_BYTES = 2 * KIB
+MEMBER_BYTES = 2 * KIB
+HANDED_OUT_ID_BYTES = 512
+SUBSCRIBED_NAME_BYTES = 64
+ASSIGNED_PARTITION_BYTES = 128
+OFFSET_BYTES = 384
 # Kafka takes any that fits a request, 32 KiB; it stands in every record and log line of its group.
 GROUP_ID_BYTES_MAX = 1 * KIB
 MEMBERS_PER_GROUP_MAX = 1_000

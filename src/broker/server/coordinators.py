@@ -23,7 +23,8 @@ from broker.core.transactions.records import Place
 from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import LOAD_RETRY_MS
+from broker.model.limits import GROUPS_MEMORY_SHARE, LOAD_RETRY_MS
+from broker.server.memory import memory_bytes
 from broker.server.quiet_load import QuietLoad
 
 _log = logging.getLogger(__name__)
@@ -202,6 +203,7 @@ def _group_settings(config: Config, group_configs: GroupConfigs) -> GroupSetting
         session_timeout_ms_max=config.integer("group.max.session.timeout.ms"),
         members_max=config.integer("group.max.size"),
         offset_metadata_bytes_max=config.integer("offset.metadata.max.bytes"),
+        held_bytes_max=memory_bytes() // GROUPS_MEMORY_SHARE,
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,
         consumer=ConsumerSettings(
             group_setting=group_configs.setting,

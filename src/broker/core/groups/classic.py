@@ -76,6 +76,7 @@ class ClassicGroup:
         self._handed_out = HandedOutIds()
         self._syncs = Syncs()
         self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
+        self._assigned_bytes = 0
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -104,6 +105,21 @@ class ClassicGroup:
     def is_stored(self) -> bool:
         """Whether the log knows it."""
         return self.image.generation > 0
+
+    @property
+    def weight(self) -> int:
+        """What it takes, as weights.py counts it."""
+        ids = len(self._handed_out) * limits.HANDED_OUT_ID_BYTES
+        return limits.GROUP_BYTES + self._attendance.weight + self._assigned_bytes + ids
+
+    def growth(self, request: JoinRequest) -> int:
+        """How much more it would take with this member in it."""
+        size = limits.MEMBER_BYTES + sum(protocol.size for protocol in request.protocols)
+        return size - self._attendance.weight_of(self._own_id(request))
+
+    def growth_by(self, assignments: Mapping[str, bytes]) -> int:
+        """How much more it would take with these."""
+        return sum(map(len, assignments.values())) - self._assigned_bytes
 
     def describe(self) -> GroupDescription:
         """What an administrator sees: subscriptions and assignments only when they are settled."""
@@ -177,6 +193,7 @@ class ClassicGroup:
         """What the log says is now so; a rebalance that led to it is over."""
         self.image = image
         self._room = None
+        self._assigned_bytes = sum(len(each.assignment) for each in image.members.values())
 
     def resume(self, now: Moment) -> None:
         """After a load: every member has one session timeout to show that it is still there."""
@@ -273,7 +290,7 @@ class ClassicGroup:
 
     def _is_full_for(self, request: JoinRequest) -> bool:
         own_id = self._own_id(request)
-        size_bytes = sum(len(protocol.metadata) for protocol in request.protocols)
+        size_bytes = sum(protocol.size for protocol in request.protocols)
         size_bytes += self._attendance.metadata_bytes_apart_from(own_id)
         if size_bytes > self._settings.metadata_bytes_max:
             return True

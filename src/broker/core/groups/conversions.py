@@ -19,11 +19,13 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.group import ConsumerGroup
+from broker.core.groups.consumer.membership import growth
 from broker.core.groups.consumer.migration import downgraded, upgrade_records
 from broker.core.groups.consumer.records import ConsumerRecord
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.kinds import Group
 from broker.core.groups.records import GroupImage
+from broker.core.groups.weights import GroupRoom
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
@@ -32,14 +34,12 @@ from broker.model.errors import ErrorCode, RequestError
 class Conversions:
     """Groups of one shard that are about to be of another kind."""
 
-    def __init__(
-        self, settings: GroupSettings, topics: SeenTopics, has_room: Callable[[], bool]
-    ) -> None:
+    def __init__(self, settings: GroupSettings, topics: SeenTopics, room: GroupRoom) -> None:
         """Begin with none."""
         self.downgraded: dict[str, None] = {}  # classic now, their members do not know it yet
         self._settings = settings
         self._topics = topics
-        self._has_room = has_room
+        self._room = room
         self._prepared: dict[str, Group] = {}
 
     # ---- what the log makes true -----------------------------------------------------------------
@@ -108,7 +108,7 @@ class Conversions:
 
     def _taken_error(self, known: Group | None, now: Moment) -> AssignedError:
         if known is None:
-            return AssignedError.NONE if self._has_room() else AssignedError.FULL
+            return AssignedError.NONE if self._room.has_group else AssignedError.FULL
         is_free = known.is_idle
         if isinstance(known, ClassicGroup):  # Who has only asked for a member id is not in it.
             is_free = known.state is GroupState.EMPTY
@@ -124,6 +124,7 @@ class Conversions:
         """A heartbeat to a group that may not be a consumer group yet."""
         try:
             check_heartbeat(request, self._settings.consumer)
+            self._check_growth(request, known)
             if isinstance(known, ConsumerGroup):
                 decision = known.heartbeat(request, token, now)
                 self.maybe_downgrade(known, decision)
@@ -134,11 +135,20 @@ class Conversions:
             response = ConsumerHeartbeatResponse(error.code, error.message)
             return Decision((), [(token, response)])
 
+    def _check_growth(self, request: ConsumerHeartbeat, known: Group | None) -> None:
+        members = known.state.members if isinstance(known, ConsumerGroup) else {}
+        member = members.get(request.member_id)
+        if member is None and request.member_epoch != JOIN_EPOCH:
+            return  # nobody here
+        if not self._room.has_bytes(growth(request, member)):
+            text = "the groups of the broker hold as much as they may"
+            raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
     def _check_makes_group(self, request: ConsumerHeartbeat, known: Group | None) -> None:
         if request.member_epoch != JOIN_EPOCH:
             verb = "does not exist" if known is None else "is not a consumer group"
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {verb}")
-        if known is None and not self._has_room():
+        if known is None and not self._room.has_group:
             raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker knows too many groups")
 
     def _begin(

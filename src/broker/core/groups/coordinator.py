@@ -55,6 +55,7 @@ from broker.core.groups.consumer.commands import (
 from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.records import CommittedOffset
 from broker.core.groups.shard import GroupShard
+from broker.core.groups.weights import GroupRoom
 from broker.core.machine import Moment, Token
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model import limits
@@ -93,6 +94,7 @@ class GroupCoordinator:
         self._fresh_id = fresh_id
         self._rebalance_watchers: list[Callable[[str], None]] = []
         self.assigned_changes = 0  # grows with each change of an assigned group and its offsets
+        room = GroupRoom(self._settings.held_bytes_max)
         self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
             CoordinatorPartitions(
                 OFFSETS_TOPIC,
@@ -100,12 +102,13 @@ class GroupCoordinator:
                 world,
                 RECORD_FORMAT,
                 lambda _number: GroupShard(
-                    self._settings, self._has_room, topics, self._count_assigned_change
+                    self._settings, room, topics, self._count_assigned_change
                 ),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
                 goes_on_in_part=True,  # one group needs no other
             )
         )
+        room.count(lambda: (shard.held for shard in self._partitions.shards()))
 
     # ---- where groups live -----------------------------------------------------------------------
 
@@ -400,10 +403,6 @@ class GroupCoordinator:
         if group_id is not None:
             for tell in self._rebalance_watchers:
                 tell(group_id)
-
-    def _has_room(self) -> bool:
-        known = sum(len(shard.groups) for shard in self._partitions.shards())
-        return known < limits.GROUPS_MAX
 
 
 def _refused(error: ErrorCode, member_id: str) -> AssignedResponse:

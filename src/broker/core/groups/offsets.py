@@ -14,7 +14,9 @@ from broker.core.groups.commands import (
 )
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
+from broker.core.groups.weights import GroupRoom
 from broker.model.errors import ErrorCode
+from broker.model.limits import OFFSET_BYTES
 
 _INT64_MAX = (1 << 63) - 1
 _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
@@ -23,11 +25,18 @@ _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
 class CommittedOffsets:
     """The committed offsets of the groups of one coordinator partition."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, room: GroupRoom | None = None) -> None:
         """Begin with none."""
         self._settings = settings
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self._room_for_all = room or GroupRoom(settings.held_bytes_max)
+        self._held_bytes = 0
         self.pending = PendingOffsets(self._apply)
+
+    @property
+    def weight(self) -> int:
+        """What they take, as weights.py counts it."""
+        return self._held_bytes + self.pending.weight
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """All that a group has committed: topic, partition, offset."""
@@ -44,6 +53,9 @@ class CommittedOffsets:
 
     def _apply(self, record: OffsetRecord) -> None:
         """Make it so; a topic or group without offsets leaves no trace."""
+        before = self._groups.get(record.group_id, _NOTHING).get(record.topic, {})
+        self._held_bytes += offset_weight(record.committed)
+        self._held_bytes -= offset_weight(before.get(record.partition))
         if record.committed is not None:
             topics = self._groups.setdefault(record.group_id, {})
             topics.setdefault(record.topic, {})[record.partition] = record.committed
@@ -73,6 +85,7 @@ class CommittedOffsets:
         topics = self.of_group(request.group_id)
         expire_ms = _expiry(request.retention_ms, wall_ms)
         room = self._room(request.group_id, len(request.offsets))
+        bytes_left: int | None = None  # it is only asked for where something grows
         for each in request.offsets:
             place = (each.topic, each.partition)
             is_new = not (
@@ -80,10 +93,18 @@ class CommittedOffsets:
                 or each.partition in topics.get(each.topic, {})
                 or self.has_pending(request.group_id, *place)
             )
-            error = self._refusal(each, is_full=is_new and room <= 0)
+            before = topics.get(each.topic, {}).get(each.partition)
+            growth = len(each.metadata) - (0 if before is None else len(before.metadata))
+            growth += OFFSET_BYTES * is_new
+            if growth > 0 and bytes_left is None:
+                bytes_left = self._room_for_all.bytes_left
+            is_full = (is_new and room <= 0) or growth > max(bytes_left or 0, 0)
+            error = self._refusal(each, is_full=is_full)
             errors.append(error)
             if error is ErrorCode.NONE:
                 room -= is_new
+                if growth > 0 and bytes_left is not None:
+                    bytes_left -= growth
                 committed = CommittedOffset(
                     each.offset, each.leader_epoch, each.metadata, wall_ms, expire_ms
                 )
@@ -168,6 +189,11 @@ class CommittedOffsets:
         if len(offset.metadata.encode()) > self._settings.offset_metadata_bytes_max:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if is_full else ErrorCode.NONE
+
+
+def offset_weight(committed: CommittedOffset | None) -> int:
+    """What a committed offset takes; nothing, if there is none."""
+    return 0 if committed is None else OFFSET_BYTES + len(committed.metadata)
 
 
 def _expiry(retention_ms: int | None, wall_ms: int) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
 from broker.core.groups.records import OffsetRecord
+from broker.model.limits import OFFSET_BYTES
 
 _Place: TypeAlias = tuple[str, int]  # topic and partition
 
@@ -24,12 +25,15 @@ class PendingOffsets:
         self._producers: dict[int, dict[str, dict[_Place, OffsetRecord | None]]] = {}
         # By group: the producers that wait for a marker, in the order of what they said last.
         self._unstable: dict[str, dict[_Place, dict[int, None]]] = {}
+        self.weight = 0  # what they take, as weights.py counts it
 
     def replay_pending(self, producer_id: int, record: OffsetRecord) -> None:
         """Keep an offset until its producer's marker."""
         place = (record.topic, record.partition)
         groups = self._producers.setdefault(producer_id, {})
-        groups.setdefault(record.group_id, {})[place] = record
+        places = groups.setdefault(record.group_id, {})
+        self.weight += _weight(record) - (_weight(places[place]) if place in places else 0)
+        places[place] = record
         unstable = self._unstable.setdefault(record.group_id, {})
         producers = unstable.setdefault(place, {})
         producers.pop(producer_id, None)
@@ -40,6 +44,7 @@ class PendingOffsets:
         ended = self._producers.pop(producer_id, {})
         for group_id, places in ended.items():
             for place, record in places.items():
+                self.weight -= _weight(record)
                 if is_committed and record is not None:
                     self._overtake(group_id, place, producer_id)
                     self._commit(record)
@@ -58,7 +63,9 @@ class PendingOffsets:
         for producer_id in self._unstable.get(group_id, {}).get(place, ()):
             if producer_id == until:
                 break
-            self._producers[producer_id][group_id][place] = None
+            places = self._producers[producer_id][group_id]
+            self.weight += _weight(None) - _weight(places[place])
+            places[place] = None
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether a transaction that has not ended will decide about a partition."""
@@ -105,3 +112,9 @@ class PendingOffsets:
             del unstable[place]
         if not unstable:
             del self._unstable[group_id]
+
+
+def _weight(record: OffsetRecord | None) -> int:
+    """What one of them takes; None: overtaken."""
+    committed = None if record is None else record.committed
+    return 2 * OFFSET_BYTES + (0 if committed is None else len(committed.metadata))

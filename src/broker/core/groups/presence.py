@@ -9,6 +9,7 @@ same in a group of a thousand.
 from collections.abc import Iterable, Mapping
 
 from broker.core.groups.commands import GroupProtocol
+from broker.model.limits import MEMBER_BYTES
 
 
 class Presence:
@@ -38,7 +39,7 @@ class Presence:
         self.protocols = protocols
         # Of a name that is given twice the first counts.
         self.metadata: Mapping[str, bytes] = dict(reversed(protocols))
-        self.metadata_bytes = sum([len(protocol.metadata) for protocol in protocols])
+        self.metadata_bytes = sum([protocol.size for protocol in protocols])
 
 
 class Attendance:
@@ -114,6 +115,16 @@ class Attendance:
         """What the subscriptions of all members but one weigh."""
         apart = None if member_id is None else self._by_id.get(member_id)
         return self.metadata_bytes - (0 if apart is None else apart.metadata_bytes)
+
+    @property
+    def weight(self) -> int:
+        """What all members take, as weights.py counts it."""
+        return self.metadata_bytes + len(self._by_id) * MEMBER_BYTES
+
+    def weight_of(self, member_id: str | None) -> int:
+        """What one of them takes; 0: it is not here."""
+        presence = None if member_id is None else self._by_id.get(member_id)
+        return 0 if presence is None else presence.metadata_bytes + MEMBER_BYTES
 
     def _count(self, presence: Presence) -> None:
         for name in presence.metadata:

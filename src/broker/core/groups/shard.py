@@ -47,6 +47,7 @@ from broker.core.groups.conversions import Conversions
 from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
+from broker.core.groups.weights import GroupRoom, Weights
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -58,7 +59,7 @@ class GroupShard:
     def __init__(
         self,
         settings: GroupSettings,
-        has_room: Callable[[], bool],
+        room: GroupRoom | None = None,
         topics: SeenTopics | None = None,
         assigned_changed: Callable[[str | None], None] = lambda _group_id: None,
     ) -> None:
@@ -66,26 +67,32 @@ class GroupShard:
 
         Args:
             settings: what an operator may move.
-            has_room: whether the broker may know one more group.
+            room: what all groups of the broker may hold.
             topics: what consumer groups can be subscribed to.
             assigned_changed: is told of each change of an assigned group: its name, or None
                 when only its offsets are others.
         """
         self._assigned_changed = assigned_changed
         self._settings = settings
-        self._has_room = has_room
+        self._room = room or GroupRoom(settings.held_bytes_max)
+        self._weights = Weights()
         self._topics = topics or NoTopics()
         self.groups: dict[str, Group] = {}
-        self.offsets = CommittedOffsets(settings)
-        self._conversions = Conversions(settings, self._topics, has_room)
+        self.offsets = CommittedOffsets(settings, self._room)
+        self._conversions = Conversions(settings, self._topics, self._room)
         self.administration = Administration(self.groups, self.offsets, settings)
         self.assigned = AssignedGroups(
-            self._find, self._watch, self.offsets, self._conversions, self._commit_error
+            self._find, self._watch, self.offsets, self._conversions, self._commit_error, self._room
         )
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
         self._deadlines: list[tuple[int, str]] = []
         self._resting: set[str] = set()  # loaded, their members' sessions not begun yet
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """How many groups it has, and how many bytes they and their offsets take."""
+        return len(self.groups), self._weights.total + self.offsets.weight
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -101,8 +108,10 @@ class GroupShard:
                 self._forget_unknown(record.group_id)
         elif isinstance(record, GroupRecord):
             self._replay_classic(record)
+            self._weigh(record.group_id)
         else:
             self._replay_consumer(record)
+            self._weigh(record.group_id)
 
     def _replay_classic(self, record: GroupRecord) -> None:
         group_id, image = record.group_id, record.image
@@ -216,12 +225,14 @@ class GroupShard:
             <= settings.session_timeout_ms_max
         ):
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        names = (request.client_id, request.instance_id or "")
+        protocols = [protocol.name for protocol in request.protocols]
+        names = (request.client_id, request.instance_id or "", request.protocol_type, *protocols)
         if any(len(name.encode()) > limits.CLIENT_ID_BYTES_MAX for name in names):
-            return ErrorCode.INVALID_REQUEST  # They become part of an id that is stored.
+            return ErrorCode.INVALID_REQUEST  # They are stored, as an id or part of one.
         if group is None and request.member_id != NO_MEMBER_ID:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if group is None and not self._has_room():
+        has_group = group is not None or self._room.has_group
+        if not (has_group and self._room.has_bytes(_growth(request, group))):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         # The protocol types of assigned groups are the broker's own.
         is_taken = isinstance(group, AssignedGroup) and group.has_live_members(now)
@@ -233,6 +244,10 @@ class GroupShard:
         group = self._find_for_classic(request.group_id, now)
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
+        growth = group.growth_by(request.assignments) if isinstance(group, ClassicGroup) else 0
+        if request.assignments and not self._room.has_bytes(growth):
+            # As where they are too much for one group.
+            return _answer(token, SyncResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         decision = self._for_classic(group).sync(request, token, now)
         self._watch(group)
         return decision
@@ -316,7 +331,7 @@ class GroupShard:
             return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE if self._has_room() else ErrorCode.GROUP_MAX_SIZE_REACHED
+        return ErrorCode.NONE if self._room.has_group else ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
@@ -379,13 +394,17 @@ class GroupShard:
         return self._deadlines[0][0] if self._deadlines else None
 
     def _watch(self, group: Group) -> None:
-        """Look at a group again when its next deadline comes."""
+        """Something happened to a group: look at it again when its next deadline comes."""
+        self._weigh(group.group_id)
         deadline_ms = group.next_deadline_ms()
         if deadline_ms is None or self.groups.get(group.group_id) is not group:
             return
         if group.watched_ms is None or deadline_ms < group.watched_ms:
             group.watched_ms = deadline_ms
             heappush(self._deadlines, (deadline_ms, group.group_id))
+
+    def _weigh(self, group_id: str) -> None:
+        self._weights.update(group_id, self.groups.get(group_id))
 
     # ---- which groups there are ------------------------------------------------------------------
 
@@ -421,6 +440,7 @@ class GroupShard:
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             group = self.groups[group_id] = ClassicGroup(group_id, self._settings)
+            self._weigh(group_id)
         return group
 
     def _forget_unknown(self, group_id: str) -> None:
@@ -430,6 +450,14 @@ class GroupShard:
             return
         if not self.offsets.has_any(group_id):
             del self.groups[group_id]
+            self._weigh(group_id)
+
+
+def _growth(request: JoinRequest, group: Group | None) -> int:
+    """How much more its group takes with this member in it, at most."""
+    if isinstance(group, ClassicGroup):
+        return group.growth(request)
+    return limits.MEMBER_BYTES + sum(protocol.size for protocol in request.protocols)
 
 
 def _commit_error(group: Group, request: CommitRequest, now: Moment) -> ErrorCode:

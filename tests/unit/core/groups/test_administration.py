@@ -27,7 +27,7 @@ LATER = Moment(1 << 40, 1 << 40)
 
 def shard_of(offsets: int, *, groups: int = 1, producer_id: int | None = None) -> GroupShard:
     """A shard of groups that have nothing but offsets."""
-    shard = GroupShard(GroupSettings(), lambda: True)
+    shard = GroupShard(GroupSettings())
     for group in range(groups):
         for partition in range(offsets):
             record = OffsetRecord(f"g{group}", "t", partition, CommittedOffset(1, -1, "", 0))
@@ -172,7 +172,7 @@ def test_offsets_that_somebody_subscribes_to_meanwhile_are_not_deleted() -> None
 
 
 def test_sessions_begin_one_group_a_step_and_at_once_for_who_is_asked_for() -> None:
-    shard = GroupShard(GroupSettings(), lambda: True)
+    shard = GroupShard(GroupSettings())
     for name in ("g", "h"):
         shard.replay(GroupRecord(name, GroupImage(1, "consumer", "range", "m", 1, MEMBERS)))
 

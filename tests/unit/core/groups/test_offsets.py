@@ -135,7 +135,7 @@ def test_a_partition_that_is_committed_twice_takes_one_place() -> None:
 
 def test_only_who_asks_for_stable_offsets_hears_of_an_open_transaction() -> None:
     """KIP-447."""
-    shard = GroupShard(SETTINGS, lambda: True)
+    shard = GroupShard(SETTINGS)
     record = OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0))
     shard.replay(record)
     shard.replay(record._replace(partition=1))
@@ -152,7 +152,7 @@ def test_only_who_asks_for_stable_offsets_hears_of_an_open_transaction() -> None
 
 
 def test_a_marker_makes_a_partition_stable() -> None:
-    shard = GroupShard(SETTINGS, lambda: True)
+    shard = GroupShard(SETTINGS)
     shard.replay_pending(7, OffsetRecord("g", "t", 0, CommittedOffset(5, -1, "", 0)))
 
     shard.end_transaction(7, is_committed=True)

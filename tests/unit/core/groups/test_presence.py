@@ -44,7 +44,7 @@ def test_the_counts_are_those_of_the_members_that_are_here(
             here[member_id] = offered
 
     others = {each: offered for each, offered in here.items() if each != apart}
-    weights = [len(each.metadata) for offered in others.values() for each in offered]
+    weights = [each.size for offered in others.values() for each in offered]
     supporters = [any(each.name == asked for each in offered) for offered in others.values()]
     assert attendance.has_others(apart) == bool(others)
     assert attendance.metadata_bytes_apart_from(apart) == sum(weights)

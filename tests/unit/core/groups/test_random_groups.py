@@ -32,6 +32,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.coordinator import RECORD_FORMAT
 from broker.core.groups.records import CommittedOffset, GroupImage
 from broker.core.groups.shard import GroupShard
+from broker.model import limits
 from broker.model.errors import ErrorCode
 from tests.logged_shard import LoggedShard
 
@@ -62,7 +63,7 @@ class Run(LoggedShard[GroupShard]):
 
     def __init__(self, delay_ms: int) -> None:
         settings = GroupSettings(initial_rebalance_delay_ms=delay_ms)
-        super().__init__(lambda: GroupShard(settings, lambda: True), RECORD_FORMAT, START_MS)
+        super().__init__(lambda: GroupShard(settings), RECORD_FORMAT, START_MS)
         self.clients = [Client("a", None), Client("b", None), Client("c", None), Client("d", "D")]
         self.ids = 0
         self.owners: dict[tuple[int, int], str] = {}
@@ -198,11 +199,25 @@ def state(
     }
 
 
+def weight(shard: GroupShard) -> int:
+    """What it has to say that its groups take."""
+    committed = [
+        offset
+        for name in shard.offsets.groups()
+        for partitions in shard.offsets.of_group(name).values()
+        for offset in partitions.values()
+    ]
+    return sum(group.weight for group in shard.groups.values()) + sum(
+        limits.OFFSET_BYTES + len(each.metadata) for each in committed
+    )
+
+
 def play(steps: Iterable[tuple[str, int, int]], delay_ms: int) -> None:
     run = Run(delay_ms)
     for action, who, choice in steps:
         getattr(run, action)(run.clients[who], choice)
         assert state(run.shard) == state(run.loaded())
+        assert run.shard.held == (len(run.shard.groups), weight(run.shard))
 
 
 STEPS = st.lists(

@@ -39,6 +39,7 @@ from broker.core.groups.commands import (
 from broker.core.groups.records import GroupImage, GroupRecord, Record
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
+from broker.model.limits import GROUP_BYTES, MEMBER_BYTES
 
 GROUP_TYPE = "classic"  # as ListGroups shows it: of Kafka's kinds the one with such a record
 Outcome: TypeAlias = tuple[GroupDecision, AssignedResponse]  # the answer is not in the decision yet
@@ -75,6 +76,11 @@ class AssignedGroup:
     def is_stored(self) -> bool:
         """Whether the log knows it."""
         return self._stored.generation > 0
+
+    @property
+    def weight(self) -> int:
+        """What it takes, as weights.py counts it."""
+        return GROUP_BYTES + len(self.image.members) * MEMBER_BYTES
 
     def has_live_members(self, now: Moment) -> bool:
         """Whether anybody in it has not been silent for too long."""

@@ -28,8 +28,10 @@ from broker.core.groups.conversions import Conversions
 from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import OffsetRecord
+from broker.core.groups.weights import GroupRoom
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
+from broker.model.limits import MEMBER_BYTES
 
 # What forbids somebody who is no member to commit; all else is a live member of the group.
 _NOBODYS = {
@@ -49,6 +51,7 @@ class AssignedGroups:
         offsets: CommittedOffsets,
         conversions: Conversions,
         commit_error: Callable[[CommitRequest, Moment], ErrorCode],
+        room: GroupRoom,
     ) -> None:
         """Serve the groups and offsets of a shard, which stay the shard's.
 
@@ -59,6 +62,7 @@ class AssignedGroups:
         self._offsets = offsets
         self._conversions = conversions
         self._commit_error = commit_error
+        self._room = room
 
     def join(self, request: AssignedJoin, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its part; a group that is not in use becomes one of its family."""
@@ -68,7 +72,11 @@ class AssignedGroups:
             return Decision((), [(token, response)])
         known = self._find(request.group_id, now)
         if isinstance(known, AssignedGroup) and known.image.family is request.family:
-            outcome = known.join(request, now)
+            is_known = member_id in known.image.members
+            if is_known or self._room.has_bytes(MEMBER_BYTES):
+                outcome = known.join(request, now)
+            else:
+                outcome = Decision(), AssignedResponse(AssignedError.FULL, request.member_id)
         else:
             outcome = self._conversions.assigned_join(request, known, now)
         if known is not None:

@@ -89,6 +89,11 @@ class ConsumerGroup:
         """Whether the log knows it."""
         return self.state.epoch > 0
 
+    @property
+    def weight(self) -> int:
+        """What it takes, as weights.py counts it."""
+        return self.state.weight
+
     def listing(self) -> GroupListing:
         """What a list of groups says of it."""
         return GroupListing(self.group_id, CONSUMER_PROTOCOL, self.state_name, GROUP_TYPE)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from broker.core.groups.consumer.commands import ConsumerHeartbeat
 from broker.core.groups.consumer.records import (
     ConsumerEpochRecord,
     ConsumerMember,
@@ -17,6 +18,7 @@ from broker.core.groups.consumer.records import (
     TargetEpochRecord,
     TargetRecord,
 )
+from broker.model import limits
 
 KeyT = TypeVar("KeyT")
 
@@ -45,6 +47,7 @@ class Membership:
         self.classic_count = 0
         self.by_protocol: dict[str, int] = {}
         self.classic_bytes = 0
+        self.weight = limits.GROUP_BYTES  # what it takes, as core/groups/weights.py counts it
         self._static_ids: dict[str, str] = {}
         self._owners: dict[bytes, dict[int, str]] = {}
 
@@ -93,7 +96,7 @@ class Membership:
         if isinstance(record, CurrentRecord):
             self._set_current(record.member_id, record.current)
         elif isinstance(record, TargetRecord):
-            _put(self.target, record.member_id, record.partitions)
+            self._set_target(record.member_id, record.partitions)
         elif isinstance(record, ConsumerMemberRecord):
             self._set_member(record.member_id, record.member)
         elif isinstance(record, ConsumerEpochRecord):
@@ -117,6 +120,7 @@ class Membership:
                 self._static_ids[member.instance_id] = member_id
 
     def _count(self, member: ConsumerMember, change: int) -> None:
+        self.weight += change * weight_of(member)
         for topic in member.topic_names:
             _add(self.by_topic, topic, change)
         if member.topic_regex:
@@ -128,6 +132,12 @@ class Membership:
             self.classic_bytes += change * member.classic.metadata_bytes
             for name in member.classic.names:
                 _add(self.by_protocol, name, change)
+
+    def _set_target(self, member_id: str, partitions: Partitions | None) -> None:
+        before = self.target.get(member_id)
+        count = _partitions(partitions) - _partitions(before)
+        self.weight += count * limits.ASSIGNED_PARTITION_BYTES
+        _put(self.target, member_id, partitions)
 
     def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         before = self.current.get(member_id)
@@ -143,6 +153,31 @@ class Membership:
         if current is not None:
             for topic, numbers in _held(current):
                 self._owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
+
+
+def weight_of(member: ConsumerMember) -> int:
+    """What a member takes."""
+    words = 0 if member.classic is None else member.classic.metadata_bytes
+    return words + limits.MEMBER_BYTES + _said(member.topic_names, member.topic_regex)
+
+
+def growth(request: ConsumerHeartbeat, member: ConsumerMember | None) -> int:
+    """How much more a member takes that is known, or not yet, and says this."""
+    if member is None:
+        return limits.MEMBER_BYTES + _said(request.topic_names, request.topic_regex)
+    names, regex = request.topic_names, request.topic_regex
+    if names is None and regex is None:
+        return 0
+    return _said(names, regex) - _said(member.topic_names, member.topic_regex)
+
+
+def _said(topic_names: Iterable[str] | None, topic_regex: str | None) -> int:
+    names = sum(len(name) + limits.SUBSCRIBED_NAME_BYTES for name in topic_names or ())
+    return names + len(topic_regex or "")
+
+
+def _partitions(assignment: Partitions | None) -> int:
+    return 0 if assignment is None else sum(map(len, assignment.values()))
 
 
 def _held(current: CurrentAssignment) -> Iterable[tuple[bytes, tuple[int, ...]]]:

@@ -102,7 +102,7 @@ class Run:
     """The shard, its log, the model, and what members believe."""
 
     def __init__(self) -> None:
-        self.shard = GroupShard(GroupSettings(), lambda: True)
+        self.shard = GroupShard(GroupSettings())
         self.log: list[tuple[bytes, bytes | None]] = []
         self.model = Model()
         self.now_ms = 1_000_000
@@ -142,7 +142,7 @@ class Run:
         assert (response.error, response.generation, list(response.partitions)) == expected
 
     def check_load(self) -> None:
-        loaded = GroupShard(GroupSettings(), lambda: True)
+        loaded = GroupShard(GroupSettings())
         for key, value in self.log:
             record = records.decode(key, value)
             assert record is not None

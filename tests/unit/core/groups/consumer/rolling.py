@@ -60,7 +60,7 @@ class World(LoggedShard[GroupShard]):
             initial_rebalance_delay_ms=0, consumer=settings or ConsumerSettings()
         )
         super().__init__(
-            lambda: GroupShard(self.settings, lambda: True, self.topics), RECORD_FORMAT, START_MS
+            lambda: GroupShard(self.settings, topics=self.topics), RECORD_FORMAT, START_MS
         )
         self.ids = 0
         self.clients: list[Client] = []

@@ -1,0 +1,53 @@
+"""How much memory this process may have: what the machine has, or its control group allows.
+
+    /proc/self/cgroup says    that is, with each group around it, in /sys/fs/cgroup
+    0::/a/b                   version 2: a/b/memory.max
+    7:memory:/a/b             version 1: memory/a/b/memory.limit_in_bytes
+
+(cgroups(7)) Inside of a container the path is often not what is mounted: then the root counts.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc/self/cgroup")
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+def memory_bytes(proc: Path = _PROC, mount: Path = _MOUNT) -> int:
+    """The bytes that this process may take in all, the page cache of its files included.
+
+    Args:
+        proc: what says which groups it is in.
+        mount: where the groups are.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_limits(proc, mount)])
+
+
+def _limits(proc: Path, mount: Path) -> Iterator[int]:
+    try:
+        lines = proc.read_text().splitlines()
+    except OSError:
+        return  # a kernel without control groups
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            yield from _read_all(mount, path, "memory.max")
+        elif "memory" in controllers.split(","):
+            yield from _read_all(mount / "memory", path, "memory.limit_in_bytes")
+
+
+def _read_all(root: Path, path: str, name: str) -> Iterator[int]:
+    """The limit of a group and of each group around it; one that is not set counts as none."""
+    folder = root / path.lstrip("/")
+    for each in (folder, *folder.parents):
+        try:
+            text = (each / name).read_text().strip()
+        except OSError:
+            text = ""
+        if text.isdecimal():
+            yield int(text)
+        if each == root:
+            return
