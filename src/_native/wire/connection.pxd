@@ -28,9 +28,11 @@ cdef class Shared:
     cdef object on_close                  # called with (connection, reason)
     cdef list dialects                    # by Protocol; None: not served
     cdef readonly uint64_t closed_undecided
+    cdef readonly int64_t reply_memory_bytes    # held of replies, of all connections
 
     cdef void share_until(self, int64_t late_us) noexcept
     cdef bint looks_late(self) noexcept
+    cdef void shed_replies(self)
 
 
 # What stands before an answer: nothing, or a length of what follows it and up to five bytes more.

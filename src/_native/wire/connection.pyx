@@ -54,6 +54,7 @@ from broker._native.wire.frame_memory cimport (
     memory_wait,
 )
 from broker._native.wire.output_queue cimport (
+    CHUNK_MIN,
     SEND_DONE,
     SEND_FAILED,
     SendStatus,
@@ -91,6 +92,8 @@ cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER
 cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
 cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
 cdef int64_t REPLY_MEMORY_BYTES_PER_CONNECTION = limits.REPLY_MEMORY_BYTES_PER_CONNECTION
+cdef int64_t REPLY_MEMORY_SCARCE_BYTES = limits.REPLY_MEMORY_SCARCE_BYTES
+cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
 
 
 cdef class Shared:
@@ -122,6 +125,19 @@ cdef class Shared:
             self.work = 0
             self.is_late = monotonic_us() >= self.late_us
         return self.is_late
+
+    cdef void shed_replies(self):
+        """Close those who have left their replies unread for longest, until the others fit."""
+        cdef Connection each, oldest
+        while self.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
+            oldest = None
+            for each in self.connections.values():
+                if each.output.memory_bytes > CHUNK_MIN and (
+                        oldest is None or each.active_ms < oldest.active_ms):
+                    oldest = each
+            if oldest is None:
+                return
+            oldest.close("its replies stay unread, and others need the memory")
 
 
 cdef class Dialect:
@@ -285,6 +301,7 @@ cdef class Connection:
         self.peer_host = peer_host
         self.interest = EPOLLIN | EPOLLRDHUP
         self.timer.owner = self.kept.owner = <void*>self
+        self.output.all_memory_bytes = &shared.reply_memory_bytes
         self.active_ms = clock_ms(CLOCK_MONOTONIC)
 
     def __dealloc__(self):
@@ -328,7 +345,9 @@ cdef class Connection:
         return (self.is_closing or self.has_ended
                 or self.slots_bytes > WAITING_REPLY_BYTES_PER_CONNECTION
                 or self.output.bytes > REPLY_QUEUE_BYTES_PER_CONNECTION
-                or self.output.memory_bytes > REPLY_MEMORY_BYTES_PER_CONNECTION)
+                or self.output.memory_bytes > (
+                    0 if self.shared.reply_memory_bytes > REPLY_MEMORY_SCARCE_BYTES
+                    else REPLY_MEMORY_BYTES_PER_CONNECTION))
 
     cdef void read(self):
         """Receive what is there, up to a turn's share, and serve the whole frames in it."""
@@ -614,6 +633,8 @@ cdef class Connection:
         if self.is_closed:
             return
         self.send()
+        if self.shared.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
+            self.shared.shed_replies()
         if self.flow is not None and self.flow.has_more():
             self.touch()
         if not self.is_closed:

@@ -17,6 +17,10 @@ cdef struct OutputQueue:
     OutputChunk* tail
     int64_t bytes             # not sent yet
     int64_t memory_bytes      # of them, those that are held in memory
+    int64_t* all_memory_bytes  # of all queues that share the memory; NULL: nobody counts
+
+cdef enum:
+    CHUNK_MIN = 4096          # bytes of neighbouring replies share so much, or what the first needs
 
 cdef enum SendStatus:
     SEND_DONE                 # the queue is empty

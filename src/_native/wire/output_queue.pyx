@@ -21,9 +21,6 @@ cdef extern from "sys/socket.h" nogil:
 
 cdef int64_t SENDFILE_BYTES_MAX = limits.SENDFILE_BYTES_MAX
 
-cdef enum:
-    CHUNK_MIN = 4096
-
 
 cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
     cdef OutputChunk* chunk = <OutputChunk*>calloc(1, sizeof(OutputChunk))
@@ -43,6 +40,12 @@ cdef OutputChunk* add_chunk(OutputQueue* queue, size_t capacity) noexcept:
     return chunk
 
 
+cdef inline void count_memory(OutputQueue* queue, int64_t change) noexcept:
+    queue.memory_bytes += change
+    if queue.all_memory_bytes != NULL:
+        queue.all_memory_bytes[0] += change
+
+
 cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept:
     """Room for `size` bytes at the end of the queue, to be filled and committed; NULL: none."""
     cdef OutputChunk* chunk = queue.tail
@@ -58,7 +61,7 @@ cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
     queue.tail.size += <uint32_t>size
     queue.tail.left += <int64_t>size
     queue.bytes += <int64_t>size
-    queue.memory_bytes += <int64_t>size
+    count_memory(queue, <int64_t>size)
 
 
 cdef int queue_file(OutputQueue* queue, PyObject* file, int fd, int64_t position,
@@ -130,7 +133,7 @@ cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexc
         chunk.position += sent
         queue.bytes -= sent
         if chunk.data != NULL:
-            queue.memory_bytes -= sent
+            count_memory(queue, -sent)
         budget -= sent
         if chunk.left == 0:
             drop_head(queue)
@@ -141,4 +144,5 @@ cdef void queue_free(OutputQueue* queue) noexcept:
     """Drop everything that is still queued."""
     while queue.head != NULL:
         drop_head(queue)
-    queue.bytes = queue.memory_bytes = 0
+    queue.bytes = 0
+    count_memory(queue, -queue.memory_bytes)

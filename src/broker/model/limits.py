@@ -86,6 +86,10 @@ WAITING_REPLY_BYTES_PER_CONNECTION = 1 * MIB
 # files are queued as what they are; of what is copied to memory there is less.
 REPLY_QUEUE_BYTES_PER_CONNECTION = 64 * MIB
 REPLY_MEMORY_BYTES_PER_CONNECTION = 2 * MIB
+# Of all connections together. Where it is scarce nobody is served who has not taken what was there
+# for him; beyond the last bound those are closed who have left theirs for longest.
+REPLY_MEMORY_SCARCE_BYTES = 16 * MIB
+REPLY_MEMORY_BYTES_MAX = 48 * MIB
 # Places for replies kept for the next requests, of all connections: some 300 KB.
 REPLY_SLOTS_KEPT_MAX = 1_024
 
@@ -648,6 +652,7 @@ assert RECEIVE_BYTES_PER_TURN <= FRAME_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
 assert FRAME_BUFFERS_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
 assert SENDFILE_BYTES_MAX <= SEND_BYTES_PER_TURN <= REPLY_QUEUE_BYTES_PER_CONNECTION
 assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
+assert REPLY_MEMORY_BYTES_PER_CONNECTION < REPLY_MEMORY_SCARCE_BYTES < REPLY_MEMORY_BYTES_MAX
 assert REQUEST_WEIGHT_MAX < MESSAGE_WEIGHT_MAX
 assert OLD_FETCH_BYTES_PER_TURN <= OLD_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
 assert HOUSEKEEPING_SECONDS < CONTENDED_FRAME_SECONDS < STALLED_SECONDS

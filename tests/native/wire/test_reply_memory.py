@@ -1,0 +1,64 @@
+"""Replies that nobody reads: all connections together keep no more of them than is bounded."""
+
+from broker.model.limits import REPLY_MEMORY_BYTES_MAX, REPLY_MEMORY_SCARCE_BYTES
+from tests.native_wire import API_VERSIONS, Client, Wire, request
+
+REPLY_BYTES = 2_000_000
+FRAME_BYTES = 4 + 4 + REPLY_BYTES  # behind its size and the correlation id
+ASK = request(API_VERSIONS, 0, {})
+SHED = "its replies stay unread, and others need the memory"
+
+
+def answered(wire: Wire) -> Client:
+    """A new connection with a long reply that it has not read."""
+    client = wire.connect()
+    client.send(ASK)
+    wire.slow.pop().send(bytes(REPLY_BYTES))
+    wire.run()
+    return client
+
+
+def test_those_who_have_left_their_replies_for_longest_make_room(wire: Wire) -> None:
+    count = REPLY_MEMORY_BYTES_MAX // REPLY_BYTES
+    clients = [answered(wire) for _ in range(2 * count)]
+
+    assert set(wire.closed) == {SHED}
+    assert len(clients) - len(wire.closed) in range(count - 1, count + 4)
+    is_closed = [client.is_closed for client in clients]
+    assert is_closed == sorted(is_closed, reverse=True)
+    assert len(clients[-1].frame()) == FRAME_BYTES
+
+
+def test_where_memory_is_scarce_nobody_is_served_who_has_something_to_read(wire: Wire) -> None:
+    clients = [answered(wire) for _ in range(1 + REPLY_MEMORY_SCARCE_BYTES * 5 // 4 // REPLY_BYTES)]
+
+    clients[0].send(ASK)
+    assert not wire.slow
+    assert len(clients[0].frame()) == FRAME_BYTES
+    wire.run()
+
+    assert len(wire.slow) == 1
+    assert not wire.closed
+
+
+def test_whoever_has_read_everything_is_served_where_memory_is_scarce(wire: Wire) -> None:
+    reader = wire.connect()
+    held = [answered(wire) for _ in range(1 + REPLY_MEMORY_SCARCE_BYTES * 5 // 4 // REPLY_BYTES)]
+
+    reader.send(ASK)
+
+    assert held
+    assert len(wire.slow) == 1
+
+
+def test_what_is_let_go_of_counts_no_more(wire: Wire) -> None:
+    count = REPLY_MEMORY_BYTES_MAX // REPLY_BYTES - 1
+    for _ in range(3):
+        for client in [answered(wire) for _ in range(count)]:
+            client.socket.close()
+        wire.run()
+    for _ in range(3):
+        for client in [answered(wire) for _ in range(count)]:
+            client.frame()
+
+    assert SHED not in wire.closed
