@@ -16,6 +16,7 @@ from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.kafka import Kafka
 from broker._native.wire.poller import Poller
 from broker.codec import schema
+from broker.model.limits import FETCH_PARTITIONS_HELD_MAX
 from tests.native_log import TOPIC_ID, WAIT_MS, Logs
 
 if TYPE_CHECKING:
@@ -199,11 +200,14 @@ class Wire:
         *,
         sessions_max: int = SESSIONS_MAX,
         session_idle_ms: int = SESSION_IDLE_MS,
+        fetch_partitions_max: int = FETCH_PARTITIONS_HELD_MAX,
     ) -> None:
         """Serve the logs that `serve` adds."""
         self.logs = logs
         self.table = TopicTable()
-        self.sessions = FetchSessions(sessions_max, session_idle_ms, FETCH_BYTES_MAX)
+        self.sessions = FetchSessions(
+            sessions_max, session_idle_ms, FETCH_BYTES_MAX, fetch_partitions_max
+        )
         self.poller = Poller(logs.turn, self.table, self.sessions)
         self.slow: list[PendingReply] = []
         self.closed: list[str] = []

@@ -84,6 +84,8 @@ cdef class FetchSession:
 
 cdef class FetchSessions:
     cdef dict by_id
+    cdef readonly int64_t partitions      # that all fetches hold, with a session or parked
+    cdef int64_t partitions_max
     cdef int32_t sessions_max
     cdef int64_t idle_ms_max
     cdef int32_t bytes_max
@@ -96,6 +98,7 @@ cdef class FetchSessions:
     cdef FetchSession continued(self, Turn turn, RequestHead* head, FetchRequest* request,
                                 FetchSession session)
     cdef bint has_room(self, int64_t now_ms)
+    cdef bint is_crowded(self) noexcept
     cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
                        int64_t now_ms)
     cdef void end(self, FetchSession session)

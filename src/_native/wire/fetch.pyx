@@ -58,6 +58,8 @@ import os
 
 from broker.model import limits
 
+_PARTITIONS_MAX = limits.FETCH_PARTITIONS_HELD_MAX
+
 cdef enum:
     VERSION_MIN = 4
     VERSION_SESSION = 7
@@ -138,6 +140,7 @@ cdef class FetchSession:
             self.last.next = node
         self.last = node
         self.count += 1
+        self.sessions.partitions += 1
         if self.slots != NULL:
             slot = self.slot_of(log)
             node.next_in_slot = self.slots[slot]
@@ -162,6 +165,7 @@ cdef class FetchSession:
         else:
             node.next.previous = node.previous
         self.count -= 1
+        self.sessions.partitions -= 1
         self.unready(node)
         Py_DECREF(<object>node.topic)
         Py_DECREF(<object>node.log)
@@ -478,8 +482,10 @@ cdef int16_t error_of(FetchSession session, LogStatus status) noexcept:
 cdef class FetchSessions:
     """The broker's fetch sessions, a bounded number (max.incremental.fetch.session.cache.slots)."""
 
-    def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max):
+    def __cinit__(self, int32_t sessions_max, int64_t idle_ms_max, int32_t bytes_max,
+                  int64_t partitions_max=_PARTITIONS_MAX):
         self.by_id = {}
+        self.partitions_max = partitions_max
         self.sessions_max = sessions_max
         self.idle_ms_max = idle_ms_max
         self.bytes_max = bytes_max
@@ -508,7 +514,11 @@ cdef class FetchSessions:
         session.bytes_max = min(request.bytes_max, self.bytes_max)
         if session.error == 0:
             session.apply(&request)
-        status[0] = FETCH_READY if session.has_enough() else FETCH_PARKED
+        # Where fetches hold too many partitions, one without a session says at once what there is.
+        if session.has_enough() or (session.session_id == 0 and self.is_crowded()):
+            status[0] = FETCH_READY
+        else:
+            status[0] = FETCH_PARKED
         return session
 
     cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request):
@@ -532,6 +542,9 @@ cdef class FetchSessions:
             error = ERROR_SESSION_NOT_FOUND
         elif session.epoch != request.epoch:
             error = ERROR_SESSION_EPOCH
+        elif request.wanted > 0 and self.is_crowded():
+            self.end(session)    # it would grow: its reader begins anew, without one
+            error = ERROR_SESSION_NOT_FOUND
         elif session.by_id != (head.api_version >= VERSION_TOPIC_ID):
             error = ERROR_SESSION_TOPIC_ID
         if error != 0:
@@ -543,14 +556,18 @@ cdef class FetchSessions:
         session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
         return session
 
+    cdef bint is_crowded(self) noexcept:
+        return self.partitions > self.partitions_max
+
     cdef bint has_room(self, int64_t now_ms):
         cdef FetchSession oldest
-        if len(self.by_id) < self.sessions_max:
-            return True
-        oldest = min(self.by_id.values(), key=used_ms_of)
-        if oldest.used_ms + self.idle_ms_max > now_ms or oldest.owner.is_parked:
-            return False
-        self.end(oldest)
+        while len(self.by_id) >= self.sessions_max or self.is_crowded():
+            if not self.by_id:
+                return False
+            oldest = min(self.by_id.values(), key=used_ms_of)
+            if oldest.used_ms + self.idle_ms_max > now_ms or oldest.owner.is_parked:
+                return False
+            self.end(oldest)
         return True
 
     cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,

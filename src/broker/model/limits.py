@@ -170,6 +170,9 @@ ZSTD_WINDOW_BYTES_MAX = 8 * MIB
 FETCH_BYTES_MAX = 55 * MIB  # Kafka's fetch.max.bytes
 FETCH_WAIT_MS_MAX = 300_000
 FETCH_SESSIONS_MAX = 1_000
+# Partitions that all fetches hold between two requests or while they wait, some 200 bytes each.
+# Beyond it there are no new sessions, and a fetch without one does not wait.
+FETCH_PARTITIONS_HELD_MAX = 200_000
 FETCH_SESSION_IDLE_MS = 120_000  # Kafka's: a session unused for so long may be evicted
 
 # Of a log that is read record by record, or written so: bytes of one read, and how many records one
@@ -668,6 +671,7 @@ assert TOPIC_NAME_BYTES_MAX < GROUP_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert TRANSACTIONAL_ID_BYTES_MAX <= STRING_BYTES_MAX
 assert 4 * ERROR_TEXT_CHARS_MAX <= STRING_BYTES_MAX
 assert TOPIC_NAME_BYTES_MAX <= STRING_BYTES_MAX
+assert NATIVE_FETCH_PARTITIONS_MAX <= FETCH_PARTITIONS_HELD_MAX
 assert PARTITIONS_PER_TOPIC_MAX <= NATIVE_FETCH_PARTITIONS_MAX <= PARTITIONS_PER_BROKER_MAX
 assert DECOMPRESSED_BYTES_MIN >= DECOMPRESSION_RATIO_MAX * MESSAGE_BYTES_MAX
 assert STAGED_BYTES_MIN <= STAGED_BATCH_BYTES_MAX <= STAGED_BYTES_MAX <= TAIL_RESERVE_BYTES_MIN

@@ -175,6 +175,36 @@ def test_a_session_that_is_idle_for_too_long_makes_room(logs: Logs) -> None:
     wire.close()
 
 
+def test_partitions_that_fetches_hold_are_bounded(logs: Logs, log: PartitionLog) -> None:
+    wire = Wire(logs, fetch_partitions_max=3)
+    wire.serve(log, *(logs.create(number) for number in range(1, 4)))
+    clients = [wire.connect() for _ in range(3)]
+    whole = [(number, 0) for number in range(4)]
+
+    session = session_of(clients[0], *whole)
+    assert wire.sessions.partitions == 4
+    assert session_of(clients[1], (0, 0)) == 0  # no more sessions
+    assert changed(clients[2].ask(fetch(11, *whole, max_wait_ms=LONG_MS))) == [0, 1, 2, 3]
+    assert clients[0].ask(incremental(session, 1, (0, 1)))["error_code"] == 70
+
+    assert wire.sessions.partitions == 0
+    clients[2].send(fetch(11, (0, 0), max_wait_ms=LONG_MS))
+    assert clients[2].frames() == []
+    wire.close()
+
+
+def test_idle_sessions_make_room_for_the_partitions_of_others(logs: Logs) -> None:
+    wire = Wire(logs, session_idle_ms=0, fetch_partitions_max=0)
+    wire.serve(logs.create(is_group_commit=False))
+    client = wire.connect()
+
+    sessions = [session_of(client, (0, 0)) for _ in range(3)]
+
+    assert all(sessions)
+    assert len(wire.sessions) == wire.sessions.partitions == 1
+    wire.close()
+
+
 def test_session_ids_of_two_broker_lives_differ(logs: Logs, client: Client) -> None:
     other = Wire(logs)
     other.serve(None)
