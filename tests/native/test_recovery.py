@@ -32,6 +32,7 @@ COMMIT = CommitThread(1)  # one for all tests: what they make durable, they wait
 RECORDS_PER_BATCH = 2
 BATCH = records(RECORDS_PER_BATCH)
 INDEX_INTERVAL = 2 * len(BATCH)
+CLOSING_US = 60_000_000  # enough for all there is
 
 
 @pytest.fixture
@@ -602,6 +603,44 @@ def test_under_os_the_first_append_has_the_recovered_files_synced(
 
     synced = {Path(path).name for op, path, *_ in file_ops.recorded()[before:] if op == "sync_data"}
     assert synced == {f"{base:020}.log" for base in bases_of(log)}
+
+
+@pytest.mark.parametrize(("open_max", "held"), [(100, 3), (4, 1)])  # the others: synced at once
+def test_under_os_a_recovered_log_that_nobody_uses_is_synced_and_closed(
+    logs: Logs, open_max: int, held: int
+) -> None:
+    """Else it would hold its files open, and each start read it again, until somebody appends."""
+    crashed(logs, 9)
+    logs = Logs(logs.path, COMMIT)
+    logs.turn.files.count_max = open_max
+    log, _ = logs.recover(is_group_commit=False)
+    assert (log.durable_end, logs.turn.files.count) == (0, held)
+
+    for _ in range(2):
+        for _ in range(2):
+            logs.turn.files.begin_tick()
+        logs.turn.files.close_idle(CLOSING_US)
+        logs.settle(log)
+
+    assert (log.durable_end, log.needs_sync, logs.turn.files.count) == (18, False, 0)
+
+
+def test_under_os_recovered_logs_that_nobody_uses_are_synced_at_once(logs: Logs) -> None:
+    for partition in (0, 1):
+        log = logs.create(partition, segment_bytes_max=3 * len(BATCH))
+        for _ in range(4):
+            appended(log, BATCH)
+        logs.settle(log)
+    logs = Logs(logs.path, COMMIT)
+    found = [logs.recover(partition=number, is_group_commit=False)[0] for number in (0, 1)]
+
+    for _ in range(2):
+        logs.turn.files.begin_tick()
+    logs.turn.files.close_idle(CLOSING_US)
+    for log in found:
+        logs.settle(log)
+
+    assert [log.durable_end for log in found] == [8, 8]
 
 
 def test_a_checkpoint_makes_the_indexes_of_full_segments_durable_first(

@@ -516,7 +516,8 @@ cdef class PartitionLog(SegmentedLog):
     cdef void start_sync(self) noexcept:
         # One job in flight per log; all appended before it starts becomes durable together.
         cdef Segment sealed
-        cdef int status = self.active.open(False)
+        # (What is open stays where it is among the open files: a sync is no use of it.)
+        cdef int status = 0 if self.active.fd >= 0 else self.active.open(False)
         self.active.is_settled = False   # nobody closes what the job names
         self.job.fds[0] = self.active.fd
         self.job.fds[1] = self.job.fds[2] = -1
@@ -530,7 +531,7 @@ cdef class PartitionLog(SegmentedLog):
         if self.unsealed:
             sealed = <Segment>self.unsealed[0]
             sealed.is_settled = False
-            if status == 0:
+            if status == 0 and sealed.fd < 0:
                 status = sealed.open(False)
             self.job.fds[0] = sealed.fd
             self.job.truncate_to = sealed.written
@@ -597,17 +598,19 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef void rest(self) noexcept:
         cdef int status
-        if (self.is_loading or self.is_dirty or self.job_is_running or self.unsealed
-                or self.is_resting or self.is_offline or self.is_deleted or self.staged_size > 0
-                or self.active is None or self.active.fd < 0):
+        if (self.is_loading or self.is_dirty or self.job_is_running or self.is_resting
+                or self.is_offline or self.is_deleted or self.staged_size > 0
+                or self.active is None or (self.active.fd < 0 and not self.unsealed)):
             return
         status = self.trim()
         if status < 0:
             self.fail(status)
             return
         self.is_resting = True
-        if self.durable_end < self.log_end_offset:
-            self.start_sync()       # a descriptor with unsynced bytes is never closed
+        # A descriptor with unsynced bytes is never closed. (Full segments that nobody has synced
+        # are those that a recovery has found, under `os`.)
+        if self.durable_end < self.log_end_offset or self.unsealed:
+            self.start_sync()
         else:
             self.close_active()
 
