@@ -7,6 +7,10 @@ They tell logs apart by topic and partition alone, so an entry must not outlive 
 is made again under the same name would lose its first records to the log start of the old one, and
 be read with the gaps that only compacted logs have. So an entry goes from the file before a new log
 of that name takes its first record.
+
+Recovery points are written as they were some time ago, since there is more to sync first. Meanwhile
+logs go and others take their names: what is written is no further than what is known now. A log
+start, which may have been promised to a client meanwhile, is written as it is now.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,10 +22,11 @@ from broker._native.log.partition_log import PartitionLog
 from broker.storage import checkpoint
 
 Key: TypeAlias = tuple[str, int]  # topic and partition
+Points: TypeAlias = Mapping[Key, int]  # up to where each log is synced, as it was at one moment
 
 
 class Offsets(NamedTuple):
-    """What is to be written, as it was at one moment."""
+    """Offsets of all logs."""
 
     recovery_points: Mapping[Key, int]
     log_starts: Mapping[Key, int]
@@ -67,32 +72,34 @@ class OffsetCheckpoints:
             self._log_starts[key] = log_start_offset
 
     def forget(self, key: Key) -> bool:
-        """There is no such log any more. Whether the files still tell of it."""
+        """There is no such log any more. Whether the files tell of it, now or in a moment."""
         self._recovery_points.pop(key, None)
         self._log_starts.pop(key, None)
+        is_being_written = self._writing.locked()
         written = self._written
-        return key in written.recovery_points or key in written.log_starts
+        return is_being_written or key in written.recovery_points or key in written.log_starts
 
-    def take(self) -> Offsets:
+    def take(self) -> Points:
         """What `write` shall write."""
-        return Offsets(dict(self._recovery_points), dict(self._log_starts))
+        return dict(self._recovery_points)
 
-    def held_back(self, offsets: Offsets, keys: Iterable[Key]) -> Offsets:
+    def held_back(self, taken: Points, keys: Iterable[Key]) -> Points:
         """The same, but for logs whose recovery points have to stay as the file has them."""
-        points = dict(offsets.recovery_points)
+        points = dict(taken)
         written = self._written.recovery_points
         for key in keys:
             for each in (points, self._recovery_points):
                 each.pop(key, None)
                 if key in written:
                     each[key] = written[key]
-        return offsets._replace(recovery_points=points)
+        return points
 
-    def write(self, offsets: Offsets) -> None:
+    def write(self, taken: Points) -> None:
         """Replace the files that have something else; in any thread."""
         with self._writing:
-            self._write_starts(offsets.log_starts)
-            points = offsets.recovery_points
+            self._write_starts()
+            known = dict(self._recovery_points)
+            points = {key: min(point, known[key]) for key, point in taken.items() if key in known}
             if points != self._written.recovery_points:
                 checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, points)
                 self._written = self._written._replace(recovery_points=points)
@@ -100,9 +107,10 @@ class OffsetCheckpoints:
     def write_log_starts(self) -> None:
         """Replace the file of log start offsets, if it has others."""
         with self._writing:
-            self._write_starts(dict(self._log_starts))
+            self._write_starts()
 
-    def _write_starts(self, starts: Mapping[Key, int]) -> None:
+    def _write_starts(self) -> None:
+        starts = dict(self._log_starts)
         if starts != self._written.log_starts:
             checkpoint.write_offsets(self._path / checkpoint.LOG_START_OFFSETS, starts)
             self._written = self._written._replace(log_starts=starts)

@@ -39,7 +39,7 @@ from broker.storage.deletion import (
 from broker.storage.folder_plan import FolderPlan, plan_folder
 from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
-from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
+from broker.storage.offset_checkpoints import OffsetCheckpoints, Points
 from broker.storage.segment_files import DAMAGE, DIGEST, LOG, SNAPSHOT, SWAP, file_name
 from broker.storage.side_files import SideFiles
 from broker.storage.swap import finish_swaps
@@ -358,7 +358,7 @@ class Partitions:
         """Up to where a start after a crash takes a log for synced; gaps may only be below it."""
         return self._offsets.written_recovery_point((log.topic, log.partition))
 
-    def plan_checkpoint(self) -> Offsets:
+    def plan_checkpoint(self) -> Points:
         """What `write_checkpoint` shall write: taken on the loop, cheap."""
         for log in list(self._logs.values()):
             if not log.is_loading:
@@ -374,7 +374,7 @@ class Partitions:
         failed = write_epochs(self._path, logs, self._side_files)
         return failed | sync_indexes(log for log in logs if log not in failed)
 
-    def write_checkpoint(self, offsets: Offsets) -> None:
+    def write_checkpoint(self, taken: Points) -> None:
         """Write how far recovery need not look, as it was before `prepare_checkpoint`.
 
         What is on the disk of a log that is offline is not known: its recovery point stays.
@@ -382,7 +382,7 @@ class Partitions:
         offline = [
             (log.topic, log.partition) for log in list(self._logs.values()) if log.is_offline
         ]
-        self._offsets.write(self._offsets.held_back(offsets, offline))
+        self._offsets.write(self._offsets.held_back(taken, offline))
 
     def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
         """What `write_log_starts` shall write of some logs: on the loop, cheap."""

@@ -1,5 +1,6 @@
 """The offsets of logs in the two checkpoints, and that they do not outlive a topic."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from broker._native.kernel import file_ops
 from broker.storage import checkpoint
 from broker.storage.offset_checkpoints import OffsetCheckpoints, Offsets
+from tests.native_log import Logs
 
-KEY = ("t", 0)
+KEY = ("topic", 0)
 
 
 @pytest.fixture
@@ -66,3 +68,50 @@ def test_a_forgotten_log_is_told_of_by_the_files_until_they_are_written(written:
 
     assert not offsets.forget(KEY)
     assert on_disk(written) == ({("u", 1): 7}, {})
+
+
+def test_what_is_taken_before_a_log_start_moves_does_not_undo_it(written: Path) -> None:
+    """A checkpoint syncs indexes between the two: DeleteRecords is answered meanwhile."""
+    offsets = OffsetCheckpoints(written)
+    taken = offsets.take()
+    offsets.note_start(KEY, 15)
+    offsets.write_log_starts()
+
+    offsets.write(taken)
+
+    assert on_disk(written).log_starts == {KEY: 15}
+
+
+@pytest.mark.parametrize("point", [None, 3])
+def test_what_is_taken_of_a_log_is_not_written_once_it_is_forgotten(
+    written: Path, tmp_path_factory: pytest.TempPathFactory, point: int | None
+) -> None:
+    offsets = OffsetCheckpoints(written)
+    taken = offsets.take()
+    offsets.forget(KEY)
+    again = {} if point is None else {KEY: point}
+    if point is not None:  # another log of that name, of which that much is synced
+        offsets.note(Logs(tmp_path_factory.mktemp("logs")).create(), point)
+
+    offsets.write(taken)
+
+    assert on_disk(written) == (again | {("u", 1): 7}, {})
+
+
+def test_a_log_that_is_forgotten_while_a_file_is_written_may_be_told_of_by_it(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = OffsetCheckpoints(written)
+    fresh = ("fresh", 0)
+    offsets.note_start(fresh, 4)
+    write = checkpoint.write_offsets
+    told: list[bool] = []
+
+    def forget_meanwhile(path: Path, found: Mapping[tuple[str, int], int]) -> None:
+        told.append(offsets.forget(fresh))
+        write(path, found)
+
+    monkeypatch.setattr(checkpoint, "write_offsets", forget_meanwhile)
+    offsets.write_log_starts()
+
+    assert told == [True]
