@@ -197,10 +197,10 @@ class Scrub:
         known = found.recorded
         if not await self._refuse(log, base, found):
             return
-        if found.damages:
+        if found.damages or found.has_other_aborted:
             kept = None if known is None else known._replace(checked_ms=NEVER_MS)
         else:
-            kept = Digest(found.xxh3, found.size, now_ms)
+            kept = Digest(found.xxh3, found.size, now_ms, found.aborted_xxh3)
         if any(found.index_errors):
             _log.error(
                 "index does not agree with its log: folder=%s segment=%s wrong_offsets=%d"

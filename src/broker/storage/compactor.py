@@ -158,8 +158,8 @@ def _clean(
         target.discard()
     else:
         target.finish()
-        _write_digest(Path(job.folder), target.base_offset, job.now_ms, report)
         _write_aborted(Path(job.folder), [base for base, _ in group], aborted)
+        _write_digest(Path(job.folder), target.base_offset, job.now_ms, report)
     new = target.base_offset if target.size else None
     old = [base for base, _ in group]
     report({"kind": "cleaned", "old": old, "new": new, "size": target.size})
@@ -180,6 +180,8 @@ def _check_sources(job: Job, report: Report) -> None:
         if found.damages:
             damage = found.damages[0]
             raise Corrupt(f"{file_name(base, LOG)}: {damage.reason}", damage.position)
+        if found.has_other_aborted:
+            raise Corrupt(f"{file_name(base, ABORTED)}: not the bytes of its digest")
 
 
 def _write_digest(folder: Path, base: int, now_ms: int, report: Report) -> None:
@@ -189,7 +191,8 @@ def _write_digest(folder: Path, base: int, now_ms: int, report: Report) -> None:
     found = examination.verdict()
     if found.damages:
         raise StorageError(f"{file_name(base, LOG)}: written, but {found.damages[0].reason}")
-    digests.write_cleaned(folder, base, Digest(found.xxh3, found.size, now_ms))
+    digest = Digest(found.xxh3, found.size, now_ms, found.aborted_xxh3)
+    digests.write_cleaned(folder, base, digest)
 
 
 def _look_at(examination: Examination, report: Report) -> None:

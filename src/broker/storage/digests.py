@@ -1,8 +1,10 @@
-"""The digest of a closed segment's log, `<base offset>.digest`: a line of text.
+"""The digest of a closed segment's log, `<base offset>.digest`: one line.
 
-    <XXH3, 16 hexadecimal digits> <bytes of the log> <when it was last looked at, ms since 1970>
+    <XXH3 of the log, 16 hexadecimal digits> <its bytes> <when it was last looked at, ms since 1970>
+        <XXH3 of its .txnindex, which older ones do not have>
 
-in the frame of `beside_log.py`.
+in the frame of `beside_log.py`. No batch says where its transaction began, and a lost list of
+aborted ones looks like an empty one: so their file has a digest of its own.
 
 XXH3 of 64 bits is what the repository hashes with elsewhere: enough against faults of a disk, which
 forge nothing, and `xxhsum -H3` prints the same. It finds what the CRCs of the batches leave out.
@@ -14,12 +16,15 @@ compaction's comes with its log; and one that stands where a start does not want
 durably before the log is written to.
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from broker._native.kernel import file_ops
+from broker._native.log.segment_check import digest_of
 from broker.storage import beside_log
-from broker.storage.segment_files import CLEANED, DIGEST, file_name
+from broker.storage.segment_files import ABORTED, CLEANED, DIGEST, file_name
 
 
 class Digest(NamedTuple):
@@ -28,6 +33,7 @@ class Digest(NamedTuple):
     xxh3: int
     size: int  # bytes
     checked_ms: int  # wall clock: when all of it was last found to be so
+    aborted_xxh3: int | None = None  # of the aborted transactions; None: not recorded
 
 
 def read(folder: Path, base_offset: int) -> Digest | None:
@@ -53,11 +59,26 @@ def write_cleaned(folder: Path, base_offset: int, digest: Digest) -> None:
     file_ops.write_file_atomic(file, beside_log.text(_lines(digest)))
 
 
+def of_aborted(folder: Path, base_offsets: Iterable[int]) -> dict[int, int]:
+    """The XXH3 of the aborted transactions of segments that have some. Raises StorageError."""
+    found = {}
+    for base_offset in base_offsets:
+        with suppress(FileNotFoundError):
+            content = file_ops.read_file(folder / file_name(base_offset, ABORTED))
+            found[base_offset] = digest_of(content)
+    return found
+
+
 def _lines(digest: Digest) -> list[bytes]:
-    return [b"%016x %d %d" % digest]
+    log = b"%016x %d %d" % digest[:3]
+    return [log if digest.aborted_xxh3 is None else b"%s %016x" % (log, digest.aborted_xxh3)]
 
 
 def _parse(lines: list[bytes]) -> Digest:
     [line] = lines
-    xxh3, size, checked_ms = line.split(b" ")
-    return Digest(int(xxh3, 16), int(size), int(checked_ms))
+    xxh3, size, checked_ms, *aborted = line.split(b" ")
+    aborted_xxh3 = None
+    if aborted:
+        [digits] = aborted
+        aborted_xxh3 = int(digits, 16)
+    return Digest(int(xxh3, 16), int(size), int(checked_ms), aborted_xxh3)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from broker.storage.segment_files import (
+    ABORTED,
     CLEANED,
     DAMAGE,
     DELETED,
@@ -33,7 +34,8 @@ class FolderPlan(NamedTuple):
 
     base_offsets: list[int]  # of the segments that are the log, rising
     snapshot_offsets: list[int]  # rising
-    damaged_offsets: list[int]  # of segments of which damage is known
+    damaged_offsets: list[int]  # of closed segments of which damage is known
+    aborted_offsets: list[int]  # of closed segments with aborted transactions and a digest
     removed: list[str]  # names, before the log is opened
 
 
@@ -53,8 +55,10 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
         for base in offsets_of(names, suffix)
         if base not in kept[:-1] and base not in gone
     ]
-    damaged = [base for base in offsets_of(names, DAMAGE) if base in kept[:-1]]
-    return FolderPlan(kept, offsets_of(names, SNAPSHOT), damaged, removed)
+    closed, digested = set(kept[:-1]), set(offsets_of(names, DIGEST))
+    damaged = [base for base in offsets_of(names, DAMAGE) if base in closed]
+    aborted = [base for base in offsets_of(names, ABORTED) if base in closed & digested]
+    return FolderPlan(kept, offsets_of(names, SNAPSHOT), damaged, aborted, removed)
 
 
 def offsets_of(names: Iterable[str], suffix: str) -> list[int]:

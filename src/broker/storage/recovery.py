@@ -27,7 +27,7 @@ from broker._native.log.turn import Turn
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
-from broker.storage import beside_log, checkpoint, damages
+from broker.storage import beside_log, checkpoint, damages, digests
 from broker.storage.closing import Failed, close_logs, sync_indexes, write_epochs
 from broker.storage.deletion import (
     DELETE_SUFFIX,
@@ -277,6 +277,7 @@ class Partitions:
         folder = Path(log.folder)
         recovery_point = self._offsets.recovery_point((log.topic, log.partition))
         snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
+        aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
         behind = recovery.recover(
             log,
             plan.base_offsets,
@@ -286,6 +287,10 @@ class Partitions:
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
         )
+        aborted = digests.of_aborted(folder, plan.aborted_offsets)
+        # What recovery has made anew of them is not what was recorded.
+        remade = [base for base in aborted_before if aborted.get(base) != aborted_before[base]]
+        beside_log.remove(folder, remade, [DIGEST])
         for base in behind:
             name = file_name(base, LOG)
             _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker._native.kernel import file_ops
-from broker._native.log.segment_check import Damage, SegmentCheck
+from broker._native.log.segment_check import Damage, SegmentCheck, digest_of
 from broker.model.limits import INDEX_READ_BYTES_MAX
 from broker.storage import digests
 from broker.storage.digests import Digest
@@ -29,6 +29,7 @@ class Verdict(NamedTuple):
         base_offset: of the segment.
         size: bytes of its log.
         xxh3: of those.
+        aborted_xxh3: of its .txnindex.
         inode: of the file that was looked at.
         recorded: the digest that it had before; None without one, or when it is not its own.
         batches, records, first_offset, next_offset, max_timestamp: of the sound batches.
@@ -36,12 +37,14 @@ class Verdict(NamedTuple):
         reserved_bytes: zeros at the end, which were never written.
         tail_bytes: of an active segment: at its end, not whole (yet).
         damages: what nobody can vouch for, ascending; `end_offset` of each is known.
-        index_errors: entries that no batch agrees with: offsets, times, aborted transactions.
+        index_errors: entries that no batch agrees with: offsets, times, aborted transactions; of
+            these one more when they are not what was recorded.
     """
 
     base_offset: int
     size: int
     xxh3: int
+    aborted_xxh3: int
     inode: int
     recorded: Digest | None
     batches: int
@@ -59,6 +62,12 @@ class Verdict(NamedTuple):
     def is_sound(self) -> bool:
         """Whether nothing is wrong with log or indexes."""
         return not self.damages and not any(self.index_errors)
+
+    @property
+    def has_other_aborted(self) -> bool:
+        """Whether its aborted transactions are not those that were recorded."""
+        recorded = None if self.recorded is None else self.recorded.aborted_xxh3
+        return recorded is not None and recorded != self.aborted_xxh3
 
 
 class Examination:
@@ -87,6 +96,7 @@ class Examination:
         index, time_index, aborted = (
             _content(folder / (file_name(base_offset, each) + suffix)) for each in stems
         )
+        self._aborted_xxh3 = digest_of(aborted)
         self._check = SegmentCheck(
             path,
             base_offset,
@@ -112,10 +122,11 @@ class Examination:
     def verdict(self) -> Verdict:
         """What was found, once all was seen."""
         check = self._check
-        return Verdict(
+        found = Verdict(
             self._base_offset,
             check.size,
             check.digest,
+            self._aborted_xxh3,
             self._inode,
             self._recorded,
             check.batches,
@@ -129,6 +140,8 @@ class Examination:
             self._damages(),
             check.index_errors,
         )
+        offsets, times, aborted = found.index_errors
+        return found._replace(index_errors=(offsets, times, aborted + found.has_other_aborted))
 
     def _damages(self) -> tuple[Damage, ...]:
         check, recorded = self._check, self._recorded

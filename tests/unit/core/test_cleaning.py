@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.segment_check import digest_of
 from broker.core import compactor_process
 from broker.core.cleaning import Cleaning, Settings
 from broker.core.guarded_clock import GuardedClock
@@ -24,7 +25,7 @@ from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint, swap
+from broker.storage import checkpoint, digests, swap
 from tests import faulty_compactor
 from tests.batches import batch_of
 from tests.broker_process import wait_until
@@ -489,6 +490,9 @@ def test_aborted_records_go_and_readers_are_told_of_them_as_long_as_needed(tmp_p
     assert bench.latest[b"other"] == (3, b"in a transaction")
     assert aborted_in(bench.log) == [(7, 1, 2)]
     assert Path(*names).stat().st_size == 34
+    digest = digests.read(Path(bench.log.folder), 0)
+    assert digest is not None
+    assert digest.aborted_xxh3 == digest_of(Path(*names).read_bytes())
 
     write(bench.logs, bench.log, [(b"filler", b"x" * 20) for _ in range(20)])
     bench.log.roll()

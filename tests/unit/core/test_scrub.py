@@ -16,6 +16,7 @@ from broker.core.scrub import Scrub, Settings
 from broker.model.clock import ManualClock
 from broker.model.errors import StorageError
 from broker.storage import damages, digests
+from tests.batches import batch_of
 from tests.native_log import NOW_MS, Logs, appended, records
 
 HOUR_MS = 3_600_000
@@ -233,6 +234,49 @@ def test_an_index_that_is_wrong_is_told_and_harms_no_record(
     with caplog.at_level(logging.ERROR):
         bench.run()
     assert "index does not agree with its log" in caplog.text
+    assert bench.log.damaged_ranges == []
+
+
+@pytest.fixture
+def aborted(bench: Bench) -> Path:
+    """The aborted transactions, one of two records, of a segment that has its digest."""
+    fields: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    bench.log.admit_transaction(7, 0)
+    for sequence in range(2):
+        appended(bench.log, records(1, size=200, base_sequence=sequence, **fields))
+    bench.log.append_internal(
+        batch_of([(b"\0\0\0\0", b"\0" * 6, [])], NOW_MS, is_control=True, **fields)
+    )
+    bench.log.roll()
+    bench.logs.settle(bench.log)
+    bench.run()
+    return bench.file(15).with_suffix(".txnindex")
+
+
+FIRST_OFFSET_END = 17  # the last byte of where an aborted transaction began
+
+
+@pytest.mark.parametrize("damage", ["a flip that no batch can show", "lost"])
+def test_aborted_transactions_that_are_not_those_recorded_are_told(
+    bench: Bench, aborted: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = bench.digest(15)
+    assert before is not None
+    if damage == "lost":
+        aborted.unlink()
+    else:
+        content = bytearray(aborted.read_bytes())
+        content[FIRST_OFFSET_END] ^= 1
+        aborted.write_bytes(content)
+    for _ in range(2):  # it is not recorded as if it were right
+        bench.clock.advance(HOUR_MS)
+        caplog.clear()
+
+        bench.run()
+
+        assert "index does not agree with its log" in caplog.text
+        assert "wrong_aborted=1" in caplog.text
+    assert bench.digest(15) == before._replace(checked_ms=0)
     assert bench.log.damaged_ranges == []
 
 

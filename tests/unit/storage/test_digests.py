@@ -24,6 +24,14 @@ def test_a_digest_is_read_as_it_was_written(tmp_path: Path, inode: int) -> None:
     assert digests.read(tmp_path, 7) == ONE
 
 
+def test_the_digest_of_the_aborted_transactions_is_read_as_it_was_written(
+    tmp_path: Path, inode: int
+) -> None:
+    both = ONE._replace(aborted_xxh3=0xABC)
+    assert digests.write(tmp_path, 7, both, inode)
+    assert digests.read(tmp_path, 7) == both
+
+
 def test_there_is_no_digest_without_its_file(tmp_path: Path) -> None:
     assert digests.read(tmp_path, 7) is None
 

@@ -13,7 +13,7 @@ SEGMENTS = [
 def test_segments_and_snapshots_are_told_by_their_names() -> None:
     plan = plan_folder([*SEGMENTS, file_name(20, ".snapshot"), "partition.metadata"], 0)
 
-    assert plan == ([0, 10, 20], [20], [], [])
+    assert plan == ([0, 10, 20], [20], [], [], [])
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_segments_and_snapshots_are_told_by_their_names() -> None:
     ],
 )
 def test_what_an_earlier_life_did_not_finish_is_removed(name: str) -> None:
-    assert plan_folder([*SEGMENTS, name], 0) == ([0, 10, 20], [], [], [name])
+    assert plan_folder([*SEGMENTS, name], 0) == ([0, 10, 20], [], [], [], [name])
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_the_active_segment_stays_whatever_the_log_start_is() -> None:
 def test_a_segment_set_aside_is_no_part_of_the_log() -> None:
     plan = plan_folder([*SEGMENTS, file_name(30, ".log-stray")], 0)
 
-    assert plan == ([0, 10, 20], [], [], [])
+    assert plan == ([0, 10, 20], [], [], [], [])

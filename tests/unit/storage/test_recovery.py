@@ -22,7 +22,7 @@ from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
-from broker.storage.segment_files import DIGEST, LOG, file_name
+from broker.storage.segment_files import ABORTED, DIGEST, LOG, file_name
 from tests.batches import batch_of
 from tests.native_log import WAIT_MS
 
@@ -261,6 +261,41 @@ def test_no_digest_is_left_of_a_segment_that_recovery_has_cut_or_set_aside(life:
     again.kill()
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_digest_stays_where_recovery_finds_the_same_aborted_transactions(
+    life: Life, is_changed: bool
+) -> None:
+    (log,) = life.make()
+    abort(log)
+    life.end_synced(log)
+    log.roll()
+    log.append(BATCH)
+    life.end_synced(log)
+    life.kill()
+    folder = Path(log.folder)
+    (folder / file_name(0, DIGEST)).write_bytes(b"x")
+    index = folder / file_name(0, ABORTED)
+    whole = index.read_bytes()
+    if is_changed:
+        index.write_bytes(whole[:17] + b"\1" + whole[18:])  # where the transaction began
+
+    again = Life(life.path)
+    again.open()
+
+    assert index.read_bytes() == whole
+    assert (folder / file_name(0, DIGEST)).exists() != is_changed
+    again.kill()
+
+
+def abort(log: PartitionLog) -> None:
+    """Append a record in a transaction that is aborted."""
+    log.admit_transaction(7, 0)
+    marker = Marker(7, 0, is_committed=False, coordinator_epoch=0)
+    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    log.append(batch_of([(b"key", b"value", ())], 1_700_000_000_000, **fields))
+    log.append_internal(encode_marker(marker, timestamp_ms=1_700_000_000_000))
+
+
 def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
     """The checkpoints tell logs apart by name: what they say of the old one must be gone."""
     (old,) = life.make()
@@ -286,11 +321,7 @@ def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
 def test_a_recovery_point_waits_for_the_aborted_transactions_below_it(life: Life) -> None:
     """A start reads batches from a snapshot on: what was aborted before, only the index tells."""
     (log,) = life.make()
-    log.admit_transaction(7, 0)
-    marker = Marker(7, 0, is_committed=False, coordinator_epoch=0)
-    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
-    log.append(batch_of([(b"key", b"value", ())], 1_700_000_000_000, **fields))
-    log.append_internal(encode_marker(marker, timestamp_ms=1_700_000_000_000))
+    abort(log)
     life.end_synced(log)
     points = life.partitions.plan_checkpoint()
     file_ops.start_recording()
