@@ -1,5 +1,6 @@
 """Opening a log: after a clean stop nothing is read, after a crash it ends where it is whole."""
 
+import errno
 import select
 from pathlib import Path
 
@@ -195,6 +196,22 @@ def test_reads_do_not_need_the_index_files(logs: Logs, suffix: str, damage: str)
     log = logs.attach(12)
 
     assert [log.read(offset, 1) for offset in range(12)] == [stored[at // 2] for at in range(12)]
+
+
+def test_an_index_that_finds_no_room_at_a_start_keeps_no_log_from_opening(logs: Logs) -> None:
+    stored = closed(logs)
+    for file in logs.folder().glob("*.index"):
+        file.unlink()
+    file_ops.start_recording()
+    file_ops.fail("write", ".index", errno.ENOSPC, times=100)
+    try:
+        log = logs.attach(12)
+        found = [log.read(offset, 1) for offset in range(12)]
+    finally:
+        file_ops.stop_recording()
+
+    assert found == [stored[at // 2] for at in range(12)]
+    assert log.is_in_service
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "zeros"])

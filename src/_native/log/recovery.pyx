@@ -169,6 +169,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
     # (Index files are written without a sync, so a power cut may empty them.) False when nobody
     # knows any more which transactions were aborted: that takes a look at all of the log.
     cdef Scan scan
+    cdef int status
     must(segment.attach(), log, "cannot open a segment")
     if not segment.has_aborted:
         return False
@@ -181,7 +182,9 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
     scan.epoch = -1
     scan_segment(log, segment, &scan, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
-    must(segment.finish_index(), log, "cannot write an index")
+    status = segment.finish_index()
+    if not is_no_space(status):   # else it stays in memory, as one that is appended to
+        must(status, log, "cannot write an index")
     log.unsynced_indexes.append(segment)
     segment.is_settled = True
     segment.close()

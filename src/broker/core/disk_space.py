@@ -8,7 +8,8 @@
 
 A level is left for a better one when there is a quarter more than it asks for. Fetches, deletes and
 changes of settings go on at every level. A write that found no room counts as REFUSE until the next
-look: a quota does not show in what the file system says.
+look: a quota does not show in what the file system says. When it has looked like room and was none
+again and again, for more looks each time, up to a bound; it takes as many quiet ones to forget.
 
 The reserve is a file that takes room as long as there is enough. Down to REFUSE the levels count
 what is missing of it as taken, so that giving it up does not look like room. A small last part of
@@ -53,21 +54,32 @@ class Looked(NamedTuple):
 class DiskSpace:
     """The level of one disk."""
 
-    __slots__ = ("level",)
+    __slots__ = ("_held_looks", "_hold_looks", "level")
 
     def __init__(self) -> None:
         """Take it that there is room."""
         self.level = Level.ROOM
+        self._hold_looks = 0  # for how many a write that finds no room counts
+        self._held_looks = 0  # how many are left of them
 
     def look(self, space: Space, reserve_bytes: int, *, found_none: bool) -> Looked:
         """Decide by what the disk has while the reserve takes so many bytes of it.
 
         `found_none`: a write has found no room since the last look.
         """
+        was_open = self.level < Level.REFUSE
         entered = _level(space, reserve_bytes, 1.0)
         kept = _level(space, reserve_bytes, limits.DISK_LEVEL_LEFT_AT)
         self.level = max(entered, min(kept, self.level))
-        if found_none:
+        looks_like_room = self.level < Level.REFUSE
+        if self._held_looks:
+            self._held_looks -= 1
+        elif found_none and was_open and looks_like_room:
+            self._hold_looks = min(max(2 * self._hold_looks, 1), limits.DISK_HOLD_LOOKS_MAX)
+            self._held_looks = self._hold_looks - 1
+        elif was_open and not found_none:
+            self._hold_looks = max(self._hold_looks - 1, 0)
+        if found_none or self._held_looks:
             self.level = max(self.level, Level.REFUSE)
         return Looked(self.level, _reserve_wanted(self.level, space, reserve_bytes))
 

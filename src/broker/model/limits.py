@@ -604,6 +604,8 @@ DISK_INODES = (4_096, 1_024, 256, 32)
 # So much of where it begins has to be free for a better level.
 DISK_LEVEL_LEFT_AT = 1.25
 DISK_LOOK_SECONDS = 1
+# How many looks a disk without room counts as full that says it has some: a quota, most likely.
+DISK_HOLD_LOOKS_MAX = 30
 # Room for commits, deletes and metadata while clients' records are refused, and the part of it that
 # is for deletes: shares of the disk, and of the reserve.
 DISK_RESERVE_BYTES_MAX = 64 * MIB

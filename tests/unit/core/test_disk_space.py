@@ -1,5 +1,7 @@
 """Levels of a disk: when each begins, when it is left, and what becomes of the reserve."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from broker.core.disk_space import (
     last_reserve,
     whole_reserve,
 )
+from broker.model.limits import DISK_HOLD_LOOKS_MAX
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -101,6 +104,28 @@ def test_a_write_that_found_no_room_refuses_until_the_next_look() -> None:
     assert disk.look(plenty, MIB // 2, found_none=False).level is Level.ROOM
 
 
+def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
+    disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
+    levels = []
+    for _ in range(600):
+        tries = disk.level is Level.ROOM  # a client writes as soon as it may
+        levels.append(disk.look(plenty, 4 * MIB, found_none=tries).level)
+
+    changes = sum(one is not other for one, other in pairwise(levels))
+    assert changes < 2 * 600 / DISK_HOLD_LOOKS_MAX + 10
+
+
+def test_a_quota_that_has_room_again_is_forgotten_by_and_by() -> None:
+    disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
+    for _ in range(600):
+        disk.look(plenty, 4 * MIB, found_none=disk.level is Level.ROOM)
+    for _ in range(2 * DISK_HOLD_LOOKS_MAX):
+        disk.look(plenty, 4 * MIB, found_none=False)
+
+    assert disk.look(plenty, 4 * MIB, found_none=True).level is Level.REFUSE
+    assert disk.look(plenty, 4 * MIB, found_none=False).level is Level.ROOM
+
+
 @pytest.mark.parametrize(
     ("free", "level"),
     [
@@ -138,8 +163,14 @@ def test_whatever_comes_the_reserve_fits_and_the_level_settles(
             assert free < bound_bytes(level, total) + whole_reserve(total)
         free -= wanted - held
         held = wanted
-        # With nothing else going on, one more look is the last that changes anything: what the
-        # reserve has given up may be enough for commits.
+        # With nothing else going on, and once what looked like room is believed again, one more
+        # look is the last that changes anything: what the reserve has given up may be enough for
+        # commits.
+        for _ in range(DISK_HOLD_LOOKS_MAX):
+            held_still = disk.look(space(total, free), held, found_none=False)
+            assert held_still.level <= level
+            free -= held_still.reserve_bytes - held
+            held = held_still.reserve_bytes
         settled = disk.look(space(total, free), held, found_none=False)
         assert settled.level <= level
         assert settled.reserve_bytes == held or settled.level < Level.REFUSE
