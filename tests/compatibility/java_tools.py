@@ -14,8 +14,9 @@ from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs, run
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "java"
 TOOL_TIMEOUT_S = 300
-# Kafka's own kafka-run-class.sh: little memory, and what starts soon rather than what ends up fast.
-JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# As Kafka's own kafka-run-class.sh: little memory, and soon ready rather than fast in the end.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JAVA = ("java", *SHORT_LIVED)
 LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 DEPENDENCY = """    <dependency>

@@ -13,6 +13,7 @@ from broker import pipeline
 from broker.model.errors import Unsupported
 from broker.pipeline.java import find_java
 from tests.broker_process import Broker
+from tests.compatibility.java_tools import SHORT_LIVED
 from tests.pipeline.rows import Row
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def start_spark(**options: str) -> "SparkSession":
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.python.filterPushdown.enabled": "true",
+            "spark.driver.extraJavaOptions": " ".join(SHORT_LIVED),
         }
         | options,
     )
