@@ -19,6 +19,7 @@ cdef struct LogPage:
     size_t size
     Cursor batches            # those that were not taken yet
     int64_t next_offset       # behind all of them
+    int error                 # of PAGE_FAILED: -errno of the disk, 0 when the log said so itself
 
 
 cdef PageStatus page_read(

@@ -7,6 +7,7 @@ A fetch of Kafka's hands batches on as they are, and never needs this.
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
+from libc.errno cimport EIO
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free
 
@@ -40,6 +41,7 @@ cdef PageStatus page_read(
     cdef LogStatus status
     page.size = page.batches.left = 0
     page.next_offset = offset
+    page.error = 0
     status = log.slice(offset, end, size, True, &found, &owner)
     if status != LOG_OK:
         return PAGE_OUT_OF_RANGE if status == LOG_OUT_OF_RANGE else PAGE_FAILED
@@ -52,6 +54,7 @@ cdef PageStatus page_read(
     count = file_pread((<OpenFile>owner).fd, page.data, <size_t>found.size, found.position)
     Py_DECREF(<object>owner)
     if count != found.size:
+        page.error = <int>count if count < 0 else -EIO
         return PAGE_FAILED
     page.size = page.batches.left = <size_t>count
     page.batches.next = page.data

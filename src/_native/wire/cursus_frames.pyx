@@ -15,21 +15,24 @@ What cannot be read is never skipped here: the status says so, `next_offset` whe
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF
-from libc.errno cimport EIO
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.kernel.file_ops cimport file_pread
-from broker._native.log.open_files cimport OpenFile
+from broker._native.log.log_page cimport (
+    PAGE_FAILED,
+    PAGE_NOTHING,
+    PAGE_OUT_OF_RANGE,
+    PAGE_TOO_LARGE,
+    LogPage,
+    PageStatus,
+    page_read,
+    page_trim,
+)
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.log.segmented_log cimport LogSlice
 from broker._native.log.transaction_index cimport aborted_list_free
-from broker._native.log.turn cimport LOG_OK, LOG_OUT_OF_RANGE, LogStatus
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_CONTROL,
@@ -56,7 +59,7 @@ from broker._native.wire.cursus_batch cimport (
     text_of,
     unsigned_of,
 )
-from broker._native.wire.line_text cimport Text, text_reserve, text_trim
+from broker._native.wire.line_text cimport text_reserve
 
 from broker.model import limits
 
@@ -67,7 +70,7 @@ cdef int64_t READ_BYTES = limits.CURSUS_READ_BYTES_PER_STEP
 cdef size_t FRAME_BYTES_MAX = limits.CURSUS_CONSUME_BYTES_MAX
 
 # What is read serves one call after the other.
-cdef Text page
+cdef LogPage page
 memset(&page, 0, sizeof(page))
 
 
@@ -175,10 +178,7 @@ cdef class CursusFrame:
 
         What was read is gone with the next call, of whatever frame.
         """
-        cdef LogSlice found
-        cdef PyObject* owner
-        cdef LogStatus status
-        cdef ssize_t size
+        cdef PageStatus status
         self.unfolded = None
         self.left = 0
         self.next_offset = offset
@@ -187,26 +187,23 @@ cdef class CursusFrame:
         self.read_size = 0
         if offset >= end:
             return FRAME_END
-        status = log.slice(offset, end, READ_BYTES, True, &found, &owner)
-        if status != LOG_OK:
-            return FRAME_OUT_OF_RANGE if status == LOG_OUT_OF_RANGE else FRAME_OFFLINE
-        if found.size == 0:
+        page_trim(&page, 2 * <size_t>READ_BYTES)
+        status = page_read(&page, log, offset, end, READ_BYTES, INT64_MAX)
+        if status == PAGE_NOTHING:
             self.next_offset = end
             return FRAME_END
-        page.size = 0
-        text_trim(&page, 2 * <size_t>READ_BYTES)
-        if not text_reserve(&page, <size_t>found.size) or not text_reserve(
-                &self.out, min(<size_t>found.size, self.bytes_max)):
-            Py_DECREF(<object>owner)
-            return FRAME_NO_MEMORY
-        size = file_pread((<OpenFile>owner).fd, page.data, <size_t>found.size, found.position)
-        Py_DECREF(<object>owner)
-        if size != found.size:
-            log.fail(<int>size if size < 0 else -EIO)
+        if status == PAGE_OUT_OF_RANGE:
+            return FRAME_OUT_OF_RANGE
+        if status == PAGE_FAILED:
+            if page.error < 0:
+                log.fail(page.error)
             return FRAME_OFFLINE
-        self.batches.next = page.data
-        self.batches.left = self.read_size = <size_t>size
-        self.slice_end = found.next_offset
+        if status == PAGE_TOO_LARGE or not text_reserve(
+                &self.out, min(page.size, self.bytes_max)):
+            return FRAME_NO_MEMORY
+        self.batches = page.batches
+        self.read_size = page.size
+        self.slice_end = page.next_offset
         return self.walk(log)
 
     cdef FrameStatus walk(self, PartitionLog log) noexcept:
