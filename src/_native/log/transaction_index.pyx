@@ -9,7 +9,7 @@ sync, synced before the recovery point passes it, and rebuilt from the log after
 
 from libc.errno cimport EIO, ENOENT, ENOMEM
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, qsort, realloc
+from libc.stdlib cimport free, qsort
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR, O_WRONLY
 
 from broker._native.kernel.big_endian cimport store_uint64
@@ -21,6 +21,7 @@ from broker._native.kernel.file_ops cimport (
     file_pwrite,
     file_truncate,
 )
+from broker._native.kernel.growing cimport make_capacity
 from broker._native.log.offset_index cimport entries_in
 
 import struct as _struct
@@ -162,15 +163,10 @@ cdef int64_t first_from(int fd, int64_t count, int64_t start) noexcept nogil:
 
 
 cdef int list_add(AbortedList* into, const uint8_t* entry) noexcept nogil:
-    cdef AbortedTransaction* grown
-    cdef size_t capacity
-    if into.count == into.capacity:
-        capacity = max(into.capacity * 2, <size_t>ENTRIES_READ)
-        grown = <AbortedTransaction*>realloc(into.entries, capacity * sizeof(AbortedTransaction))
-        if grown == NULL:
-            return -ENOMEM
-        into.entries = grown
-        into.capacity = capacity
+    # The capacity is one of bytes.
+    if not make_capacity(<void**>&into.entries, &into.capacity,
+                         (into.count + 1) * sizeof(AbortedTransaction)):
+        return -ENOMEM
     into.entries[into.count].producer_id = load_int64(entry + PRODUCER_ID)
     into.entries[into.count].first_offset = load_int64(entry + FIRST_OFFSET)
     into.entries[into.count].last_offset = load_int64(entry + LAST_OFFSET)

@@ -17,9 +17,10 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_Check
 from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
+from broker._native.kernel.growing cimport make_capacity
 from broker._native.wire.schema cimport (
     ARRAY, BOOL, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path, Program, Slot,
     Step, Struct, path_enter, path_leave, path_start, path_text,
@@ -316,15 +317,8 @@ cdef inline uint8_t* room(Encoder* encoder, size_t size) except NULL:
 
 
 cdef int grow(Encoder* encoder, size_t size) except -1:
-    cdef size_t capacity = encoder.capacity
-    cdef uint8_t* bytes
-    while capacity - encoder.size < size:
-        capacity *= 2
-    bytes = <uint8_t*>realloc(encoder.bytes, capacity)
-    if bytes == NULL:
+    if not make_capacity(<void**>&encoder.bytes, &encoder.capacity, encoder.size + size):
         raise MemoryError
-    encoder.bytes = bytes
-    encoder.capacity = capacity
     return 0
 
 
