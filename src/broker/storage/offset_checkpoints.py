@@ -26,7 +26,7 @@ Points: TypeAlias = Mapping[Key, int]  # up to where each log is synced, as it w
 
 
 class Offsets(NamedTuple):
-    """Offsets of all logs."""
+    """What the files have."""
 
     recovery_points: Mapping[Key, int]
     log_starts: Mapping[Key, int]
@@ -80,34 +80,42 @@ class OffsetCheckpoints:
         return is_being_written or key in written.recovery_points or key in written.log_starts
 
     def take(self) -> Points:
-        """What `write` shall write."""
+        """The recovery points as they are now, for `write` once they are true after any crash."""
         return dict(self._recovery_points)
 
-    def held_back(self, taken: Points, keys: Iterable[Key]) -> Points:
+    def held_back(self, points: Points, keys: Iterable[Key]) -> Points:
         """The same, but for logs whose recovery points have to stay as the file has them."""
-        points = dict(taken)
+        held = dict(points)
         written = self._written.recovery_points
         for key in keys:
-            for each in (points, self._recovery_points):
+            for each in (held, self._recovery_points):
                 each.pop(key, None)
                 if key in written:
                     each[key] = written[key]
-        return points
+        return held
 
-    def write(self, taken: Points) -> None:
+    def write(self, points: Points) -> None:
         """Replace the files that have something else; in any thread."""
         with self._writing:
-            self._write_starts()
-            known = dict(self._recovery_points)
-            points = {key: min(point, known[key]) for key, point in taken.items() if key in known}
-            if points != self._written.recovery_points:
-                checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, points)
-                self._written = self._written._replace(recovery_points=points)
+            self._write(points)
+
+    def write_forgotten(self) -> None:
+        """Take from the files what was forgotten: no recovery point moves."""
+        with self._writing:
+            self._write(self._written.recovery_points)
 
     def write_log_starts(self) -> None:
         """Replace the file of log start offsets, if it has others."""
         with self._writing:
             self._write_starts()
+
+    def _write(self, points: Points) -> None:
+        self._write_starts()
+        known = dict(self._recovery_points)
+        points = {key: min(point, known[key]) for key, point in points.items() if key in known}
+        if points != self._written.recovery_points:
+            checkpoint.write_offsets(self._path / checkpoint.RECOVERY_POINTS, points)
+            self._written = self._written._replace(recovery_points=points)
 
     def _write_starts(self) -> None:
         starts = dict(self._log_starts)

@@ -170,7 +170,7 @@ class Partitions:
         """What the checkpoints tell of older logs under these names is not true of new ones."""
         stale = [log for log in logs if self._offsets.forget((log.topic, log.partition))]
         if stale:
-            self._offsets.write(self._offsets.take())
+            self._offsets.write_forgotten()
 
     def _sync_names(self, logs: list[PartitionLog]) -> None:
         """Before the first ack a file's name must be on the disk, and its folder's."""
@@ -379,7 +379,7 @@ class Partitions:
         failed = write_epochs(self._path, logs, self._side_files)
         return failed | sync_indexes(log for log in logs if log not in failed)
 
-    def write_checkpoint(self, taken: Points) -> None:
+    def write_checkpoint(self, points: Points) -> None:
         """Write how far recovery need not look, as it was before `prepare_checkpoint`.
 
         What is on the disk of a log that is offline is not known: its recovery point stays.
@@ -387,7 +387,7 @@ class Partitions:
         offline = [
             (log.topic, log.partition) for log in list(self._logs.values()) if log.is_offline
         ]
-        self._offsets.write(self._offsets.held_back(taken, offline))
+        self._offsets.write(self._offsets.held_back(points, offline))
 
     def note_log_starts(self, starts: Iterable[tuple[PartitionLog, int]]) -> None:
         """What `write_log_starts` shall write of some logs: on the loop, cheap."""
@@ -416,7 +416,7 @@ class Partitions:
                 is_clean = False
             else:
                 self._offsets.note(log, end_offset)
-        self._offsets.write(self._offsets.take())
+        self.write_checkpoint(self._offsets.take())
         if is_clean:
             checkpoint.write_clean_shutdown(self._path)
 

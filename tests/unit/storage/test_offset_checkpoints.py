@@ -115,3 +115,15 @@ def test_a_log_that_is_forgotten_while_a_file_is_written_may_be_told_of_by_it(
     offsets.write_log_starts()
 
     assert told == [True]
+
+
+def test_what_was_forgotten_goes_without_a_recovery_point_being_moved(written: Path) -> None:
+    """What a checkpoint has planned is not true before it is prepared."""
+    checkpoint.write_offsets(written / checkpoint.CLEANER_OFFSETS, {("u", 1): 9, KEY: 20})
+    offsets = OffsetCheckpoints(written)
+    assert offsets.recovery_point(("u", 1)) == 9
+    assert offsets.forget(KEY)
+
+    offsets.write_forgotten()
+
+    assert on_disk(written) == ({("u", 1): 7}, {})

@@ -530,6 +530,44 @@ def test_a_log_that_fails_at_the_stop_leaves_the_others_closed(life: Life) -> No
     assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS)["topic", 0] == 1
 
 
+def test_what_a_checkpoint_has_planned_is_not_written_with_a_topic_that_is_made_again(
+    life: Life,
+) -> None:
+    """It is not prepared yet: what aborted below it may not be on the disk."""
+    (other,) = life.partitions.open_topic("other", random_id(), 1, CONFIG)
+    (log,) = life.make()
+    for each in (other, log):
+        each.append(BATCH)
+        life.end_synced(each)
+    assert life.partitions.prepare_checkpoint() == {}
+    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+    other.append(BATCH)
+    life.end_synced(other)
+    life.partitions.plan_checkpoint()
+    DeletedFolders(life.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
+    life.partitions.delete(log)
+
+    life.make(random_id())
+
+    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("other", 0): 1}
+    life.kill()
+
+
+def test_a_stop_keeps_back_a_log_that_went_offline_behind_the_plan_of_a_checkpoint(
+    life: Life,
+) -> None:
+    good, bad = life.make(count=2)
+    for log in (good, bad):
+        log.append(BATCH)
+        life.end_synced(log)
+    life.partitions.plan_checkpoint()
+    bad.take_offline("an index cannot be synced")
+
+    life.stop()
+
+    assert checkpoint.read_offsets(life.path / checkpoint.RECOVERY_POINTS) == {("topic", 0): 1}
+
+
 def test_a_checkpoint_names_the_log_whose_epochs_it_could_not_make_durable(life: Life) -> None:
     (log,) = life.make()
     log.append(BATCH)
