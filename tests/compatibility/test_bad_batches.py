@@ -45,6 +45,15 @@ BAD_BATCHES = {
         Batch(count=INT32_MAX, last_offset_delta=INT32_MAX - 1).encode(),
         {INVALID_RECORD},
     ),
+    "more compressed records than can unfold": (
+        Batch(
+            count=2_400_000,
+            last_offset_delta=2_399_999,
+            payload=bytes(cramjam.zstd.compress(b"")),
+            attributes=CODECS["zstd"],
+        ).encode(),
+        {INVALID_RECORD},
+    ),
     "magic 0": (Batch(magic=0).encode(), {INVALID_RECORD}),
     "magic 1": (Batch(magic=1).encode(), {INVALID_RECORD}),
     "magic 3": (Batch(magic=3).encode(), {INVALID_RECORD, CORRUPT_MESSAGE}),

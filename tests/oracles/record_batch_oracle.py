@@ -122,9 +122,10 @@ def _wrong_with(header: Header, payload: bytes) -> str | None:
         return "attributes a client may not set"
     if header.producer_id >= 0 and min(header.producer_epoch, header.base_sequence) < 0:
         return counts
-    if codec == 0 and not _fits(payload, header.record_count):
-        return counts
-    return None
+    if codec == 0:
+        return None if _fits(payload, header.record_count) else counts
+    unfolded_max = max(16 << 20, 4 * (HEADER.size + len(payload)))
+    return counts if header.record_count > unfolded_max // 7 else None
 
 
 def _fits(payload: bytes, count: int) -> bool:

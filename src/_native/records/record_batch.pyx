@@ -39,6 +39,12 @@ from broker._native.kernel.cursor cimport (
     load_uint32,
 )
 
+from broker.model import limits
+
+cdef int64_t DECOMPRESSION_RATIO_MAX = limits.DECOMPRESSION_RATIO_MAX
+cdef int64_t DECOMPRESSED_BYTES_MIN = limits.DECOMPRESSED_BYTES_MIN
+cdef int64_t RECORD_BYTES_MIN = limits.RECORD_BYTES_MIN
+
 STATUS_TEXTS = {
     BATCH_EMPTY: "no batch",
     BATCH_TRUNCATED: "a batch cut short",
@@ -113,7 +119,7 @@ cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* inf
     """Check that `data` is exactly one batch a client may send, and read its header.
 
     Compressed records are not looked at: their count is taken from the header, as a fetch that
-    never decodes them would (protocols/kafka.md 2.3).
+    never decodes them would (protocols/kafka.md 2.3), if so many can be in there.
     """
     cdef Cursor cursor
     cdef BatchStatus status
@@ -133,9 +139,15 @@ cdef BatchStatus batch_validate(const uint8_t* data, size_t size, BatchInfo* inf
         return BATCH_ATTRIBUTES
     if info.producer_id >= 0 and (info.producer_epoch < 0 or info.base_sequence < 0):
         return BATCH_COUNT
-    if info.attributes & ATTRIBUTE_CODEC == 0 and not batch_records_fit(data, info):
-        return BATCH_COUNT
-    return BATCH_OK
+    if info.attributes & ATTRIBUTE_CODEC == 0:
+        return BATCH_OK if batch_records_fit(data, info) else BATCH_COUNT
+    return BATCH_OK if info.record_count <= folded_records_max(info) else BATCH_COUNT
+
+
+cdef int64_t folded_records_max(BatchInfo* info) noexcept nogil:
+    # Each takes an offset: no more of them than what the batch may unfold to has room for.
+    cdef int64_t unfolded_max = DECOMPRESSION_RATIO_MAX * <int64_t>info.size
+    return max(unfolded_max, DECOMPRESSED_BYTES_MIN) // RECORD_BYTES_MIN
 
 
 cdef void batch_assign(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil:

@@ -16,8 +16,8 @@ What cannot be read is never skipped here: the status says so, `next_offset` whe
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcmp, memset
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy, memset
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport Cursor
@@ -345,8 +345,11 @@ cdef class CursusFrame:
 
     cdef void trim(self) noexcept:
         """Keep no more memory than the head needs; there is no record."""
-        cdef void* smaller = realloc(self.out.data, self.head_size)
+        # Not made smaller where it is: a few bytes would keep the heap from using the rest.
+        cdef void* smaller = malloc(self.head_size)
         if smaller != NULL:
+            memcpy(smaller, self.out.data, self.head_size)
+            free(self.out.data)
             self.out.data = <uint8_t*>smaller
             self.out.capacity = self.head_size
 

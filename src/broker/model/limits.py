@@ -89,7 +89,7 @@ REPLY_MEMORY_BYTES_PER_CONNECTION = 2 * MIB
 # Of all connections together. Where it is scarce nobody is served who has not taken what was there
 # for him; beyond the last bound those are closed who have left theirs for longest.
 REPLY_MEMORY_SCARCE_BYTES = 16 * MIB
-REPLY_MEMORY_BYTES_MAX = 48 * MIB
+REPLY_MEMORY_BYTES_MAX = 32 * MIB
 # Places for replies kept for the next requests, of all connections: some 300 KB.
 REPLY_SLOTS_KEPT_MAX = 1_024
 
@@ -292,7 +292,7 @@ GROUPS_MAX = 10_000
 # so many of the memory that the process may have (server/memory.py), estimated from below: what a
 # group takes, a member beside its words, a member id that was handed out, a name that a member is
 # subscribed to beside its letters, a partition that it has, a committed offset beside its metadata.
-GROUPS_MEMORY_SHARE = 4
+GROUPS_MEMORY_SHARE = 8
 GROUP_BYTES = 2 * KIB
 MEMBER_BYTES = 2 * KIB
 HANDED_OUT_ID_BYTES = 512
