@@ -13,6 +13,7 @@ from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker.codec import schema
 from broker.codec.control_records import Marker
 from broker.core import coordinator_partitions
+from broker.core.admission import Admission
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.coordinator import Promise
@@ -509,6 +510,7 @@ class World:
             persist_log_starts=self.persist_log_starts,
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
+            long_answers=Admission(1 << 62, 0),
             named_producers=NamedProducers(
                 ManualClock(NOW_MS),
                 self.io_thread,

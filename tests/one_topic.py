@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from broker.core.admission import Admission
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs
 from broker.core.io_thread import IoThread
@@ -49,4 +50,5 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         group_configs=nothing,
         metadata_revision=nothing,
         named_producers=nothing,
+        long_answers=Admission(1 << 62, 0),
     )

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.core.admission import Admission
 from broker.core.broker_configs import BrokerConfigs
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups.coordinator import GroupCoordinator
@@ -39,6 +40,7 @@ class Broker(NamedTuple):
     # What the metadata store counts its changes with.
     metadata_revision: Callable[[], Awaitable[int]]
     named_producers: NamedProducers
+    long_answers: Admission  # those that are whole in memory before they are sent
 
     @property
     def config(self) -> Config:

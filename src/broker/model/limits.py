@@ -90,6 +90,9 @@ REPLY_MEMORY_BYTES_PER_CONNECTION = 2 * MIB
 # for him; beyond the last bound those are closed who have left theirs for longest.
 REPLY_MEMORY_SCARCE_BYTES = 16 * MIB
 REPLY_MEMORY_BYTES_MAX = 32 * MIB
+# What the other dialects' answers may take together that are whole in memory before they are sent:
+# the largest is made alone.
+LONG_ANSWERS_BYTES_MAX = 15 * MIB
 # Places for replies kept for the next requests, of all connections: some 300 KB.
 REPLY_SLOTS_KEPT_MAX = 1_024
 

@@ -19,6 +19,7 @@ from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker._native.wire.fetch import FetchSessions
 from broker._native.wire.poller import Poller
 from broker.codec import compression
+from broker.core.admission import Admission
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
 from broker.core.cleaning import Cleaning
@@ -176,6 +177,7 @@ class _Process:
             self._group_configs,
             self._metadata_revision,
             named_producers,
+            Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
         )
         self._upkeep = Upkeep(
             self._topics.logs, self._clock, self._on_disk, self._checkpoints.save_log_starts

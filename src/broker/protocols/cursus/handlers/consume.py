@@ -82,22 +82,35 @@ async def handle(request: Request) -> bytes:
     latest: dict[Log, int] = {}
     while True:
         sources = await _sources(request, wanted, latest)
-        frame = CursusFrame(
-            encoded(wanted.name),
-            wanted.partition,
-            is_original=wanted.is_original,
-            bytes_max=CURSUS_CONSUME_BYTES_MAX,
-            records_max=wanted.records_max,
-        )
-        for source in sources:
-            if not await _read(request, source, wanted, frame):
-                break
+        async with request.broker.long_answers.turn(0, CURSUS_CONSUME_BYTES_MAX):
+            answer = await _answer(request, wanted, sources)
         left_ms = deadline_ms - request.broker.clock.monotonic_ms()
-        if frame.count > 0 or left_ms <= 0:
-            return frame.take()
+        if answer is not None:
+            return answer
+        if left_ms <= 0:
+            return _frame(wanted).take()
         if any(_end(each.log, wanted) > each.end for each in sources):
             continue  # it grew while this was reading
         await request.broker.growth.wait([each.log for each in sources], left_ms / 1000)
+
+
+async def _answer(request: Request, wanted: _Wanted, sources: list[_Source]) -> bytes | None:
+    """A frame of what there is; None: there is nothing."""
+    frame = _frame(wanted)
+    for source in sources:
+        if not await _read(request, source, wanted, frame):
+            break
+    return frame.take() if frame.count > 0 else None
+
+
+def _frame(wanted: _Wanted) -> CursusFrame:
+    return CursusFrame(
+        encoded(wanted.name),
+        wanted.partition,
+        is_original=wanted.is_original,
+        bytes_max=CURSUS_CONSUME_BYTES_MAX,
+        records_max=wanted.records_max,
+    )
 
 
 def _wanted(command: Command) -> _Wanted:

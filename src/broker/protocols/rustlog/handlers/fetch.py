@@ -13,6 +13,7 @@ from broker.codec.headers import BatchHeader
 from broker.core.log import Log
 from broker.core.reading import CODEC, UNREADABLE, Beside, committed_batches, unfold_records
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, StorageError
+from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
 from broker.protocols.rustlog.handlers.offsets import group_offset
@@ -45,7 +46,9 @@ async def handle(request: Fetch, call: Call) -> Fetched:
     topic = topic_of(call, request.topic, request.partition)
     log = log_in_service(topic, request.partition, Failure.FETCH)
     try:
-        fetched = await _read(request, call, log, start)
+        weight = min(request.bytes_max, RUSTLOG_FRAME_BYTES_MAX)
+        async with call.broker.long_answers.turn(0, weight):
+            fetched = await _read(request, call, log, start)
     except StorageError:
         text = reason(ErrorCode.KAFKA_STORAGE_ERROR)
         raise RefusalError(Failure.FETCH, reason=text) from None
