@@ -63,9 +63,13 @@ class WireClient:
 
     def send(self, name: str, version: int, body: dict[str, Any]) -> None:
         """Send a request; `receive` returns the responses in this order."""
-        message = schema.request(API_KEY_BY_NAME[name])
-        self.send_frame(self.frame(name, version, message.encode(version, body)))
+        self.send_frame(self.encoded(name, version, body))
         self._waiting.append((name, version, self._correlation_id))
+
+    def encoded(self, name: str, version: int, body: dict[str, Any]) -> bytes:
+        """Return a request without its size."""
+        message = schema.request(API_KEY_BY_NAME[name])
+        return self.frame(name, version, message.encode(version, body))
 
     def receive(self) -> dict[str, Any]:
         """Return the response to the oldest request that has none."""

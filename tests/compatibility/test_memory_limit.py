@@ -15,6 +15,15 @@ import pytest
 from broker.codec import schema
 from broker.model.limits import CURSUS_FRAME_BYTES_MAX
 from tests import wire_requests
+from tests.attacks import (
+    connections,
+    dialects,
+    groups,
+    partitions,
+    producers,
+    queries,
+    records,
+)
 from tests.broker_process import BrokerProcess
 from tests.memory_group import MemoryGroup
 from tests.wire_client import ConnectionClosedError, WireClient
@@ -49,6 +58,7 @@ def broker(tmp_path: Path, group: MemoryGroup) -> Iterator[BrokerProcess]:
     """Start a broker in it, and limit it once it is idle."""
     made = BrokerProcess(tmp_path)
     made.wrap = group.entered_by
+    group.limit(ROOM_BYTES)  # what it plans with
     made.start()
     group.limit(group.resident() + ROOM_BYTES)
     yield made
@@ -205,4 +215,11 @@ ATTACKS: list[Callable[[str, ExitStack], None]] = [
     fold_much_into_little,
     read_no_reply,
     produce_without_waiting,
+    *connections.ATTACKS,
+    *groups.ATTACKS,
+    *queries.ATTACKS,
+    *producers.ATTACKS,
+    *partitions.ATTACKS,
+    *records.ATTACKS,
+    *dialects.ATTACKS,
 ]

@@ -1,0 +1,126 @@
+"""The same attacks through the other doors: V1's lines, RustLog's frames, Cursus's streams."""
+
+import json
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+
+from tests import cursus_client, rustlog_client
+from tests.cursus_client import CursusClient, Message
+from tests.line_client import LineClient
+from tests.rustlog_client import ConnectionEndedError, RustLogClient
+
+MIB = 1 << 20
+DEAF = 100
+LINES = 60
+NESTED = 200_000
+
+
+def open_streams_and_read_nothing(address: str, held: ExitStack) -> None:
+    """Every stream of a topic that holds much more than any socket takes."""
+    with CursusClient(address) as filler:
+        filler.ask("CREATE topic=streamed partitions=1")
+        for _ in range(16):
+            filler.ask(cursus_client.batch("streamed", 0, [Message(b"x" * 1_000_000)]))
+    for number in range(DEAF):
+        deaf = held.enter_context(CursusClient(address, 1.0))
+        with suppress(OSError):
+            deaf.ask(f"JOIN_GROUP topic=streamed group=deaf-{number} member=m")
+            deaf.send(f"STREAM topic=streamed partition=0 group=deaf-{number} offset=0")
+
+
+def consume_and_read_nothing(address: str, held: ExitStack) -> None:
+    """Answers of all dialects that are made in memory, and stay there."""
+    with CursusClient(address) as filler:
+        filler.ask("CREATE topic=streamed partitions=1")
+    asked = {
+        "cursus": _cursus(b"CONSUME topic=streamed partition=0 offset=0"),
+        "rustlog": rustlog_client.frame(rustlog_client.fetch("streamed", 0, 0, 10 * MIB)),
+        "v1": b"V1|1|CONSUME|streamed 0 0\n",
+    }
+    for number in range(DEAF):
+        for data in asked.values():
+            with suppress(OSError):
+                deaf = held.enter_context(_connect(address))
+                deaf.sendall(data * (1 + number % 20))
+
+
+def write_lines_without_end(address: str, held: ExitStack) -> None:
+    """A line that never ends, and many that are almost as long as a line may be."""
+    for number in range(LINES):
+        client = held.enter_context(LineClient(address, 5.0))
+        with suppress(OSError):
+            client.send(b"V1|1|PRODUCE|lines " + b"x" * (60_000 if number % 2 else 10 * MIB))
+
+
+def nest_json(address: str, held: ExitStack) -> None:
+    """Depth without end, numbers without end, and a value of many small ones."""
+    for text in (
+        '{"Produce":' + "[" * NESTED,
+        '{"Produce":' + '{"a":' * NESTED,
+        '{"Fetch": {"topic": "t", "partition": ' + "9" * MIB + "}}",
+        '{"Fetch": {"topic": "t", "more": [' + "[]," * MIB + "[]]}}",
+        json.dumps({"Produce": {"topic": "nest", "partition": 0, "records": [[1] * MIB]}}),
+        json.dumps({"Produce": {"topic": "nest", "partition": 0, "records": [[]] * 400_000}}),
+    ):
+        with suppress(OSError, ConnectionEndedError):
+            held.enter_context(RustLogClient(address)).send(rustlog_client.frame(text.encode()))
+
+
+def send_evil_batches(address: str, held: ExitStack) -> None:
+    """Counts and lengths that lie, in the dialects that have batches of their own."""
+    good = cursus_client.batch("evil", 0, [Message(b"a")])
+    ask_cursus(address, [b"CREATE topic=evil partitions=1"], held)
+    ask_cursus(
+        address,
+        [
+            cursus_client.batch("evil", 0, [Message(b"a")], count=0x7FFFFFFF),
+            cursus_client.batch("evil", 0, [Message(b"a")], count=-1),
+            cursus_client.batch("evil", 0, [Message(b"a")], count=0),
+            *(good[:cut] for cut in range(1, len(good), 7)),
+            b"\x1f\x8b" + bytes(100),
+            b"\x28\xb5\x2f\xfd" + bytes(100),
+            b"\x04\x22\x4d\x18" + bytes(100),
+            b"\x82SNAPPY\x00" + b"\xff" * 100,
+        ],
+        held,
+    )
+    topic = rustlog_client.string("evil")
+    for tail in (
+        struct.pack(">III", 0, 0xFFFFFFFF, 1) + b"a",
+        struct.pack(">III", 0, 1, 0xFFFFFFFF) + b"a",
+        struct.pack(">III", 0xFFFFFFFF, 1, 1) + b"a",
+        struct.pack(">II", 0, 0x7FFFFFFF) + bytes(4 * MIB),
+    ):
+        with suppress(OSError, ConnectionEndedError):
+            held.enter_context(RustLogClient(address)).send(
+                rustlog_client.frame(b"\x01" + topic + tail)
+            )
+
+
+def ask_cursus(address: str, bodies: Iterable[bytes], held: ExitStack) -> None:
+    """Each on a connection of its own: the broker may end it."""
+    for body in bodies:
+        with suppress(OSError):
+            client = held.enter_context(CursusClient(address))
+            client.send(body)
+            client.frame()
+
+
+def _cursus(body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + body
+
+
+def _connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), 1.0)
+
+
+ATTACKS = [
+    open_streams_and_read_nothing,
+    consume_and_read_nothing,
+    write_lines_without_end,
+    nest_json,
+    send_evil_batches,
+]

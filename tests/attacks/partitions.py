@@ -1,0 +1,40 @@
+"""Attacks by topics: as many as there is room for, made and deleted as fast as it goes."""
+
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from tests.wire_client import ConnectionClosedError, WireClient
+
+WIDE_PARTITIONS = 500
+TOPICS = 150
+TOPICS_PER_REQUEST = 75
+
+
+def creation(names: list[str], partitions: int = 1) -> dict[str, Any]:
+    """A CreateTopics."""
+    topics = [{"name": n, "num_partitions": partitions, "replication_factor": 1} for n in names]
+    return {"topics": topics, "timeout_ms": 60_000}
+
+
+def create_many_partitions_at_once(address: str, held: ExitStack) -> None:
+    """In one topic, and too many in one; then it goes again."""
+    client = held.enter_context(WireClient(address))
+    with suppress(ConnectionClosedError):
+        client.request("CreateTopics", 5, creation(["too-wide"], 0x7FFFFFFF))
+        client.request("CreateTopics", 5, creation(["very-wide"], WIDE_PARTITIONS))
+        client.request("Metadata", 9, {"topics": None})
+        client.request("DeleteTopics", 5, {"topic_names": ["very-wide"], "timeout_ms": 60_000})
+
+
+def create_topics_without_end(address: str, held: ExitStack) -> None:
+    """Each with its log; then all are deleted in one request."""
+    client = held.enter_context(WireClient(address))
+    names = [f"stormy-{n}" for n in range(TOPICS)]
+    with suppress(ConnectionClosedError):
+        for start in range(0, TOPICS, TOPICS_PER_REQUEST):
+            client.request("CreateTopics", 5, creation(names[start : start + TOPICS_PER_REQUEST]))
+        client.request("Metadata", 9, {"topics": None})
+        client.request("DeleteTopics", 5, {"topic_names": names, "timeout_ms": 60_000})
+
+
+ATTACKS = [create_many_partitions_at_once, create_topics_without_end]

@@ -1,0 +1,15 @@
+"""The topics that attacks are about."""
+
+from tests.wire_client import WireClient
+
+TOPICS = 2
+PARTITIONS = 500
+
+
+def wide_topics(address: str) -> list[str]:
+    """Topics with many partitions; they are there from the second call on."""
+    names = [f"asked-{n}" for n in range(TOPICS)]
+    wanted = [{"name": n, "num_partitions": PARTITIONS, "replication_factor": 1} for n in names]
+    with WireClient(address) as client:
+        client.request("CreateTopics", 5, {"topics": wanted, "timeout_ms": 60_000})
+    return names
