@@ -87,8 +87,8 @@ class Partitions:
         try:
             names = self._claim(log)
             if names is None:
-                self._make(log)
                 self._forget_older([log])
+                self._make(log)
                 self._sync_names([log])
             elif not self._open(log, names):
                 self._unsynced_names.add(log)
@@ -138,16 +138,17 @@ class Partitions:
         logs = [self._log_for(topic, topic_id, number, config) for number in range(first, count)]
         made: list[PartitionLog] = []
         try:
-            for log in logs:
-                names = self._claim(log)
-                if names is None:
-                    made.append(log)
+            names = {log: self._claim(log) for log in logs}
+            made = [log for log, there in names.items() if there is None]
+            # First: a start that finds a folder believes what they tell of its name.
+            self._forget_older(made)
+            for log, there in names.items():
+                if there is None:
                     self._make(log)
                 else:
-                    self._open(log, names)
+                    self._open(log, there)
             for log in logs:
                 self._settle(log, is_synced=False)
-            self._forget_older(made)
             self._sync_names(logs)
         except StorageError:
             for log in made:

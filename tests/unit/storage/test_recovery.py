@@ -318,6 +318,27 @@ def test_a_topic_made_again_starts_at_its_own_beginning(life: Life) -> None:
     again.kill()
 
 
+@pytest.mark.parametrize("is_start", [False, True])
+def test_what_is_known_of_an_older_log_is_forgotten_before_the_new_one_has_a_folder(
+    life: Life, is_start: bool
+) -> None:
+    """A start that finds the folder alone would begin where the old log did, and trust in it."""
+    (old,) = life.make()
+    old.append(BATCH)
+    life.end_synced(old)
+    old.move_log_start(1)
+    life.partitions.write_checkpoint(life.partitions.plan_checkpoint())
+    life.partitions.delete(old)
+    DeletedFolders(life.path).put_away("topic", TOPIC_ID, [0], is_name_taken=False)
+    file_ops.start_recording()
+
+    (life.open if is_start else life.make)(random_id())
+
+    names = [op for op, path, *_ in file_ops.recorded() if op in {"rename", "make_folder"}]
+    file_ops.stop_recording()
+    assert names == ["rename", "rename", "make_folder"]
+
+
 def test_a_recovery_point_waits_for_the_aborted_transactions_below_it(life: Life) -> None:
     """A start reads batches from a snapshot on: what was aborted before, only the index tells."""
     (log,) = life.make()
