@@ -1,5 +1,6 @@
 """Cursus's frames made of stored batches: the same as record by record, and where they end."""
 
+import errno
 import re
 import struct
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from broker._native.kernel import file_ops
 from broker._native.log.partition_log import PartitionLog
 from broker._native.wire.cursus_frames import CursusFrame
 from broker.codec import records as decoded
@@ -297,6 +299,18 @@ def test_a_log_that_loads_cannot_be_read_now(logs: Logs, log: PartitionLog) -> N
     log.begin_loading()
 
     assert new_frame().read(log, 0, 3, is_committed=True) == "offline"
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_read_that_the_disk_fails_takes_the_log_out_of_service(
+    logs: Logs, log: PartitionLog
+) -> None:
+    put(logs, log, records(3))
+    file_ops.fail("read", ".log", errno.EIO)
+
+    assert new_frame().read(log, 0, 3, is_committed=True) == "offline"
+
+    assert log.is_offline
 
 
 def test_a_topic_that_no_frame_can_name_is_refused() -> None:
