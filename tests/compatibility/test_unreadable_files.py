@@ -20,7 +20,7 @@ OTHER = "other"
 STORAGE_ERROR = 56
 # Topics, and what of their only partition cannot be read, by which operation and why.
 VICTIMS = {
-    "folder": ("open", "", errno.EACCES),
+    "folder": ("list_folder", "", errno.EACCES),
     "segment": ("open", "/*.log", errno.EPERM),
     "content": ("read", "/*.log", errno.EIO),
     "owner": ("open", "/partition.metadata", errno.EIO),

@@ -294,10 +294,10 @@ def test_only_a_write_or_a_sync_can_be_hidden(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("recording")
-def test_a_folder_that_cannot_be_opened_cannot_be_listed(tmp_path: Path) -> None:
-    file_ops.fail("open", tmp_path.name, errno.EACCES)
+def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path) -> None:
+    file_ops.fail("list_folder", tmp_path.name, errno.EACCES)
 
-    with pytest.raises(StorageError, match=f"^open {tmp_path}: Permission denied$"):
+    with pytest.raises(StorageError, match=f"^list_folder {tmp_path}: Permission denied$"):
         file_ops.list_folder(tmp_path)
 
 

@@ -16,7 +16,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.errno cimport EEXIST, ENOENT
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from posix.fcntl cimport O_CREAT, O_DIRECTORY, O_RDONLY, O_TRUNC, O_WRONLY
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY
 
 import os
 
@@ -40,6 +40,7 @@ cdef extern from "kernel/file_ops_table.h" nogil:
         int (*rename)(const char* source, const char* target) noexcept nogil
         int (*remove)(const char* path) noexcept nogil
         int (*make_folder)(const char* path, int mode) noexcept nogil
+        int (*list_folder)(const char* path) noexcept nogil
         void* (*map)(int fd, size_t size, int protection) noexcept nogil
         int (*unmap)(void* address, size_t size) noexcept nogil
         void (*mark_dirty)(const void* address, size_t size) noexcept nogil
@@ -345,13 +346,12 @@ def sync_filesystem(path):
 
 def list_folder(path):
     """Return the names in a folder, sorted."""
-    cdef int fd = open_file(path, O_RDONLY | O_DIRECTORY)
+    cdef bytes name = os.fsencode(path)
+    done(file_table().list_folder(name), "list_folder", path)
     try:
-        return sorted(os.listdir(fd))
+        return sorted(os.listdir(path))
     except OSError as error:
         done(-error.errno, "list_folder", path)
-    finally:
-        file_close(fd)
 
 
 def size(path):

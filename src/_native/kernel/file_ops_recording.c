@@ -28,6 +28,7 @@ enum {
     KIND_RENAME,
     KIND_REMOVE,
     KIND_MAKE_FOLDER,
+    KIND_LIST_FOLDER,
     KIND_MAP,
     KIND_UNMAP,
     KIND_MARK_DIRTY,
@@ -51,6 +52,7 @@ static const char *const kind_names[KINDS] = {
     [KIND_RENAME] = "rename",
     [KIND_REMOVE] = "remove",
     [KIND_MAKE_FOLDER] = "make_folder",
+    [KIND_LIST_FOLDER] = "list_folder",
     [KIND_MAP] = "map",
     [KIND_UNMAP] = "unmap",
     [KIND_MARK_DIRTY] = "mark_dirty",
@@ -405,6 +407,18 @@ static int recorded_make_folder(const char *path, int mode) {
     return (int)finish(&call, failure ? failure : file_table_real.make_folder(path, mode));
 }
 
+/* What changes nothing and is not the disk's own call is recorded only when it was made to fail. */
+static int recorded_list_folder(const char *path) {
+    Call call;
+    begin_on_path(&call, KIND_LIST_FOLDER, path, 0, 0);
+    int failure = planned_failure(&call);
+    if (failure) {
+        return (int)finish(&call, failure);
+    }
+    pthread_mutex_unlock(&lock);
+    return file_table_real.list_folder(path);
+}
+
 static void *recorded_map(int fd, size_t size, int protection) {
     Call call;
     begin_on_fd(&call, KIND_MAP, fd, 0, (int64_t)size);
@@ -456,6 +470,7 @@ const FileTable file_table_recording = {
     .rename = recorded_rename,
     .remove = recorded_remove,
     .make_folder = recorded_make_folder,
+    .list_folder = recorded_list_folder,
     .map = recorded_map,
     .unmap = recorded_unmap,
     .mark_dirty = recorded_mark_dirty,

@@ -33,6 +33,8 @@ typedef struct FileTable {
     int (*rename)(const char *source, const char *target);
     int (*remove)(const char *path); /* a file, or an empty folder */
     int (*make_folder)(const char *path, int mode);
+    /* Called before a folder is listed: 0, or the -errno that it cannot be listed with. */
+    int (*list_folder)(const char *path);
     /* The first `size` bytes of the file, shared; NULL with errno set on failure. */
     void *(*map)(int fd, size_t size, int protection);
     int (*unmap)(void *address, size_t size);
