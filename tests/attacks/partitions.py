@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.wire_client import ConnectionClosedError, WireClient
 
-WIDE_PARTITIONS = 500
-TOPICS = 150
-TOPICS_PER_REQUEST = 75
+WIDE_PARTITIONS = 300
+TOPICS = 100
+TOPICS_PER_REQUEST = 50
 
 
 def creation(names: list[str], partitions: int = 1) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from tests.attacks.topics import PARTITIONS, wide_topics
 from tests.wire_client import ConnectionClosedError, WireClient
 from tests.wire_records import Batch
 
-TRANSACTIONAL_IDS = 1_500
+TRANSACTIONAL_IDS = 500
 IDEMPOTENT_IDS = 40_000
 IDEMPOTENT_PARTITIONS = 50
 IDS_PER_SEND = 500

@@ -3,7 +3,7 @@
 from tests.wire_client import WireClient
 
 TOPICS = 2
-PARTITIONS = 500
+PARTITIONS = 300
 
 
 def wide_topics(address: str) -> list[str]:
