@@ -17,12 +17,17 @@ LINES = 60
 NESTED = 200_000
 
 
+def fill(address: str, topic: str) -> None:
+    """Make a topic, and write 16 MB to it."""
+    with CursusClient(address) as filler:
+        filler.ask(f"CREATE topic={topic} partitions=1")
+        for _ in range(16):
+            filler.ask(cursus_client.batch(topic, 0, [Message(b"x" * 1_000_000)]))
+
+
 def open_streams_and_read_nothing(address: str, held: ExitStack) -> None:
     """Every stream of a topic that holds much more than any socket takes."""
-    with CursusClient(address) as filler:
-        filler.ask("CREATE topic=streamed partitions=1")
-        for _ in range(16):
-            filler.ask(cursus_client.batch("streamed", 0, [Message(b"x" * 1_000_000)]))
+    fill(address, "streamed")
     for number in range(DEAF):
         deaf = held.enter_context(CursusClient(address, 1.0))
         with suppress(OSError):
@@ -32,12 +37,11 @@ def open_streams_and_read_nothing(address: str, held: ExitStack) -> None:
 
 def consume_and_read_nothing(address: str, held: ExitStack) -> None:
     """Answers of all dialects that are made in memory, and stay there."""
-    with CursusClient(address) as filler:
-        filler.ask("CREATE topic=streamed partitions=1")
+    fill(address, "consumed")
     asked = {
-        "cursus": _cursus(b"CONSUME topic=streamed partition=0 offset=0"),
-        "rustlog": rustlog_client.frame(rustlog_client.fetch("streamed", 0, 0, 10 * MIB)),
-        "v1": b"V1|1|CONSUME|streamed 0 0\n",
+        "cursus": _cursus(b"CONSUME topic=consumed partition=0 offset=0"),
+        "rustlog": rustlog_client.frame(rustlog_client.fetch("consumed", 0, 0, 10 * MIB)),
+        "v1": b"V1|1|CONSUME|consumed 0 0\n",
     }
     for number in range(DEAF):
         for data in asked.values():
