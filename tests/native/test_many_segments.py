@@ -82,3 +82,18 @@ def test_nearly_all_are_taken_off_at_once(many: tuple[Logs, PartitionLog]) -> No
     assert appended(log, BATCH) == COUNT
     logs.sync(log)
     assert log.high_watermark == COUNT + 1
+
+
+def test_a_log_whose_full_segments_are_synced_is_not_asked_to_rest_for_their_files(
+    logs: Logs,
+) -> None:
+    """The sync opens one of them, for which others are to be closed: none of its own can be."""
+    logs.turn.files.count_max = 3
+    log = logs.create(segment_bytes_max=1)
+    for _ in range(20):
+        appended(log, BATCH)
+
+    logs.settle(log)
+
+    assert (log.durable_end, log.unsealed_count) == (20, 0)
+    assert logs.turn.files.count <= 3

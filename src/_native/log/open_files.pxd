@@ -30,6 +30,7 @@ cdef class OpenFiles:
     cdef public int count_max
     cdef readonly int64_t memory_bytes   # what the open ones keep in memory of their indexes
     cdef int64_t tick
+    cdef readonly bint is_making_room    # by closing the longest unused
 
     cdef void link(self, Openable openable) noexcept
     cdef void unlink(self, Openable openable) noexcept

@@ -128,12 +128,14 @@ cdef class OpenFiles:
         cdef PyObject* place = self.oldest
         cdef PyObject* newer
         cdef int tried = 0, closed = 0
+        self.is_making_room = True
         while place != NULL and closed < wanted and tried < TRIED_MAX:
             newer = (<Openable>place).newer
             if (<Openable>place).let_go():
                 closed += 1
             place = newer
             tried += 1
+        self.is_making_room = False
         return closed
 
     cdef bint lend_memory(self, int64_t size) noexcept:

@@ -514,10 +514,14 @@ cdef class PartitionLog(SegmentedLog):
         return self.is_aging
 
     cdef void start_sync(self) noexcept:
-        # One job in flight per log; all appended before it starts becomes durable together.
+        # One job in flight per log; all appended before it starts becomes durable together. It is
+        # in flight from here on: to open a file others are closed, and this log is asked to rest.
         cdef Segment sealed
+        cdef int status = 0
+        self.job_is_running = True
         # (What is open stays where it is among the open files: a sync is no use of it.)
-        cdef int status = 0 if self.active.fd >= 0 else self.active.open(False)
+        if self.active.fd < 0:
+            status = self.active.open(False)
         self.active.is_settled = False   # nobody closes what the job names
         self.job.fds[0] = self.active.fd
         self.job.fds[1] = self.job.fds[2] = -1
@@ -547,10 +551,10 @@ cdef class PartitionLog(SegmentedLog):
                 self.job_position = sealed.written
                 self.job_max_timestamp = sealed.max_timestamp
         if status < 0:
+            self.job_is_running = False
             self.close_folder()
             self.fail(status)
             return
-        self.job_is_running = True
         Py_INCREF(self)  # the job points here until `synced`
         self.turn.commit.submit(&self.job)
 
@@ -602,6 +606,8 @@ cdef class PartitionLog(SegmentedLog):
                 or self.is_offline or self.is_deleted or self.staged_size > 0
                 or self.active is None or (self.active.fd < 0 and not self.unsealed)):
             return
+        if self.unsealed and self.turn.files.is_making_room:
+            return   # to sync them takes descriptors itself
         status = self.trim()
         if status < 0:
             self.fail(status)
