@@ -3,6 +3,9 @@
 With KIP-890 each end raises the epoch by one, a timeout's too, so a producer that is one behind
 repeats an end whose answer was lost. One whose transaction was aborted by its timeout is such a
 producer when it aborts, and goes on; its commit is refused (as seen on a running Kafka 4.3.1).
+
+Without it an abort of what has never begun is refused, as Kafka 4.3 does, though librdkafka asks
+for one when a crash has taken its AddPartitionsToTxn, and then gives up (its issue 4849).
 """
 
 from typing import Final
