@@ -2,6 +2,8 @@ from typing import Self, final
 
 from broker._native.log.partition_log import PartitionLog
 
+__pyx_capi__: dict[str, object]  # what topic_table.pxd declares
+
 @final
 class TopicEntry:
     def __new__(cls, name: str, topic_id: bytes, logs: list[PartitionLog | None]) -> Self: ...
