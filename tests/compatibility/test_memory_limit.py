@@ -5,7 +5,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -66,24 +66,6 @@ def broker(tmp_path: Path, group: MemoryGroup) -> Iterator[BrokerProcess]:
     assert group.kills() == 0
     assert made.stop() == 0
     made.check()
-
-
-def test_no_attack_has_it_killed_and_the_others_are_served(
-    broker: BrokerProcess, request: pytest.FixtureRequest
-) -> None:
-    with WireClient(broker.address) as good:
-        wire_requests.create_topic(good, "good")
-        for topic in ("large", "read", "polled"):
-            wire_requests.create_topic(good, topic)
-        written = 0
-        for _ in range(request.config.getoption("--attack-rounds")):
-            for attack in ATTACKS:
-                with ExitStack() as held:
-                    attack(broker.address, held)
-                    answer = wire_requests.produce(good, "good", Batch([b"a"]).encode())
-                    assert answer == (0, written), attack
-                    wire_requests.assert_serves(broker.address)
-                written += 1
 
 
 def connect(address: str, held: ExitStack) -> socket.socket:
@@ -205,21 +187,39 @@ def produce_without_waiting(address: str, held: ExitStack) -> None:
         thread.join()
 
 
-ATTACKS: list[Callable[[str, ExitStack], None]] = [
-    say_nothing,
-    announce_frames_without_end,
-    announce_frames_and_send_little,
-    stall_inside_large_frames,
-    pipeline_behind_long_polls,
-    claim_two_thousand_million_elements,
-    fold_much_into_little,
-    read_no_reply,
-    produce_without_waiting,
-    *connections.ATTACKS,
-    *groups.ATTACKS,
-    *queries.ATTACKS,
-    *producers.ATTACKS,
-    *partitions.ATTACKS,
-    *records.ATTACKS,
-    *dialects.ATTACKS,
-]
+FAMILIES: dict[str, Sequence[Callable[[str, ExitStack], object]]] = {
+    "frames": [
+        announce_frames_without_end,
+        announce_frames_and_send_little,
+        stall_inside_large_frames,
+        pipeline_behind_long_polls,
+        claim_two_thousand_million_elements,
+        fold_much_into_little,
+    ],
+    "connections": [say_nothing, *connections.ATTACKS, read_no_reply, produce_without_waiting],
+    "groups": groups.ATTACKS,
+    "questions": queries.ATTACKS,
+    "producers": producers.ATTACKS,
+    "partitions": partitions.ATTACKS,
+    "records": records.ATTACKS,
+    "dialects": dialects.ATTACKS,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_attack_has_it_killed_and_the_others_are_served(
+    broker: BrokerProcess, family: str, request: pytest.FixtureRequest
+) -> None:
+    with WireClient(broker.address) as good:
+        wire_requests.create_topic(good, "good")
+        for topic in ("large", "read", "polled"):
+            wire_requests.create_topic(good, topic)
+        written = 0
+        for _ in range(request.config.getoption("--attack-rounds")):
+            for attack in FAMILIES[family]:
+                with ExitStack() as held:
+                    attack(broker.address, held)
+                    answer = wire_requests.produce(good, "good", Batch([b"a"]).encode())
+                    assert answer == (0, written), attack
+                    wire_requests.assert_serves(broker.address)
+                written += 1

@@ -73,6 +73,7 @@ def start(
     return (
         spark.readStream.format("polylog")
         .option("kafka.bootstrap.servers", address)
+        .option("minPartitions", "2")  # one of two tasks dies
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(BATCH_OFFSETS))

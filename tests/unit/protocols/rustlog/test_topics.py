@@ -21,4 +21,7 @@ def test_a_topic_that_cannot_be_stored_is_refused_and_the_connection_stays() -> 
 
     said = read_error(asyncio.run(answer()))
 
-    assert said == (500, "Failed to create topic: the disk has failed or is full")
+    assert said == (
+        500,
+        "Failed to create topic: the partition is offline: its disk has failed or is full",
+    )

@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_to_be_asked_again(
 def test_a_topic_that_cannot_be_stored_is_not_created(speaker: Speaker) -> None:
     speaker.world.store.is_broken = True
 
-    assert speaker.say("PRODUCE new user1:v") == FAILED
+    assert speaker.say("PRODUCE new user1:v") == f"{FAILED}: no space left on device"
 
 
 def test_acks_all_does_not_wait_for_ever(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
