@@ -1,19 +1,21 @@
 """A start on what a crash has left, by the product's own code, and what must be true of it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker._native.log.partition_log import PartitionLog
 from broker.codec import records
 from broker.core.groups.commands import FetchOffsetsRequest
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.errors import ErrorCode, PolylogError
 from broker.storage.checkpoint import read_partition_metadata
 from broker.storage.deletion import STRAY_SUFFIX
 from tests.batches import batch_of, header
+from tests.crash_states.finding import TRANSACTION, Finding
 from tests.crash_states.life import Life, place_of
+from tests.crash_states.transaction_checks import check_transactions
 from tests.crash_states.truth import ABORT, COMMIT, TRANSACTIONAL, LogTruth, Sent, Truth, body_of
 
 NOT_STARTED = "the start has failed"
@@ -29,20 +31,12 @@ KEY_LOST = "the newest record of a key is lost"
 SEQUENCE = "a producer cannot go on"
 REPEATED = "a repeated batch is taken for new"
 ID_TWICE = "a producer id is given twice"
-TRANSACTION = "a transaction is torn"
 COMMIT_LOST = "a committed offset is lost"
 TOPIC_LOST = "a topic is lost"
 TOPIC_BACK = "a deleted topic is back, or what it left on the disk"
 SET_ASIDE = "a folder is set aside that is nobody's"
 OLD_RECORDS = "a new log has records already"
 EPOCH = "a leader epoch is used twice"
-
-
-class Finding(NamedTuple):
-    """A promise that was broken."""
-
-    what: str
-    where: str
 
 
 class Outcome(NamedTuple):
@@ -78,6 +72,23 @@ def start_and_check(
 def _check(life: Life, truth: Truth, *, is_power_cut: bool) -> Iterator[Finding]:
     yield from _check_topics(life, truth)
     yield from _check_folders(life)
+    yield from _check_logs(life, truth, is_power_cut=is_power_cut)
+    found = {place_of(log): log.log_end_offset for _, log in life.logs()}
+    if life.topics.get(TRANSACTIONS_TOPIC) is not None:
+        life.finish_transactions()
+        yield from check_transactions(life, truth, found)
+    if truth.ids and (again := life.ids.next_id()) in truth.ids:
+        yield Finding(ID_TWICE, str(again))
+    yield from _check_groups(life, truth)
+    for topic, log in life.logs():
+        known = truth.logs.get(place_of(log))
+        if known is not None and log.is_in_service:
+            for what, detail in _go_on(log, known, found[place_of(log)], truth.transactors):
+                yield Finding(what, f"{topic.name}-{log.partition}: {detail}")
+    life.end_turn()
+
+
+def _check_logs(life: Life, truth: Truth, *, is_power_cut: bool) -> Iterator[Finding]:
     for topic, log in life.logs():
         known = truth.logs.get(place_of(log))
         where = f"{topic.name}-{log.partition}"
@@ -90,15 +101,6 @@ def _check(life: Life, truth: Truth, *, is_power_cut: bool) -> Iterator[Finding]
                 yield Finding(what, f"{where}: {detail}")
         elif not topic.is_internal and log.log_end_offset > 0:
             yield Finding(OLD_RECORDS, f"{where}: {log.log_end_offset}")
-    if truth.ids and (again := life.ids.next_id()) in truth.ids:
-        yield Finding(ID_TWICE, str(again))
-    yield from _check_groups(life, truth)
-    for topic, log in life.logs():
-        known = truth.logs.get(place_of(log))
-        if known is not None and log.is_in_service:
-            for what, detail in _go_on(log, known):
-                yield Finding(what, f"{topic.name}-{log.partition}: {detail}")
-    life.end_turn()
 
 
 def _check_topics(life: Life, truth: Truth) -> Iterator[Finding]:
@@ -138,16 +140,16 @@ def _check_groups(life: Life, truth: Truth) -> Iterator[Finding]:
         return
     if not life.log(OFFSETS_TOPIC).is_in_service:
         return  # found before
-    for group, offset in committed(life).items():
+    for group, offset in committed(life, wanted).items():
         allowed = [truth.committed.get(group), *truth.commits_asked.get(group, ())]
         if offset not in allowed:
             yield Finding(COMMIT_LOST, f"{group}: {offset}, not one of {allowed}")
 
 
-def committed(life: Life) -> dict[str, int | None]:
+def committed(life: Life, groups: Iterable[str]) -> dict[str, int | None]:
     """What each group is told that it has committed."""
     found: dict[str, int | None] = {}
-    for group in ("group 1", "group 2"):
+    for group in sorted(groups):
         answer = life.groups.fetch_offsets(FetchOffsetsRequest(group, None))
         life.end_turn()
         life.until_synced(life.log(OFFSETS_TOPIC))
@@ -288,11 +290,13 @@ def _batches(log: PartitionLog) -> list[tuple[int, bytes]]:
     return found
 
 
-def _go_on(log: PartitionLog, known: LogTruth) -> Any:
-    """Each producer repeats its last batch, and sends the next one."""
+def _go_on(log: PartitionLog, known: LogTruth, end: int, others: set[int]) -> Any:
+    """Each producer but for these repeats its last batch, and sends the next one."""
     last: dict[int, Sent] = {}
     for sent in known.sent:
-        if sent.producer_id >= 0 and sent.end <= log.log_end_offset and sent.sequence >= 0:
+        if sent.producer_id in others:
+            continue
+        if sent.producer_id >= 0 and sent.end <= end and sent.sequence >= 0:
             last[sent.producer_id] = sent
     for producer_id, sent in last.items():
         if sent.base < log.log_start_offset:

@@ -8,16 +8,17 @@ from random import Random
 from typing import Any
 
 from broker._native.log.partition_log import PartitionLog
-from broker.codec.control_records import Marker, encode_marker
+from broker.codec.control_records import Marker, decode_marker, encode_marker
 from broker.core import partition
 from broker.core.groups.commands import CommitRequest, OffsetToCommit
-from broker.core.topic import OFFSETS_TOPIC, Topic
+from broker.core.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import NewPartitions, NewTopic
 from broker.model.errors import ErrorCode
 from tests.batches import batch_of, header
 from tests.crash_states.life import Life, place_of
 from tests.crash_states.producers import Producer, producers_of
 from tests.crash_states.record import Record
+from tests.crash_states.transactors import Transactor
 from tests.crash_states.truth import (
     ABORT,
     COMMIT,
@@ -26,10 +27,13 @@ from tests.crash_states.truth import (
     Place,
     Sent,
     Truth,
+    group_of,
 )
 from tests.native_log import NOW_MS
 
-GROUPS = ("group 1", "group 2")
+TRANSACTIONAL_IDS = ("tx 1", "tx 2")
+OWN_GROUPS = ("group 1", "group 2")
+GROUPS = (*OWN_GROUPS, *map(group_of, TRANSACTIONAL_IDS))
 TOPICS = ("one", "two", "three")
 PARTITIONS_MAX = 3
 KEYS = (b"key 0", b"key 1", b"key 2")
@@ -38,7 +42,10 @@ KEYS = (b"key 0", b"key 1", b"key 2")
 class Driver:
     """Does what clients and operators do."""
 
-    def __init__(self, life: Life, record: Record, rng: Random) -> None:
+    def __init__(
+        self, life: Life, record: Record, rng: Random, *, is_coordinated: bool = False
+    ) -> None:
+        """Begin; `is_coordinated`: transactions are the coordinator's, not of a log alone."""
         self.life = life
         self.record = record
         self.rng = rng
@@ -47,7 +54,11 @@ class Driver:
         self._waiting: list[tuple[Place, asyncio.Task[bool], int]] = []  # and to what end
         self._count = 0
         self.haste = rng.choice((0.0, 0.3, 0.8))  # how often nobody waits for a sync
+        self._transactors: dict[str, Transactor] = {}
+        self.is_coordinated = is_coordinated
+        self.is_uniform = False  # all batches have one size
         life.starts_planned = self._starts_planned
+        life.marking = self._marking
 
     def tell_what_was_found(self, truth: Truth) -> None:
         """After a start: from here on clients go by what it serves."""
@@ -59,7 +70,10 @@ class Driver:
             if known is not None:
                 ends = (log.log_end_offset, log.durable_end, log.log_start_offset)
                 self.record.tell("recovered", place, *ends)
-                self._producers[place] = producers_of(known, log.log_end_offset)
+                self._producers[place] = producers_of(known, log.log_end_offset, truth.transactors)
+        if self.life.topics.get(TRANSACTIONS_TOPIC) is not None:
+            self.life.finish_transactions()
+            self._tell_written()
 
     def _logs(self) -> list[tuple[Place, PartitionLog]]:
         """Those of clients."""
@@ -144,13 +158,13 @@ class Driver:
             self._send(topic, log)
         self._tell_acknowledged()
         if self.rng.random() < self.haste:
-            self._begin_turn()
+            self.begin_turn()
         else:
             self.finish_turn(log)
         if self.rng.random() < 0.3:
             self.read(log)
 
-    def _begin_turn(self) -> None:
+    def begin_turn(self) -> None:
         """Write what the turn has brought, and begin to sync it: others go on meanwhile."""
         self.life.end_turn()
         self._tell_written()
@@ -172,6 +186,7 @@ class Driver:
         self.life.run(asyncio.sleep(0))
 
     def _tell_written(self) -> None:
+        self.life.end_turn()  # who heard of a sync may have written
         for place, log in self._logs():
             ends = log.log_end_offset, log.durable_end
             if self._told.get(place) != ends:
@@ -197,10 +212,11 @@ class Driver:
     def _send(self, topic: Topic, log: PartitionLog) -> None:
         rng = self.rng
         is_compacted = "compact" in topic.config.words("cleanup.policy")
-        producer = self._producer(log, may_be_transactional=not is_compacted)
+        is_free = not (is_compacted or self.is_coordinated)
+        producer = self._producer(log, may_be_transactional=is_free)
         if producer is not None and producer.last and rng.random() < 0.25:
             appended = partition.append(log, topic.config, producer.last, NOW_MS)
-            self._wait(log, appended.end_offset, producer.last_end)
+            self.wait(log, appended.end_offset, producer.last_end)
             return
         fields = {}
         kind = PLAIN
@@ -215,32 +231,33 @@ class Driver:
                 fields["is_transactional"] = True
                 log.admit_transaction(producer.producer_id, producer.epoch)
                 producer.is_open = True
-        batch = self._batch(topic.config.integer("segment.bytes"), **fields)
-        end = self._tell_sending(log, batch, kind)
+        batch = self.batch(topic.config.integer("segment.bytes"), **fields)
+        end = self.tell_sending(log, batch, kind)
         appended = partition.append(log, topic.config, batch, NOW_MS)
         assert appended.end_offset == end
         if producer is not None:
             producer.sequence += header(batch).record_count
             producer.last, producer.last_end = batch, end
-        self._wait(log, appended.end_offset, end)
+        self.wait(log, appended.end_offset, end)
 
-    def _wait(self, log: PartitionLog, offset: int, end: int) -> None:
+    def wait(self, log: PartitionLog, offset: int, end: int) -> None:
         """Have a producer told of what ends at `end` when the broker says that `offset` is safe."""
         task = self.life.loop.create_task(partition.wait_durable(log, offset))
         self._waiting.append((place_of(log), task, end))
         self.life.loop.run_until_complete(asyncio.sleep(0))
 
-    def _batch(self, bytes_max: int, **fields: Any) -> bytes:
+    def batch(self, bytes_max: int, **fields: Any) -> bytes:
         rng = self.rng
-        size = min(rng.choice((10, 100, 100, 600, 1_500)), bytes_max // 4)
+        size = 300 if self.is_uniform else rng.choice((10, 100, 100, 600, 1_500))
+        size = min(size, bytes_max // 4)
         records: list[tuple[bytes, bytes, Any]] = []
-        for _ in range(rng.choice((1, 1, 2, 3))):
+        for _ in range(2 if self.is_uniform else rng.choice((1, 1, 2, 3))):
             self._count += 1
             value = b"%d " % self._count + rng.randbytes(4).hex().encode()
             records.append((rng.choice(KEYS), value.ljust(size, b"."), []))
         return batch_of(records, NOW_MS + self._count, **fields)
 
-    def _tell_sending(self, log: PartitionLog, batch: bytes, kind: str) -> int:
+    def tell_sending(self, log: PartitionLog, batch: bytes, kind: str) -> int:
         facts = header(batch)
         base = log.log_end_offset
         end = base + facts.record_count
@@ -273,10 +290,51 @@ class Driver:
         batch = encode_marker(
             Marker(producer.producer_id, producer.epoch, commits, 0), timestamp_ms=NOW_MS
         )
-        self._tell_sending(log, batch, COMMIT if commits else ABORT)
+        self.tell_sending(log, batch, COMMIT if commits else ABORT)
         log.append_internal(batch)
         producer.is_open = False
         self.finish_turn(log)
+
+    def transact(self) -> None:
+        """A transaction through the coordinator."""
+        life = self.life
+        for name, make, read in (
+            (OFFSETS_TOPIC, life.topics.offsets_topic, life.load_groups),
+            (TRANSACTIONS_TOPIC, life.topics.transactions_topic, life.load_transactions),
+        ):
+            if life.topics.get(name) is None:
+                life.run(make())
+                read()
+        name = self.rng.choice(TRANSACTIONAL_IDS)
+        if name not in self._transactors:
+            self._transactors[name] = Transactor(self, name)
+        self._transactors[name].transact()
+
+    def some_logs(self) -> list[tuple[Topic, PartitionLog]]:
+        """Logs that a transaction may touch."""
+        logs = [
+            (topic, log)
+            for topic, log in self.life.logs()
+            if not topic.is_internal and "compact" not in topic.config.words("cleanup.policy")
+        ]
+        return self.rng.sample(logs, min(len(logs), self.rng.randint(0, 3)))
+
+    def finish_all(self) -> None:
+        """Sync everything, and let coordinators go on."""
+        self.life.take_turn()
+        self._tell_written()
+        self.life.write_snapshots()
+        self._tell_acknowledged()
+
+    def fresh_number(self) -> int:
+        """A number that nobody has had in this life."""
+        self._count += 1
+        return self._count
+
+    def _marking(self, log: PartitionLog, batch: bytes) -> None:
+        marker = decode_marker(batch)
+        assert marker is not None
+        self.tell_sending(log, batch, COMMIT if marker.is_committed else ABORT)
 
     # ---- groups ----------------------------------------------------------------------------------
 
@@ -286,7 +344,7 @@ class Driver:
         if life.topics.get(OFFSETS_TOPIC) is None:
             life.run(life.topics.offsets_topic())
             life.load_groups()
-        group = self.rng.choice(GROUPS)
+        group = self.rng.choice(OWN_GROUPS)
         self._count += 1
         self.record.tell("committing", group, self._count)
         offsets = (OffsetToCommit("one", 0, self._count),)
@@ -322,7 +380,7 @@ class Driver:
 
     def _starts_planned(self, planned: Any) -> None:
         for log, start in planned:
-            if log.topic != OFFSETS_TOPIC:
+            if log.topic not in INTERNAL_TOPICS:
                 self.record.tell("start_planned", place_of(log), start)
 
     def compact(self) -> None:
@@ -332,12 +390,19 @@ class Driver:
 
     def rest(self) -> None:
         """Nobody uses a log for so long that its files are closed."""
+        self._sync_begun()
         for _ in range(3):
             self.life.turn.files.begin_tick()
         self.life.turn.files.close_idle(1_000_000)
-        for _, log in self.life.logs():
-            self.life.until_synced(log, whatever_its_word=True)
+        self._sync_begun()
         self._tell_written()
+
+    def _sync_begun(self) -> None:
+        """Let every sync end that has begun, and those that follow from it."""
+        for _ in range(3):
+            self.life.end_turn()
+            self.life.begin_syncs()
+            self.life.end_syncs()
 
     def _finish_rolls(self) -> None:
         rolled = {log for _, log in self.life.turn.events}

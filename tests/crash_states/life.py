@@ -22,12 +22,14 @@ from broker.core.coordinator_partitions import World
 from broker.core.deletion import Deletions
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.producer_ids import ProducerIds
-from broker.core.topic import OFFSETS_TOPIC, Topic
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics import Topics
+from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.upkeep import Upkeep
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
+from broker.model.limits import TRANSACTION_RETRY_MS
 from broker.storage import compactor, metadata
 from broker.storage.compactor import Job
 from broker.storage.deletion import DeletedFolders
@@ -41,7 +43,15 @@ from tests.native_log import NOW_MS
 
 _T = TypeVar("_T")
 SYNCS_MAX = 1_000  # of one log at once: more than any has segments
-CONFIG = load(("offsets.topic.num.partitions=1", "log.segment.delete.delay.ms=0"))
+TURNS_MAX = 100  # until transactions have ended: more than a start needs
+IDLE_TURNS = 2  # in which nothing was written: then nothing is left
+CONFIG = load(
+    (
+        "offsets.topic.num.partitions=1",
+        "transaction.state.log.num.partitions=1",
+        "log.segment.delete.delay.ms=0",
+    )
+)
 
 
 class _Store(SqliteMetaStore):
@@ -107,6 +117,14 @@ class Life:
             World(self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
             partition_count=1,
         )
+        # Told before a marker is appended.
+        self.marking: Callable[[PartitionLog, bytes], None] = lambda _log, _batch: None
+        self.transactions = TransactionCoordinator(
+            World(self._state_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
+            self._find_log,
+            self.groups,
+            partition_count=1,
+        )
         self.run(self._start())
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -135,6 +153,8 @@ class Life:
         self.topics.when_deleted(self.cleaning.topic_deleted)
         if self.topics.get(OFFSETS_TOPIC) is not None:
             self.load_groups()
+        if self.topics.get(TRANSACTIONS_TOPIC) is not None:
+            self.load_transactions()
 
     def load_groups(self) -> None:
         """Read what groups have committed."""
@@ -142,6 +162,42 @@ class Life:
         self.groups.recovered(0, is_empty=self._offsets_log(0).log_end_offset == 0)
         while self.groups.is_loading:
             self.groups.tick()
+
+    def load_transactions(self) -> None:
+        """Read what the coordinator has decided; what that asks for comes with its turns."""
+        self.transactions.expect([0])
+        is_empty = self._state_log(0).log_end_offset == 0
+        self.transactions.recovered(0, is_empty=is_empty)
+        for _, log in self.logs():
+            if log.open_transactions:
+                self.transactions.suspect((log.topic, log.partition))
+
+    def finish_transactions(self) -> None:
+        """Let the coordinator do all that is left to be done."""
+        idle_turns = 0
+        for _ in range(TURNS_MAX):
+            before = [log.log_end_offset for _, log in self.logs()]
+            self.take_turn()
+            is_same = before == [log.log_end_offset for _, log in self.logs()]
+            is_idle = is_same and not self.transactions.is_loading
+            idle_turns = idle_turns + 1 if is_idle else 0
+            if idle_turns == IDLE_TURNS:
+                return
+        raise AssertionError("transactions go on for ever")
+
+    def take_turn(self) -> None:
+        """Sync everything and let both coordinators go on."""
+        self.clock.advance(TRANSACTION_RETRY_MS)
+        self.end_turn()
+        self.begin_syncs()
+        self.end_syncs()
+        for _, log in self.logs():
+            if log.is_group_commit:
+                self.until_synced(log)
+        self.groups.tick()
+        self.transactions.tick()
+        self.run(asyncio.sleep(0))
+        self.end_turn()
 
     def logs(self) -> Iterator[tuple[Topic, PartitionLog]]:
         """Every partition, in an order that a seed has always."""
@@ -160,21 +216,32 @@ class Life:
     def _offsets_log(self, _number: int) -> Any:
         return self.log(OFFSETS_TOPIC)
 
+    def _state_log(self, _number: int) -> Any:
+        return self.log(TRANSACTIONS_TOPIC)
+
+    def _find_log(self, place: tuple[str, int]) -> Any:
+        topic = self.topics.get(place[0])
+        log: Any = topic.log(place[1]) if topic is not None else None
+        return None if log is None else _MarkedLog(log, self.marking)
+
     # ---- turns -----------------------------------------------------------------------------------
 
     def end_turn(self) -> None:
         """Write what is staged; syncs begin."""
         self.turn.end()
 
-    def until_synced(self, log: PartitionLog, *, whatever_its_word: bool = False) -> None:
+    def until_synced(self, log: PartitionLog) -> None:
         """Sync until all of a log is on the disk that has to be by its durability word."""
         for _ in range(SYNCS_MAX):
-            owes_all = whatever_its_word or log.is_group_commit
-            is_behind = owes_all and log.durable_end < log.log_end_offset
+            is_behind = log.is_group_commit and log.durable_end < log.log_end_offset
             if log.is_offline or not (log.unsealed_count or is_behind):
                 return
+            before = log.durable_end, log.unsealed_count
+            self.end_turn()  # who heard of the last sync may have written
             self.begin_syncs()
             self.end_syncs()
+            if not log.is_group_commit and before == (log.durable_end, log.unsealed_count):
+                return  # what a start has found is synced with the next append
         raise AssertionError(f"{log!r} is never synced")
 
     def begin_syncs(self) -> None:
@@ -216,7 +283,10 @@ class Life:
 
     def checkpoint(self) -> None:
         """Write recovery points, as the broker does now and then."""
-        self.partitions.write_checkpoint(self.partitions.plan_checkpoint())
+        points = self.partitions.plan_checkpoint()
+        for log, reason in self.partitions.prepare_checkpoint().items():
+            log.take_offline(reason)
+        self.partitions.write_checkpoint(points)
 
     def save_log_starts(self, planned: Sequence[tuple[PartitionLog, int]]) -> None:
         """Make it durable where logs are to begin."""
@@ -237,6 +307,7 @@ class Life:
 
     def _end(self) -> None:
         self.deletions.stop()
+        self.transactions.close()
         self.groups.close()
         self.commit.stop()
         self.end_syncs()
@@ -246,6 +317,21 @@ class Life:
         self.turn.poll_synced()
         self.turn.poll_synced()
         self.store.close()
+
+
+class _MarkedLog:
+    """A log whose markers are told of."""
+
+    def __init__(self, log: PartitionLog, marking: Callable[[PartitionLog, bytes], None]) -> None:
+        self._log = log
+        self._marking = marking
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def append_internal(self, batch: bytes) -> int:
+        self._marking(self._log, batch)
+        return self._log.append_internal(batch)
 
 
 def place_of(log: PartitionLog) -> Place:

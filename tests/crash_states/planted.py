@@ -1,12 +1,14 @@
 """Brokers that break a rule of the disk on purpose, each in one way that the checks have to see."""
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import crc32c
+import pytest
 
 from broker.core import partition, topic_records, topics
 from broker.core.producer_ids import ProducerIds
@@ -15,7 +17,9 @@ from broker.model.limits import PRODUCER_ID_BLOCK
 from broker.storage import log_settings, metadata, recovery
 from tests.crash_states import check
 from tests.crash_states.disk import Operation, State
+from tests.crash_states.finding import TRANSACTION
 from tests.crash_states.run import Bug
+from tests.simulation.mutations import MUTATIONS
 
 _PARTITION = re.compile(r"-[0-9]+(\.[^/]*)?$")
 _SYNCS = {"sync_data", "begin_sync", "end_sync"}
@@ -27,6 +31,7 @@ class Planted(NamedTuple):
     bug: Bug
     findings: set[str]
     first_seed: int = 0  # rare ones are looked for where they are known to show
+    scenario: str = ""  # and in this one, if told so
 
 
 def _without(is_dropped: Callable[[Operation], bool]) -> Bug:
@@ -196,6 +201,23 @@ def _takes_any_folder() -> AbstractContextManager[object]:
     )
 
 
+@contextmanager
+def _mutated(name: str) -> Iterator[None]:
+    """A coordinator that is wrong in one of the ways that the simulation knows."""
+    with pytest.MonkeyPatch.context() as patched:
+        MUTATIONS[name].apply(patched)
+        yield
+
+
+def _of_coordinators(name: str, *findings: str) -> Planted:
+    return Planted(
+        Bug(patched=partial(_mutated, name)),
+        {TRANSACTION, *findings},
+        first_seed=4,
+        scenario="transactions",
+    )
+
+
 _ACKS = {check.LOST_ACK, check.LOST_READ, check.LOST_SYNCED}
 
 PLANTED = {
@@ -205,7 +227,7 @@ PLANTED = {
     ),
     "skips the CRC check": Planted(Bug(state=_with_fitting_checksums), {check.NEVER_SENT}),
     "forgets the zeroed cut": Planted(
-        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 22
+        _without(_is_cut), {check.NEVER_SENT, check.OFFLINE, check.GAP}, 92, "tails"
     ),
     "forgets the epoch bump": Planted(Bug(patched=_no_epoch), {check.EPOCH}),
     "shows what is not durable": Planted(Bug(patched=_shows_what_is_not_durable), _ACKS),
@@ -213,13 +235,13 @@ PLANTED = {
         Bug(patched=_acknowledges_repeats_at_once), {check.LOST_ACK}
     ),
     "takes for synced what came while a sync went on": Planted(
-        Bug(patched=_takes_what_came_meanwhile_for_synced), {check.LOST_ACK}
+        Bug(patched=_takes_what_came_meanwhile_for_synced), {check.LOST_ACK}, 9
     ),
     "gives a producer id twice": Planted(
         Bug(patched=_gives_ids_before_they_are_reserved), {check.ID_TWICE}
     ),
     "moves the recovery point before the sync": Planted(
-        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 5
+        Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 4
     ),
     "closes a dirty descriptor": Planted(
         Bug(operations=_close_without_sync),
@@ -239,5 +261,18 @@ PLANTED = {
     ),
     "leaves a deleted topic's folders where they are": Planted(
         Bug(patched=_takes_any_folder), {check.SET_ASIDE}
+    ),
+    "decides a transaction before its data is synced": _of_coordinators(
+        "the decision does not wait for the data"
+    ),
+    "takes a transaction for complete before its markers are": _of_coordinators(
+        "completion does not wait for markers"
+    ),
+    "answers producers before it is durable": _of_coordinators(
+        "answers to producers do not wait for the disk", check.COMMIT_LOST, check.ID_TWICE
+    ),
+    "forgets at a start what is decided": _of_coordinators("a load forgets what is decided"),
+    "commits the offsets of aborted transactions": _of_coordinators(
+        "offsets of aborted transactions count", check.COMMIT_LOST
     ),
 }

@@ -16,11 +16,11 @@ class Producer:
         self.last_end = 0
 
 
-def producers_of(known: LogTruth, end: int) -> list[Producer]:
-    """Who goes on after a start: those whose batches it has found."""
+def producers_of(known: LogTruth, end: int, others: set[int]) -> list[Producer]:
+    """Who goes on after a start: those whose batches it has found, but for others' ids."""
     found: dict[int, Producer] = {}
     for sent in known.sent:
-        if sent.end > end or sent.producer_id < 0:
+        if sent.end > end or sent.producer_id < 0 or sent.producer_id in others:
             continue
         if sent.kind in (COMMIT, ABORT):
             found[sent.producer_id].is_open = False

@@ -1,5 +1,6 @@
 """What the disk is told in one life, and what anybody is told between."""
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker._native.kernel import file_ops
@@ -28,7 +29,8 @@ class Record:
     Nothing runs beside: a sync is of what is there at `begin_syncs`, and counts from `end_syncs`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, root: "Path") -> None:
+        self._root = os.path.realpath(root)
         self.operations: list[Operation] = []
         self.events: list[Event] = []
         self._running: list[Operation] = []  # the ends of syncs that have begun
@@ -63,5 +65,9 @@ class Record:
         self._running.clear()
 
     def drain(self) -> None:
-        self.operations += file_ops.recorded()
+        # Whenever the collector comes by a life that has ended, it closes its files.
+        self.operations += [each for each in file_ops.recorded() if self._is_own(each[1])]
         file_ops.start_recording()
+
+    def _is_own(self, path: str) -> bool:
+        return path == self._root or path.startswith(f"{self._root}/")

@@ -18,10 +18,11 @@ from unittest.mock import patch
 
 from broker._native.kernel import file_ops
 from broker.core import cleaning, topics
-from tests.crash_states.check import Finding, committed, start_and_check
+from tests.crash_states.check import committed, start_and_check
 from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
-from tests.crash_states.driver import Driver
+from tests.crash_states.driver import GROUPS, Driver
+from tests.crash_states.finding import Finding
 from tests.crash_states.life import Life, compacting_here
 from tests.crash_states.record import Event, Record
 from tests.crash_states.truth import Truth
@@ -60,9 +61,26 @@ SCENARIOS = {
         "checkpoint": 1,
         "retain": 1,
     },
+    "transactions": {
+        "transact": 8,
+        "produce": 3,
+        "create_topic": 2,
+        "delete_topic": 1,
+        "commit_offset": 1,
+        "checkpoint": 2,
+        "retain": 1,
+        "compact": 1,
+        "rest": 1,
+    },
+    "tails": {"produce": 1},  # batches of one size in short lives, for what is rare elsewhere
 }
 # Which of them a seed is, in turn.
-_SHARES = ("everything", "everything", "everything", "topics")
+_SHARES = ("everything", "everything", "topics", "transactions")
+
+
+def scenario_of(seed: int) -> str:
+    """What a seed's lives are about."""
+    return _SHARES[seed % len(_SHARES)]
 
 
 class Bug(NamedTuple):
@@ -89,8 +107,13 @@ class _Moment(NamedTuple):
     truth: Truth
 
 
-def crash_states(seed: int, bug: Bug = Bug(), only: int | None = None) -> Iterator[CrashState]:  # noqa: B008 (a tuple)
-    """Look at the crash states of one seed; at one of them alone if told so."""
+def crash_states(
+    seed: int,
+    bug: Bug = Bug(),  # noqa: B008 (a tuple)
+    only: int | None = None,
+    scenario: str = "",
+) -> Iterator[CrashState]:
+    """Look at the crash states of one seed; at one of them alone, or as another scenario's."""
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     loop = asyncio.new_event_loop()
     try:
@@ -99,7 +122,8 @@ def crash_states(seed: int, bug: Bug = Bug(), only: int | None = None) -> Iterat
             patch.object(topics, "random_id", partial(_topic_id, Random(seed))),
             bug.patched(),
         ):
-            yield from _Run(seed, bug, folder, loop, only).states()
+            run = _Run(seed, bug, folder, loop, only, scenario or scenario_of(seed))
+            yield from run.states()
     finally:
         file_ops.stop_recording()
         loop.close()
@@ -116,6 +140,7 @@ class _Run:
         folder: Path,
         loop: asyncio.AbstractEventLoop,
         only: int | None,
+        scenario: str,
     ) -> None:
         self._seed = seed
         self._bug = bug
@@ -123,7 +148,7 @@ class _Run:
         self._loop = loop
         self._only = only
         self._rng = Random(seed)
-        self._scenario = _SHARES[seed % len(_SHARES)]
+        self._scenario = scenario
         self._place = 0
         self._folders = 0
 
@@ -147,18 +172,21 @@ class _Run:
         path = self._make(moment.disk.after_kill())
         moment.disk.move(path)
         rng = Random(self._rng.random())
-        record = Record()
+        record = Record(path)
         file_ops.start_recording()
         life = Life(path, self._loop, record)
-        driver = Driver(life, record, rng)
+        is_coordinated = "transact" in SCENARIOS[self._scenario]
+        driver = Driver(life, record, rng, is_coordinated=is_coordinated)
         driver.tell_what_was_found(moment.truth)
         if not is_first and life.topics.get("__consumer_offsets") is not None:
-            record.tell("groups_recovered", _known(committed(life)))
+            record.tell("groups_recovered", _known(committed(life, GROUPS)))
         scenario = SCENARIOS[self._scenario]
         actions = [each for each in scenario if rng.random() < 0.8] or ["produce"]
         weights = [scenario[each] for each in actions]
         driver.create_topic()
-        for action in rng.choices(actions, weights, k=rng.randint(4, STEPS)):
+        driver.is_uniform = self._scenario == "tails"
+        steps = (1, 2) if driver.is_uniform else (4, STEPS)
+        for action in rng.choices(actions, weights, k=rng.randint(*steps)):
             getattr(driver, action)()
         driver.close()
         record.drain()

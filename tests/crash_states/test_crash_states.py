@@ -50,10 +50,10 @@ def test_without_waiting_for_the_disk_a_power_cut_does_lose_records() -> None:
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
     """The same seeds without the bug are looked at by the first parts of the other test."""
-    bug, findings, first_seed = PLANTED[name]
+    bug, findings, first_seed, scenario = PLANTED[name]
 
     for seed in range(first_seed, first_seed + SEEDS_PER_BUG):
-        for state in crash_states(seed, bug):
+        for state in crash_states(seed, bug, scenario=scenario):
             if {finding.what for finding in state.findings} & findings:
                 return
     raise AssertionError(f"nothing was found of {findings}")

@@ -51,6 +51,23 @@ class LogTruth:
         return other
 
 
+class Transaction:
+    """A transaction through the coordinator, as its producer knows it."""
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.sent: list[tuple[Place, int, int]] = []  # base and end offsets
+        self.offset: int | None = None  # that it commits for its group
+        self.asked: bool | None = None  # whether to commit it
+        self.is_told = False  # that it has ended so
+        self.is_over = False  # that, or another one of its id may begin
+
+    def copy(self) -> "Transaction":
+        other = copy(self)
+        other.sent = list(self.sent)
+        return other
+
+
 class Truth:
     """Everything that anybody knows."""
 
@@ -61,6 +78,8 @@ class Truth:
         self.ids: set[int] = set()
         self.committed: dict[str, int] = {}  # by group
         self.commits_asked: dict[str, list[int]] = {}
+        self.transactions: dict[str, list[Transaction]] = {}  # by transactional id
+        self.transactors: set[int] = set()  # their producer ids
 
     def copy(self) -> "Truth":
         other = copy(self)
@@ -70,6 +89,10 @@ class Truth:
         other.ids = set(self.ids)
         other.committed = dict(self.committed)
         other.commits_asked = {key: list(each) for key, each in self.commits_asked.items()}
+        other.transactions = {
+            key: [each.copy() for each in found] for key, found in self.transactions.items()
+        }
+        other.transactors = set(self.transactors)
         return other
 
     # ---- events ----------------------------------------------------------------------------------
@@ -135,6 +158,39 @@ class Truth:
         self.committed[group] = offset
         self.commits_asked[group] = []
 
+    def transaction_begun(self, transactional_id: str, producer_id: int) -> None:
+        """A producer goes on with a transaction of its own."""
+        self.transactions.setdefault(transactional_id, []).append(Transaction(producer_id))
+        self.transactors.add(producer_id)
+
+    def transaction_sent(self, transactional_id: str, place: Place, base: int, end: int) -> None:
+        """A batch of it is about to be appended."""
+        self.transactions[transactional_id][-1].sent.append((place, base, end))
+
+    def transaction_commits(self, transactional_id: str, offset: int) -> None:
+        """Its group's offset is about to be committed in it."""
+        self.transactions[transactional_id][-1].offset = offset
+        self.commits_asked.setdefault(group_of(transactional_id), []).append(offset)
+
+    def transaction_ending(self, transactional_id: str, *, is_commit: bool) -> None:
+        """Its end is asked for."""
+        self.transactions[transactional_id][-1].asked = is_commit
+
+    def transaction_ended(self, transactional_id: str) -> None:
+        """Its end was answered."""
+        ended = self.transactions[transactional_id][-1]
+        ended.is_told = ended.is_over = True
+        group = group_of(transactional_id)
+        if ended.offset is not None and ended.asked:
+            self.committed_to(group, ended.offset)
+        elif ended.offset is not None:
+            self.commits_asked[group].remove(ended.offset)
+
+    def transactions_over(self, transactional_id: str) -> None:
+        """Another producer has the id: what was open is aborted, unless its end had begun."""
+        for each in self.transactions.get(transactional_id, ()):
+            each.is_over = True
+
     def power_cut(self) -> None:
         """What only the page cache had is no longer promised."""
         for log in self.logs.values():
@@ -147,6 +203,9 @@ class Truth:
         """A start serves a log that ends here: what stood behind is gone for good."""
         log = self.logs[place]
         log.sent = [sent for sent in log.sent if sent.end <= end]
+        for found in self.transactions.values():
+            for each in found:
+                each.sent = [sent for sent in each.sent if sent[0] != place or sent[2] <= end]
         log.kept_in_kill = end
         log.kept_always = max(log.kept_always, durable_end)
         log.start = max(log.start, start)
@@ -156,3 +215,8 @@ class Truth:
         """A start answers with these offsets."""
         self.committed = dict(committed)
         self.commits_asked = {}
+
+
+def group_of(transactional_id: str) -> str:
+    """The group whose offsets are committed in its transactions."""
+    return f"group of {transactional_id}"
