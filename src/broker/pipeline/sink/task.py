@@ -185,7 +185,7 @@ class _Sending:
         self._encoder = Encoder(
             producer, compression=options.compression, batch_bytes_max=options.batch_bytes_max
         )
-        self._piece_bytes = options.batch_bytes_max // 2
+        self._piece_bytes = max(options.batch_bytes_max // 2, 1)
         self._pace = Pace(options.rows_per_second)
         self._thread = ThreadPoolExecutor(1, "polylog-sink")
         self._on_its_way: Future[object] | None = None
