@@ -45,13 +45,15 @@ _WEIGHT_MAX = limits.MESSAGE_WEIGHT_MAX
 cdef struct Decoder:
     Cursor cursor
     bint is_gc_paused
+    PyObject* views         # of all bytes, for who wants no copies; else NULL
     const uint8_t* start
     size_t weight_max
     size_t weight_left
     Path path
 
 
-def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_max=_WEIGHT_MAX):
+def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_max=_WEIGHT_MAX, *,
+           bint as_views=False):
     """Return the message that stands at offset in a bytes-like object, and the offset of its end.
 
     Args:
@@ -59,6 +61,7 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
         data: where it stands.
         offset: from where on, in bytes.
         weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
+        as_views: fields of bytes are views of the data; else they are copies.
 
     Raises:
         CodecError: the bytes are not such a message.
@@ -66,6 +69,8 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
     cdef Py_buffer view
     cdef Decoder decoder
     decoder.is_gc_paused = False
+    views = memoryview(data) if as_views else None
+    decoder.views = <PyObject*>views if as_views else NULL
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if not 0 <= offset <= view.len:
@@ -240,11 +245,14 @@ cdef object decode_string(Decoder* decoder, const Slot* slot):
 
 
 cdef object decode_bytes(Decoder* decoder, const Slot* slot):
+    cdef const uint8_t* bytes
     cdef int64_t size = take_size(decoder, slot)
     if size < 0:
         return None
-    return PyBytes_FromStringAndSize(<const char*>take(decoder, <size_t>size, slot),
-                                     <Py_ssize_t>size)
+    bytes = take(decoder, <size_t>size, slot)
+    if decoder.views != NULL:
+        return (<object>decoder.views)[bytes - decoder.start:bytes - decoder.start + size]
+    return PyBytes_FromStringAndSize(<const char*>bytes, <Py_ssize_t>size)
 
 
 cdef object decode_array(Decoder* decoder, const Slot* slot):

@@ -1,6 +1,7 @@
 """One connection to a broker: a request, then its answer."""
 
 import socket
+import struct
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,11 @@ class Client:
                 (address.host, address.port), CLIENT_TIMEOUT_SECONDS
             )
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # From here on the kernel keeps the time, and one call moves all bytes: a timeout of
+            # Python's own would have it ask for every piece that has arrived.
+            self._socket.settimeout(None)
+            for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(CLIENT_TIMEOUT_SECONDS))
         except OSError as error:
             raise Unreachable(
                 f"no broker at {address} ({error}): start one with `broker start`, or name another"
@@ -81,8 +87,14 @@ class Client:
             )
         return newest
 
-    def request(self, api: str, version: int, body: Fields) -> Fields:
+    def request(self, api: str, version: int, body: Fields, *, as_views: bool = False) -> Fields:
         """Ask and wait for the answer.
+
+        Args:
+            api: its name.
+            version: one that the broker has, see `version`.
+            body: of the request.
+            as_views: fields of bytes in the answer are memoryviews; else they are bytes.
 
         Raises:
             Unreachable: the connection has ended, or no answer came in time.
@@ -99,11 +111,13 @@ class Client:
                 raise PeerError(f"{self.address} announced an answer of {size} bytes")
             answer = self._receive(size)
         except OSError as error:
+            if isinstance(error, BlockingIOError):
+                error = TimeoutError("timed out")
             raise Unreachable(
                 f"the broker at {self.address} did not answer {api} ({error}): its log says why"
             ) from error
         try:
-            response = codec.read_response(api, version, answer)
+            response = codec.read_response(api, version, answer, as_views=as_views)
         except CodecError as error:
             raise PeerError(
                 f"{self.address} answered {api} with no such answer: {error}"
@@ -112,15 +126,21 @@ class Client:
             raise PeerError(f"{self.address} answered another request than {api}")
         return response.body
 
-    def _receive(self, size: int) -> bytearray:
-        received = bytearray(size)
-        rest = memoryview(received)
-        while rest:
-            count = self._socket.recv_into(rest)
-            if not count:
+    def _receive(self, size: int) -> bytes:
+        received = self._socket.recv(size, socket.MSG_WAITALL)
+        if len(received) == size:
+            return received
+        pieces = [received]  # a signal came between, or the end
+        while size := size - len(pieces[-1]):
+            pieces.append(self._socket.recv(size, socket.MSG_WAITALL))
+            if not pieces[-1]:
                 raise ConnectionResetError("it closed the connection")
-            rest = rest[count:]
-        return received
+        return b"".join(pieces)
+
+
+def _timeval(seconds: float) -> bytes:
+    """Return a struct timeval."""
+    return struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
 
 
 def _words(versions: range) -> str:

@@ -233,11 +233,20 @@ def read_request_header(frame: "Buffer") -> tuple[RequestHeader, int]:
     return RequestHeader(key, version, fields["correlation_id"], fields["client_id"]), position
 
 
-def read_response(api: int | str, version: int, frame: "Buffer") -> Response:
+def read_response(
+    api: int | str, version: int, frame: "Buffer", *, as_views: bool = False
+) -> Response:
     """Read a whole response: a header, a body, and nothing behind them.
 
     A broker answers an ApiVersions request of a version that it does not have in version 0, with
     error 35 (KIP-511).
+
+    Args:
+        api: its name or key.
+        version: of the request.
+        frame: the response, without its size.
+        as_views: fields of bytes, like the records of Fetch, are memoryviews of the frame; else
+            they are copies.
 
     Raises:
         CodecError: the bytes are no such response, or there is no such API or version.
@@ -247,7 +256,7 @@ def read_response(api: int | str, version: int, frame: "Buffer") -> Response:
     header, position = schema.record("ResponseHeader").decode(
         schema.response_header_version(key, version), frame
     )
-    body, end = message.decode(version, frame, position)
+    body, end = message.decode(version, frame, position, as_views=as_views)
     _check_end(message, frame, end)
     return Response(header["correlation_id"], body)
 

@@ -115,6 +115,8 @@ class Message:
         data: "Buffer",
         offset: int = 0,
         weight_max: int = limits.MESSAGE_WEIGHT_MAX,
+        *,
+        as_views: bool = False,
     ) -> tuple[Fields, int]:
         """Return the message that stands at offset in data, and the offset where it ends.
 
@@ -123,11 +125,12 @@ class Message:
             data: where it stands.
             offset: from where on, in bytes.
             weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
+            as_views: fields of bytes are memoryviews of the data; else they are copies.
 
         Raises:
             CodecError: the bytes are not such a message, or there is no such version.
         """
-        return decode(self.program(version), data, offset, weight_max)
+        return decode(self.program(version), data, offset, weight_max, as_views=as_views)
 
     def encode(self, version: int, value: Fields) -> bytes:
         """Return the bytes of the message.

@@ -346,8 +346,8 @@ CLIENT_GIVE_UP_SECONDS = 15
 # Connections to one broker that wait for their next user, and for how long one is worth keeping.
 CLIENT_IDLE_CONNECTIONS_MAX = 4
 CLIENT_IDLE_SECONDS = 60
-# What one Fetch of ours asks for: two of them and what they are decoded to stay in a cache.
-CLIENT_FETCH_BYTES = 2 * MIB
+# What one Fetch of ours asks for: smaller ones cost more of Python, larger ones leave the caches.
+CLIENT_FETCH_BYTES = 4 * MIB
 CLIENT_FETCH_BYTES_MIN = 64 * KIB
 CLIENT_FETCH_WAIT_MS = 500
 # Rows of one Arrow batch for Spark: a thousand cost a third more each, a million take memory.

@@ -64,6 +64,33 @@ def test_a_silent_peer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         client.request("ApiVersions", 0, {})
 
 
+def test_an_answer_that_comes_in_pieces_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(socket.socket):
+        """Its calls end early, as they do when a signal comes."""
+
+        def recv(self, size: int, flags: int = 0) -> bytes:
+            return super().recv(min(size, 3), flags)
+
+    with peer(ANSWER) as address, Client(address) as client:
+        monkeypatch.setattr(client, "_socket", Interrupted(fileno=client._socket.detach()))
+
+        assert client.request("ApiVersions", 0, {})["error_code"] == 0
+        client.close()
+
+
+def test_bytes_of_an_answer_are_views_where_that_is_asked_for() -> None:
+    body = {"responses": [{"topic": "t", "partitions": [{"records": b"batches"}]}]}
+    with (
+        peer(codec.response_frame("Fetch", 4, body, correlation_id=1)) as address,
+        Client(address) as client,
+    ):
+        answer = client.request("Fetch", 4, {}, as_views=True)
+
+    records = answer["responses"][0]["partitions"][0]["records"]
+    assert isinstance(records, memoryview)
+    assert bytes(records) == b"batches"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -149,6 +149,16 @@ def test_a_response_is_read_as_it_was_written(name: str) -> None:
         )
 
 
+def test_bytes_of_a_response_are_views_of_the_frame_where_that_is_asked_for() -> None:
+    body = {"responses": [{"topic": "t", "partitions": [{"records": b"batches"}]}]}
+    frame = response_frame("Fetch", 4, body, correlation_id=9)[4:]
+
+    read = read_response("Fetch", 4, frame, as_views=True).body["responses"][0]["partitions"][0]
+
+    assert read["records"].obj is frame
+    assert read["records"] == b"batches"
+
+
 def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     tags = b"\1\7\3abc"
     request = pack(">hhi", 12, 4, 1) + b"\0\2me" + tags + encode_request(12, 4, HEARTBEAT)
