@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _VALUE: Final = bytes(range(32, 132))
+_BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+_ANY: Final = str(2**31 - 1)
 
 
 class _Sink(NamedTuple):
@@ -22,6 +24,7 @@ class _Sink(NamedTuple):
     broker: str = OURS
     has_keys: bool = False
     is_exactly_once: bool = False
+    is_by_rows: bool = False  # Spark makes batches of so many rows, whatever their bytes
 
 
 def rows(place: Place) -> Iterator[Row]:
@@ -31,6 +34,7 @@ def rows(place: Place) -> Iterator[Row]:
         _Sink("sink", OURS),
         _Sink("sink exactly-once", OURS, is_exactly_once=True),
         _Sink("sink, keys", OURS, has_keys=True),
+        _Sink("sink, by rows", OURS, is_by_rows=True),
     ]
     if has_kafka:
         sinks += [_Sink("sink on Kafka", OURS, KAFKA)]
@@ -55,6 +59,8 @@ def _ready(place: Place, sink: _Sink) -> Iterator[Job]:
     def job() -> None:
         frame.write.format(sink.kind).options(**options).mode("append").save()
 
+    if sink.is_by_rows:
+        place.spark.conf.set(_BATCH_BYTES, _ANY)
     try:
         yield job
         found = filling.written(address, name, PARTITIONS)
@@ -62,6 +68,7 @@ def _ready(place: Place, sink: _Sink) -> Iterator[Job]:
         if not records <= found <= records + ends:
             raise BenchmarkError(f"{sink.name}: wrote {found} of {records} rows")
     finally:
+        place.spark.conf.unset(_BATCH_BYTES)
         filling.delete(address, name)
 
 
