@@ -32,7 +32,7 @@ class GuardedClock:
         self._clock = clock
         self._guard = ClockGuard(seen, boot_id, self._now(), confirmed_ms)
         self._heard_ms = 0  # the last confirmation that was looked at
-        self.change_count = 0
+        self.change_count = 0  # of what the next life must know without delay
         self.confirm(confirmed_ms)
 
     def wall_ms(self) -> int:
@@ -59,10 +59,13 @@ class GuardedClock:
         """Take the confirmation that is in force now."""
         now = self._look()
         was_held = self._guard.is_held
+        is_new = confirmed_ms != self._heard_ms
+        # The next life has to know it, or takes it for one that speaks for a later step.
+        self.change_count += is_new
         change = self._guard.confirm(confirmed_ms, now)
         if change is not None:
             self._tell(change, now)
-        elif was_held and confirmed_ms != self._heard_ms:
+        elif was_held and is_new:
             _log.warning(
                 "this says nothing of the clock's step, deletion by age still waits:"
                 " polylog.clock.confirmed.ms=%d wall_ms=%d",

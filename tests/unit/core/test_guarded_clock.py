@@ -54,6 +54,24 @@ def test_a_start_with_the_confirmation_that_is_asked_for_goes_on(
     assert "confirmed" in caplog.text
 
 
+def test_a_confirmation_that_was_given_before_the_step_is_kept_as_soon_as_a_step(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = ManualClock()
+    clock = GuardedClock(machine, "boot", None, 0)
+    in_advance_ms = machine.wall_ms() + DAY_MS
+    count = clock.change_count
+
+    clock.confirm(in_advance_ms)
+    clock.confirm(in_advance_ms)  # as other settings are altered
+
+    assert clock.change_count == count + 1  # by which it is written at once
+    machine.set_wall_ms(in_advance_ms)
+    successor = GuardedClock(machine, "boot", clock.seen(), in_advance_ms)
+    assert successor.aged_ms() == 0
+    assert "is believed" not in caplog.text
+
+
 def test_a_checkpoint_is_read_as_it_was_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
