@@ -41,7 +41,7 @@ class Seen(NamedTuple):
     line: Reading  # a moment of the line
     ahead_ms_max: int  # how far ahead of the line the machine may have been off
     is_held: bool
-    confirmed_ms: int  # the confirmation that was there when the clock was believed last
+    confirmed_ms: int  # the last confirmation that was heard of, whatever it said
 
 
 class Change(Enum):
@@ -127,15 +127,12 @@ class ClockGuard:
 
     def confirm(self, confirmed_ms: int, now: Reading) -> Change | None:
         """Take a confirmation that is in force; CONFIRMED when it speaks for what is held."""
-        if self._stepped is None:
-            self._confirmed_ms = confirmed_ms
+        is_new, self._confirmed_ms = confirmed_ms != self._confirmed_ms, confirmed_ms
+        if self._stepped is None or not is_new:
             return None
         earliest_ms = self._stepped.wall_ms - CLOCK_STEP_MS
-        if confirmed_ms == self._confirmed_ms or not (
-            earliest_ms <= confirmed_ms <= now.wall_ms + CLOCK_STEP_MS
-        ):
+        if not earliest_ms <= confirmed_ms <= now.wall_ms + CLOCK_STEP_MS:
             return None
-        self._confirmed_ms = confirmed_ms
         self._stepped = None
         self._line_us = _offset_ms(now) * 1000
         self._ahead_ms_max = CLOCK_STEP_MS

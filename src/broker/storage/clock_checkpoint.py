@@ -5,7 +5,7 @@
     wall.ms         the wall time that belongs to it
     ahead.ms        how far ahead of that another clock is believed
     is.held         1: the clock is not believed
-    confirmed.ms    polylog.clock.confirmed.ms when the clock was believed last
+    confirmed.ms    polylog.clock.confirmed.ms as it was heard of last
 
 One that cannot be understood counts as missing, with a warning: the clock is believed then.
 """

@@ -176,6 +176,22 @@ def test_a_confirmation_speaks_for_no_later_step(days: int) -> None:
     assert machine.guard.is_held
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_confirmation_that_said_nothing_speaks_for_no_later_step(*, restarts: bool) -> None:
+    machine = Machine()
+    machine.step(DAY_MS)
+    assert machine.confirm(machine.wall_ms + 20 * DAY_MS) is None
+    if restarts:
+        machine.restart()
+
+    assert machine.step(20 * DAY_MS) is Change.STEPPED
+    assert machine.confirm(machine.confirmed_ms) is None  # as other settings are altered
+    assert machine.restart() is Change.STEPPED
+
+    assert machine.guard.is_held
+    assert machine.confirm(machine.wall_ms + 1) is Change.CONFIRMED
+
+
 @pytest.mark.parametrize("days", [1, -1])
 def test_a_restart_confirms_nothing(days: int) -> None:
     machine = Machine()
