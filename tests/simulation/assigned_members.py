@@ -10,6 +10,7 @@ from broker.core.groups.assigned.commands import (
     Family,
 )
 from tests.simulation.audit import Intent
+from tests.simulation.leases import Lease
 from tests.simulation.members import PARTITIONS, TOPIC, Commits
 from tests.simulation.simulation import Simulation
 
@@ -25,6 +26,8 @@ class AssignedMember:
         self.assigned: set[int] = set()
         self.generation = -1
         self.name = name
+        self._left_as = ""  # a leave may come late, and be taken for one of the next process
+        self._lease = Lease(SESSION_MS)  # it is told with each answer what it has: all of it
         self._sim = sim
         self._group_id = group_id
         self._member_id = name
@@ -55,9 +58,11 @@ class AssignedMember:
                 PARTITIONS,
                 sim.rng.choice(list(Assignor)) if sim.happens(0.1) else None,
             )
+            sent_ms = sim.time.now_ms
             answer = await self._ask_join(request)
             sim.note(f"join {self._member_id}: {answer and answer[:3]}")
             if answer is not None and answer.error is AssignedError.NONE:
+                self._lease.heard(sent_ms, is_told=False)
                 self._take(answer)
                 return True
             await sim.time.sleep(100)
@@ -93,12 +98,22 @@ class AssignedMember:
             if sim.happens(0.03):
                 return False
             await sim.time.sleep(HEARTBEAT_MS)
+            sent_ms = sim.time.now_ms
             answer = await self._call_sync()
             if answer is None or answer.error in _RETRIABLE:
                 continue
             if answer.error is not AssignedError.NONE:
+                self._check_lease()
                 return True
+            self._lease.heard(sent_ms, is_told=False)
             self._take(answer)
+
+    def _check_lease(self) -> None:
+        """The group has gone on: without this member only if it was silent for too long."""
+        group = self._sim.audit.groups.get(self._group_id)
+        is_in = group is not None and self._member_id in group.members
+        if not is_in and self._member_id != self._left_as:
+            self._sim.check_thrown_out(self._member_id, self._lease)
 
     def _call(self, generation: int) -> AssignedCall:
         return AssignedCall(
@@ -130,5 +145,5 @@ class AssignedMember:
 
     async def _leave(self) -> None:
         call = self._call(self.generation)
-        self.assigned = set()
+        self.assigned, self._left_as = set(), self._member_id
         await self._sim.network.ask(lambda broker: broker.groups.assigned_leave(call))

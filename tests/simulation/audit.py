@@ -4,7 +4,7 @@ Nothing here asks the machines what they think. A record is judged when it is ap
 records before it; an answer by what is still in the logs after a crash.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from broker.codec import records
@@ -19,7 +19,9 @@ from broker.core.transactions.records import (
     TransactionRecord,
     TransactionState,
 )
+from tests.simulation.ages import IDS_RETENTION_MS, OFFSETS_RETENTION_MS, Ages, Stamp
 from tests.simulation.logs import Entry, SimulatedLog
+from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import VirtualTime
 
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
@@ -29,22 +31,18 @@ PATIENCE_MS = 10_000
 CommitKey = tuple[str, str, int]
 
 
-class Violation(AssertionError):  # noqa: N818 (it is what the word says)
-    """Something that must never be."""
-
-
 class Intent(NamedTuple):
     """Who sent a commit, by the id that it carries as metadata."""
 
     group_id: str
     member_id: str
-    generation: int
+    generation: int | None  # None: it names no member
 
 
 class Audit:
     """The rules of groups, offsets and transactions, over all logs."""
 
-    def __init__(self, time: VirtualTime, logs: dict[Place, SimulatedLog]) -> None:
+    def __init__(self, time: VirtualTime, logs: dict[Place, SimulatedLog], ages: Ages) -> None:
         self.last_disturbance_ms = 0
         self.intents: dict[str, Intent] = {}
         self.groups: dict[str, GroupImage] = {}
@@ -52,8 +50,10 @@ class Audit:
         self.committed: dict[CommitKey, CommittedOffset] = {}
         self.transactions: dict[str, TransactionImage] = {}
         self.dropped: set[str] = set()  # values that a power cut took
+        self.ages = ages
         self._time = time
         self._logs = logs
+        self._batches: dict[tuple[Place, int], tuple[bytes, list[Any]]] = {}
         self._added: dict[tuple[int, Place], int] = {}  # to whose open transaction, by which offset
         self._owners: dict[tuple[str, int, int], str] = {}  # group, generation, partition
         self._acked_commits: set[str] = set()
@@ -100,18 +100,37 @@ class Audit:
     def appended(self, log: SimulatedLog, entry: Entry) -> None:
         """Judge what was just appended, then believe it."""
         topic, _ = log.place
+        stamp = self.ages.stamp(log.place, entry.base_offset)
         if topic == TRANSACTIONS_TOPIC:
-            for record in _decoded(entry, TRANSACTIONS.decode):
+            for record in self._decoded(log.place, entry):
                 self._check_transaction(record)
-                self._learn_transaction(record, entry.end_offset)
+                self._learn_transaction(record, entry.end_offset, stamp)
             return
         if entry.is_transactional and entry.commits is None:
             self._check_admitted(log, entry)
+            if topic == OFFSETS_TOPIC:  # It grows old from here on, if it comes to count.
+                for record in self._decoded(log.place, entry):
+                    self.ages.wrote(record[:3], stamp)
         elif topic == OFFSETS_TOPIC and entry.commits is None:
-            for record in _decoded(entry, GROUPS.decode):
-                if isinstance(record, OffsetRecord) and record.committed is not None:
-                    self._check_commit(record, record.committed)
-                self._learn_group(record)
+            batch = self._decoded(log.place, entry)
+            for record in batch:
+                self._check_group(record, batch)
+                self._learn_group(record, stamp)
+
+    def _check_group(self, record: Any, batch: list[Any]) -> None:
+        if isinstance(record, OffsetRecord):
+            if record.committed is None:
+                self.ages.check_forgotten(record[:3], OFFSETS_RETENTION_MS)
+            else:
+                self._check_commit(record, record.committed)
+        elif isinstance(record, GroupRecord) and record.image is None:
+            self._check_forgotten_group(record.group_id, batch)
+
+    def _check_forgotten_group(self, group_id: str, batch: list[Any]) -> None:
+        """A group is gone, unless it goes on as one of the other protocol."""
+        if sum(each.group_id == group_id for each in batch) == 1:
+            self.ages.check_forgotten(group_id, OFFSETS_RETENTION_MS)
+            self._acked_generations.pop(group_id, None)
 
     def _check_commit(self, record: OffsetRecord, committed: CommittedOffset) -> None:
         intent = self.intents[committed.metadata]
@@ -141,9 +160,15 @@ class Audit:
     def _check_transaction(self, record: TransactionRecord) -> None:
         transactional_id, image = record
         before = self.transactions.get(transactional_id)
-        if image is None or before is None:
+        if image is None:
+            self.ages.check_forgotten(transactional_id, IDS_RETENTION_MS)
+            self._acked_holders.pop(transactional_id, None)
             return
-        if image.state is TransactionState.PREPARE_COMMIT:
+        if before is None:
+            return
+        if image.state is TransactionState.PREPARE_ABORT:
+            self.ages.check_timed_out(transactional_id, before)
+        elif image.state is TransactionState.PREPARE_COMMIT:
             self._check_synced(transactional_id, before)
         elif image.state in _COMPLETED and before.state in _PREPARED:
             self._check_marked(transactional_id, before)
@@ -170,33 +195,43 @@ class Audit:
             ):
                 raise Violation(f"{transactional_id} is complete without a marker in {place}")
 
-    def _learn_transaction(self, record: TransactionRecord, end_offset: int) -> None:
+    def _learn_transaction(self, record: TransactionRecord, end_offset: int, stamp: Stamp) -> None:
         transactional_id, image = record
+        before = self.transactions.get(transactional_id)
         if image is None:
             self.transactions.pop(transactional_id, None)
             return
         self.transactions[transactional_id] = image
+        self.ages.wrote(transactional_id, stamp)
         if image.state is TransactionState.ONGOING:
+            if before is None or before.state is not TransactionState.ONGOING:
+                self.ages.began(transactional_id, stamp)
             for place in image.partitions:
                 self._added.setdefault((image.producer_id, place), end_offset)
         else:
             for key in [each for each in self._added if each[0] == image.producer_id]:
                 del self._added[key]
 
-    def _learn_group(self, record: Any) -> None:
+    def _learn_group(self, record: Any, stamp: Stamp) -> None:
         if isinstance(record, GroupRecord):
             if record.image is None:
                 self.groups.pop(record.group_id, None)
             else:
                 self.groups[record.group_id] = record.image
+                self.ages.wrote(record.group_id, stamp)
         elif isinstance(record, CurrentRecord):
             key = (record.group_id, record.member_id)
             if record.current is None:
                 self.epochs.pop(key, None)
             else:
                 self.epochs[key] = record.current.epoch
-        elif isinstance(record, OffsetRecord) and record.committed is not None:
-            self.committed[record.group_id, record.topic, record.partition] = record.committed
+        elif isinstance(record, OffsetRecord):
+            place = (record.group_id, record.topic, record.partition)
+            if record.committed is None:
+                self.committed.pop(place, None)
+            else:
+                self.committed[place] = record.committed
+                self.ages.wrote(place, stamp)
 
     # ---- crashes ---------------------------------------------------------------------------------
 
@@ -210,22 +245,34 @@ class Audit:
         kept: set[str] = set()  # the ids of commits
         for (topic, _), log in self._logs.items():
             for entry in log.entries:
+                stamp = self.ages.stamp_of(log.place, entry.base_offset)
                 if topic == TRANSACTIONS_TOPIC:
-                    for record in _decoded(entry, TRANSACTIONS.decode):
-                        self._learn_transaction(record, entry.end_offset)
+                    for record in self._decoded(log.place, entry):
+                        self._learn_transaction(record, entry.end_offset, stamp)
                 elif topic == OFFSETS_TOPIC and entry.commits is None:
-                    kept.update(self._learn_again(entry))
+                    kept.update(self._learn_again(log, entry, stamp))
         if not self._acked_commits <= kept:
             raise Violation(f"commits {self._acked_commits - kept} were acknowledged and are lost")
         self._check_promises()
 
-    def _learn_again(self, entry: Entry) -> Iterator[str]:
+    def _learn_again(self, log: SimulatedLog, entry: Entry, stamp: Stamp) -> Iterator[str]:
         """What a batch of groups says; the ids of the commits in it."""
-        for record in _decoded(entry, GROUPS.decode):
+        for record in self._decoded(log.place, entry):
             if isinstance(record, OffsetRecord) and record.committed is not None:
                 yield record.committed.metadata
             if not entry.is_transactional:
-                self._learn_group(record)
+                self._learn_group(record, stamp)
+
+    def _decoded(self, place: Place, entry: Entry) -> list[Any]:
+        """What a coordinator's batch says; after a crash it is not decoded again."""
+        known, found = self._batches.get((place, entry.base_offset), (b"", []))
+        if known is not entry.data:
+            decode = TRANSACTIONS.decode if place[0] == TRANSACTIONS_TOPIC else GROUPS.decode
+            stored = [each for each in records(entry.data) if each.key is not None]
+            decoded = [decode(each.key, each.value) for each in stored]  # type: ignore[arg-type]
+            found = [each for each in decoded if each is not None]
+            self._batches[place, entry.base_offset] = (entry.data, found)
+        return found
 
     def _check_lost(self, log: SimulatedLog, entry: Entry) -> None:
         if entry.value:
@@ -251,12 +298,12 @@ class Audit:
         if calm_ms < PATIENCE_MS:
             return
         for transactional_id, image in self.transactions.items():
-            since_ms, may_take_ms = image.updated_ms, PATIENCE_MS
+            may_take_ms = PATIENCE_MS
             if image.state is TransactionState.ONGOING:
-                since_ms, may_take_ms = image.started_ms, image.timeout_ms + PATIENCE_MS
+                may_take_ms += image.timeout_ms
             elif image.state not in _PREPARED:
                 continue
-            if self._time.wall_ms() - since_ms > may_take_ms:
+            if self.ages.undecided_ms(transactional_id, image) > may_take_ms:
                 raise Violation(f"{transactional_id} is {image.state.value} for too long: {image}")
 
     def check_idle(self) -> None:
@@ -264,13 +311,6 @@ class Audit:
         for log in self._logs.values():
             if log.last_stable_offset != log.high_watermark:
                 raise Violation(f"{log.place} has open transactions {log.open_transactions}")
-
-
-def _decoded(entry: Entry, decode: Callable[[bytes, bytes | None], Any]) -> Iterator[Any]:
-    for stored in records(entry.data):
-        record = None if stored.key is None else decode(stored.key, stored.value)
-        if record is not None:
-            yield record
 
 
 def visible_values(log: SimulatedLog) -> list[str]:

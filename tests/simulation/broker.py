@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, cast
+from unittest.mock import patch
 
 from broker.core.coordinator_partitions import World
 from broker.core.groups.commands import CommitRequest, CommitResponse, GroupSettings
@@ -13,8 +14,11 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import Place
+from broker.model import limits
+from broker.model.clock import Clock
 from broker.model.errors import ErrorCode
 from tests.fakes import FakeTopics
+from tests.simulation.clock import ClockKeeper, MachineClock
 from tests.simulation.logs import Disk, SimulatedLog
 from tests.simulation.virtual_time import Answer, Task, VirtualTime
 
@@ -24,6 +28,9 @@ GROUP_VALUES = {
     "consumer.session.timeout.ms": SESSION_MS,
     "consumer.heartbeat.interval.ms": 3_000,
 }
+# Kafka's are longer than a simulation: here what is too old is forgotten within one.
+OFFSETS_EXPIRY_INTERVAL_MS = 4_000
+TRANSACTIONS_EXPIRY_INTERVAL_MS = 4_000
 
 
 class SimulatedBroker:
@@ -31,6 +38,8 @@ class SimulatedBroker:
 
     def __init__(self, rng: Random, time: VirtualTime, disk: Disk) -> None:
         self.is_up = False
+        self.machine = MachineClock(time)
+        self.clock_keeper = ClockKeeper(time, self.machine, disk)
         self.topics = FakeTopics()
         self.logs: dict[Place, SimulatedLog] = {
             (topic, number): SimulatedLog(topic, number, disk)
@@ -56,8 +65,28 @@ class SimulatedBroker:
 
     def start(self) -> None:
         """Make the coordinators, and have logs recovered one by one."""
-        groups_alarm = _Alarm(self._time, lambda: self.groups.tick())  # noqa: PLW0108 (there is none yet)
-        transactions_alarm = _Alarm(self._time, lambda: self.transactions.tick())  # noqa: PLW0108 (likewise)
+        self.clock_keeper.start()
+        with patch.multiple(
+            limits,
+            OFFSETS_EXPIRY_INTERVAL_MS=OFFSETS_EXPIRY_INTERVAL_MS,
+            TRANSACTIONS_EXPIRY_INTERVAL_MS=TRANSACTIONS_EXPIRY_INTERVAL_MS,
+        ):
+            self._make_coordinators()
+        self.groups.expect(range(COORDINATOR_PARTITIONS))
+        self.transactions.expect(range(COORDINATOR_PARTITIONS))
+        self.is_up = True
+        alarms = self._alarms
+        for log in self.logs.values():
+            log.is_loading = True
+            self._time.after(
+                self._rng.randrange(300),
+                lambda log=log: self._recovered(log) if self._alarms is alarms else None,  # type: ignore[misc]
+            )
+
+    def _make_coordinators(self) -> None:
+        clock = self.clock_keeper.clock
+        groups_alarm = _Alarm(self._time, clock, lambda: self.groups.tick())  # noqa: PLW0108 (there is none yet)
+        transactions_alarm = _Alarm(self._time, clock, lambda: self.transactions.tick())  # noqa: PLW0108 (likewise)
         self._alarms = [groups_alarm, transactions_alarm]
         self.groups = GroupCoordinator(
             self._world(OFFSETS_TOPIC, groups_alarm),
@@ -75,20 +104,11 @@ class SimulatedBroker:
             self.groups,
             partition_count=COORDINATOR_PARTITIONS,
         )
-        self.groups.expect(range(COORDINATOR_PARTITIONS))
-        self.transactions.expect(range(COORDINATOR_PARTITIONS))
-        self.is_up = True
-        alarms = self._alarms
-        for log in self.logs.values():
-            log.is_loading = True
-            self._time.after(
-                self._rng.randrange(300),
-                lambda log=log: self._recovered(log) if self._alarms is alarms else None,  # type: ignore[misc]
-            )
 
     def crash(self, *, is_power_cut: bool) -> dict[Place, list[Any]]:
         """End at once; what each log has lost by it."""
         self.is_up = False
+        self.clock_keeper.stop()
         for alarm in self._alarms:
             alarm.stop()
         self._alarms = []
@@ -111,7 +131,7 @@ class SimulatedBroker:
         return World(
             lambda number: self.logs[topic, number],
             self._time.create_future,
-            self._time,
+            self.clock_keeper.clock,
             alarm.wake_at,
         )
 
@@ -182,8 +202,9 @@ class SimulatedBroker:
 class _Alarm:
     """Calls a coordinator's tick at the earliest time that somebody has asked for."""
 
-    def __init__(self, time: VirtualTime, tick: Callable[[], int]) -> None:
+    def __init__(self, time: VirtualTime, clock: Clock, tick: Callable[[], int]) -> None:
         self._time = time
+        self._clock = clock
         self._tick = tick
         self._due_ms: int | None = None
         self._is_stopped = False
@@ -192,7 +213,7 @@ class _Alarm:
         if self._due_ms is not None and self._due_ms <= monotonic_ms:
             return
         self._due_ms = due_ms = monotonic_ms
-        delay_ms = max(0, monotonic_ms - self._time.now_ms)
+        delay_ms = max(0, monotonic_ms - self._clock.monotonic_ms())
         self._time.after(delay_ms, lambda: self.ring() if self._due_ms == due_ms else None)
 
     def ring(self) -> None:

@@ -10,11 +10,11 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.model.errors import ErrorCode
-from tests.simulation.audit import Violation
 from tests.simulation.broker import SESSION_MS
 from tests.simulation.leases import Lease
 from tests.simulation.members import RETRIABLE, Commits
 from tests.simulation.simulation import Simulation
+from tests.simulation.violation import Violation
 
 TOPICS = ("synced", "cached")
 PARTITIONS = 4
@@ -101,6 +101,8 @@ class ConsumerMember:
             elif answer is not None and not is_full:
                 if answer.error is ErrorCode.FENCED_INSTANCE_ID:
                     return
+                if answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
+                    sim.check_thrown_out(self.name, self.lease)
                 self._give_back(set(self.owned))
                 self._epoch, is_full = JOIN_EPOCH, True
             if sim.happens(0.03):

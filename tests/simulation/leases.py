@@ -1,6 +1,7 @@
 """How long a member may believe to have what it was given, when any answer to it may be lost."""
 
 from tests.simulation.broker import SESSION_MS
+from tests.simulation.violation import Violation
 
 
 class Lease:
@@ -26,6 +27,14 @@ class Lease:
         self._heard_ms = sent_ms
         if not is_told:
             self._done_ms = sent_ms
+
+    def check_over(self, name: str, now_ms: int, loaded_ms: int) -> None:
+        """The group has thrown the member out: it was not heard of, or did not give back.
+
+        While a group is loaded nobody knows who is in it: until then answers say nothing.
+        """
+        if loaded_ms < self._heard_ms and now_ms < self.end_ms:
+            raise Violation(f"{name} was thrown out {self.end_ms - now_ms} ms too early")
 
     @property
     def end_ms(self) -> int:

@@ -20,10 +20,11 @@ from broker.core.groups.commands import (
     SyncResponse,
 )
 from broker.model.errors import ErrorCode
-from tests.simulation.audit import Intent, Violation
+from tests.simulation.audit import Intent
 from tests.simulation.broker import SESSION_MS
 from tests.simulation.leases import Lease
 from tests.simulation.simulation import Simulation
+from tests.simulation.violation import Violation
 
 TOPIC = "synced"
 PARTITIONS = 6  # of the groups' imagination: nobody reads them
@@ -283,6 +284,8 @@ class ClassicMember:
         )
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.lease.heard(sent_ms, is_told=error is ErrorCode.REBALANCE_IN_PROGRESS)
+        elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._sim.check_thrown_out(self.name, self.lease)
         if error not in (None, ErrorCode.NONE):
             self._sim.note(f"heartbeat {self.name} {self.generation}: {error.name}")
         return None if error in RETRIABLE else error

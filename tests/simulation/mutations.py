@@ -16,10 +16,13 @@ from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.consumer.records import NO_PARTITIONS
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.shard import GroupShard
+from broker.core.guarded_clock import GuardedClock
 from broker.core.transactions import ends, markers, transaction
 from broker.core.transactions.commands import InitResponse, TransactionDecision
 from broker.core.transactions.ending import Endings
+from broker.model.clock_guard import ClockGuard
 from broker.model.errors import ErrorCode
+from tests.simulation.clock import START_WALL_MS
 from tests.simulation.logs import SimulatedLog
 
 Patch = pytest.MonkeyPatch
@@ -160,6 +163,40 @@ def _admit_who_has_added_nothing(patch: Patch) -> None:
     patch.setattr(SimulatedLog, "admits_transaction", lambda *_: True)
 
 
+def _believe_every_wall_clock(patch: Patch) -> None:
+    patch.setattr(ClockGuard, "aged_ms", lambda _, now: now.wall_ms)
+
+
+def _forget_the_clock_at_a_start(patch: Patch) -> None:
+    patch.setattr(ClockGuard, "_go_on", lambda *_: None)
+
+
+def _believe_after_each_boot(patch: Patch) -> None:
+    go_on = ClockGuard._go_on
+
+    def believe(self: Any, seen: Any, now: Any) -> None:
+        go_on(self, seen, now)
+        if seen.boot_id != self._boot_id:
+            self._ahead_ms_max = 1 << 60
+
+    patch.setattr(ClockGuard, "_go_on", believe)
+
+
+def _confirm_in_advance(patch: Patch) -> None:
+    confirm = ClockGuard.confirm
+
+    def whenever(self: Any, confirmed_ms: int, now: Any) -> Any:
+        if self.is_held:
+            self._confirmed_ms = 0
+        return confirm(self, confirmed_ms, now)
+
+    patch.setattr(ClockGuard, "confirm", whenever)
+
+
+def _time_out_by_the_wall_clock(patch: Patch) -> None:
+    patch.setattr(GuardedClock, "monotonic_ms", lambda self: self.wall_ms() - START_WALL_MS)
+
+
 MUTATIONS = {
     "generations are not checked": Mutation(_skip_generations, "groups"),
     "a rebalance keeps the generation": Mutation(_keep_generation, "groups"),
@@ -176,7 +213,7 @@ MUTATIONS = {
     "completion does not wait for markers": Mutation(
         _complete_before_markers_are_synced, "producers"
     ),
-    "answers do not wait for the disk": Mutation(_reply_before_it_is_durable, "groups"),
+    "answers do not wait for the disk": Mutation(_reply_before_it_is_durable, "assigned"),
     "answers to producers do not wait for the disk": Mutation(
         _reply_before_it_is_durable, "producers"
     ),
@@ -185,4 +222,14 @@ MUTATIONS = {
     "offsets of aborted transactions count": Mutation(_commit_offsets_of_aborted, "producers"),
     "offsets of transactions are forgotten": Mutation(_forget_pending_offsets, "producers"),
     "logs admit everybody": Mutation(_admit_who_has_added_nothing, "producers"),
+    "the wall clock is always believed": Mutation(_believe_every_wall_clock, "producers"),
+    "a start believes the wall clock": Mutation(_forget_the_clock_at_a_start, "producers"),
+    "a boot believes the wall clock": Mutation(_believe_after_each_boot, "producers"),
+    "a confirmation speaks for a later step": Mutation(_confirm_in_advance, "producers"),
+    "sessions go by the wall clock": Mutation(_time_out_by_the_wall_clock, "groups"),
+    "sessions of consumers go by the wall clock": Mutation(
+        _time_out_by_the_wall_clock, "consumers"
+    ),
+    "sessions of assigned go by the wall clock": Mutation(_time_out_by_the_wall_clock, "assigned"),
+    "transactions go by the wall clock": Mutation(_time_out_by_the_wall_clock, "producers"),
 }

@@ -17,9 +17,10 @@ from broker.core.transactions.commands import (
 )
 from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode
-from tests.simulation.audit import Intent, Violation, visible_values
+from tests.simulation.audit import Intent, visible_values
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.simulation import Simulation
+from tests.simulation.violation import Violation
 
 PLACES: tuple[Place, ...] = (("synced", 0), ("synced", 1), ("cached", 0), ("cached", 1))
 RETRIES_MAX = 60
@@ -144,7 +145,7 @@ class _Process:
         sim = self._sim
         for _ in range(RETRIES_MAX):
             request = InitRequest(self._name, self._timeout_ms, -1, *self._producer[1:])
-            answer: InitResponse | None = await sim.network.ask(partial(_take_id, request))
+            answer: InitResponse | None = await sim.network.ask(partial(self._take_id, request))
             sim.note(f"init {self._producer}: {answer}")
             if answer is None:
                 self._producer = (
@@ -157,6 +158,10 @@ class _Process:
                 raise Ended("fenced at init")
             await sim.time.sleep(100)
         raise Ended("no init")
+
+    def _take_id(self, request: InitRequest, broker: SimulatedBroker) -> Future[InitResponse]:
+        self._sim.audit.ages.asks_to_end(self._name)
+        return broker.transactions.init(request._replace(fresh_producer_id=broker.producer_id()))
 
     def _hold(self, producer_id: int, epoch: int) -> None:
         self._sim.audit.holds(self._name, producer_id, epoch)
@@ -283,9 +288,7 @@ class _Process:
         request = EndRequest(self._producer, is_commit, self._is_v2)
         for _ in range(RETRIES_MAX):
             answer: EndResponse | None = await sim.network.ask(
-                lambda broker: broker.transactions.end(
-                    request._replace(fresh_producer_id=broker.producer_id() if self._is_v2 else -1)
-                ),
+                partial(self._ask_to_end, request),
                 may_repeat=self._is_v2,
             )
             sim.note(f"end {self._producer} {transaction.number} commit={is_commit}: {answer}")
@@ -300,6 +303,12 @@ class _Process:
             await sim.time.sleep(50)
         raise Ended("no end")
 
+    def _ask_to_end(self, request: EndRequest, broker: SimulatedBroker) -> Future[EndResponse]:
+        self._sim.audit.ages.asks_to_end(self._name)
+        return broker.transactions.end(
+            request._replace(fresh_producer_id=broker.producer_id() if self._is_v2 else -1)
+        )
+
     async def _go_on(self, answer: EndResponse) -> None:
         if self._is_v2:
             self._hold(answer.producer_id, answer.producer_epoch)
@@ -310,10 +319,6 @@ class _Process:
     def _check_fenced(self, error: ErrorCode | None, what: str) -> None:
         if error in _FENCED:
             raise Ended(f"fenced at {what}")
-
-
-def _take_id(request: InitRequest, broker: SimulatedBroker) -> Future[InitResponse]:
-    return broker.transactions.init(request._replace(fresh_producer_id=broker.producer_id()))
 
 
 def check_outcomes(sim: Simulation, producer: TransactionalProducer) -> None:

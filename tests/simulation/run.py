@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation import consumer_members, members
 from tests.simulation.assigned_members import AssignedMember
-from tests.simulation.audit import Violation
 from tests.simulation.consumer_members import Claims, ConsumerMember
 from tests.simulation.members import ClassicMember
 from tests.simulation.producers import TransactionalProducer, check_outcomes
 from tests.simulation.rolling_members import RollingMember
 from tests.simulation.simulation import Simulation
+from tests.simulation.violation import Violation
 from tests.simulation.virtual_time import Task
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def run(seed: int, parts: str = "") -> Simulation:
 
 def _run(sim: Simulation, cast: Cast) -> None:
     sim.broker.start()
-    lives: list[Coroutine[Any, None, Any]] = [sim.trouble(), sim.watch()]
+    lives: list[Coroutine[Any, None, Any]] = [sim.trouble(), sim.wander(), sim.watch()]
     lives += [each.live() for each in cast.classic]
     lives += [each.live() for each in cast.consumers]
     lives += [each.live() for each in cast.rolling]

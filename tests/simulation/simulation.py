@@ -3,13 +3,17 @@
 from collections import deque
 from random import Random
 
+from tests.simulation.ages import Ages
 from tests.simulation.audit import Audit
 from tests.simulation.broker import SimulatedBroker
+from tests.simulation.clock import CORRECTIONS_MS, ERRORS_MS, OFF_MS
+from tests.simulation.leases import Lease
 from tests.simulation.logs import Disk
 from tests.simulation.network import Network
 from tests.simulation.virtual_time import VirtualTime
 
 EVENTS_KEPT = 100
+LOAD_MS = 3_000  # after a start, or a fault of the disk
 
 
 class Simulation:
@@ -25,7 +29,8 @@ class Simulation:
         self.events: deque[str] = deque(maxlen=EVENTS_KEPT)
         self.broker.create_topic("synced", 2)
         self.broker.create_topic("cached", 2, is_os=True)
-        self.audit = Audit(self.time, self.broker.logs)
+        self.machine = self.broker.machine
+        self.audit = Audit(self.time, self.broker.logs, Ages(self.time, self.machine, self.disk))
         self._ids = 0
 
     def happens(self, rate: float) -> bool:
@@ -40,6 +45,11 @@ class Simulation:
     def note(self, event: str) -> None:
         """Remember what happened, for who has to find out why."""
         self.events.append(f"{self.time.now_ms:>7} {event}")
+
+    def check_thrown_out(self, name: str, lease: Lease) -> None:
+        """A member's group does not know it any more."""
+        loads_ms = max(self.audit.ages.started_ms, self.disk.last_fault_ms)
+        lease.check_over(name, self.time.now_ms, loads_ms + LOAD_MS)
 
     # ---- the broker's life -----------------------------------------------------------------------
 
@@ -71,15 +81,61 @@ class Simulation:
                 await self.restart(is_power_cut=rng.random() < 0.5)
 
     async def restart(self, *, is_power_cut: bool) -> None:
-        """Let the broker die, and come back."""
+        """Let the broker die, and come back, unless it is down already."""
+        if not self.broker.is_up:
+            return
         lost = self.broker.crash(is_power_cut=is_power_cut)
         dropped = {place: len(entries) for place, entries in lost.items() if entries}
         self.note(f"broker died, lost {dropped}")
         self.audit.crashed(lost)
         await self.time.sleep(self.rng.randrange(50, 2_000))
+        if is_power_cut:
+            self.machine.reboot(self.rng.choice(OFF_MS))
         self.broker.start()
         self.note("broker started")
-        self.audit.last_disturbance_ms = self.time.now_ms
+        self.audit.last_disturbance_ms = self.audit.ages.started_ms = self.time.now_ms
+
+    async def wander(self) -> None:
+        """Step the machine's wall clock, and have it return, or an operator confirm it."""
+        rng, machine = self.rng, self.machine
+        while self.is_faulty:
+            await self.time.sleep(rng.randrange(5_000))
+            end = rng.choice(("returns", "returns", "is right", "was announced"))
+            error_ms = rng.choice(CORRECTIONS_MS if end == "is right" else ERRORS_MS)
+            if end == "was announced":  # which says nothing: the clock has not shown it
+                await self.confirm(machine.wall_ms() + error_ms)
+                await self._confirmation_is_kept()
+            machine.step(error_ms)
+            self.note(f"--- the wall clock steps by {error_ms} ms, and {end}")
+            await self.time.sleep(rng.randrange(500, 2_500))
+            if self.broker.is_up:
+                self.broker.clock_keeper.alter_another_setting()
+            if self.happens(0.3):
+                await self.restart(is_power_cut=rng.random() < 0.5)
+            await self.time.sleep(rng.randrange(500, 6_000))
+            if end == "is right":
+                machine.correct()
+                await self.confirm(machine.wall_ms())
+            else:
+                machine.step(0)
+                self.note("--- the wall clock returns")
+                if rng.random() < 0.3:
+                    await self.confirm(machine.wall_ms())
+
+    async def confirm(self, wall_ms: int) -> None:
+        """Have the operator say that the wall clock is right when it shows this."""
+        while not self.broker.is_up:
+            await self.time.sleep(100)
+        self.broker.clock_keeper.confirm(wall_ms)
+        self.note(f"--- confirmed {wall_ms}, {wall_ms - self.machine.true_ms():+} ms")
+
+    async def _confirmation_is_kept(self) -> None:
+        """Until then nobody can tell it from one that is given after a step."""
+        keeper = self.broker.clock_keeper
+        for _ in range(200):
+            if keeper.kept is not None and keeper.kept.confirmed_ms == keeper.confirmed_ms:
+                break
+            await self.time.sleep(100)
 
     async def watch(self) -> None:
         """Look at what must not take too long; a log that is offline is seen at once."""

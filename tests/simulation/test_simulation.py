@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.audit import Violation
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.run import run
+from tests.simulation.violation import Violation
 
 ROOT = Path(__file__).parents[2]
 SEEDS_PER_MUTATION = 40

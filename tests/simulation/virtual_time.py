@@ -12,28 +12,15 @@ from itertools import count
 from typing import Any, Generic, TypeVar, cast
 
 AnswerT = TypeVar("AnswerT")
-START_WALL_MS = 1_700_000_000_000
 
 
 class VirtualTime:
-    """The clock, and what is to be done when."""
+    """What time it is, and what is to be done when."""
 
     def __init__(self) -> None:
         self.now_ms = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return START_WALL_MS + self.now_ms
-
-    def aged_ms(self) -> int:
-        return self.wall_ms()
-
-    def latest_ms(self) -> int:
-        return self.wall_ms()
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
         """Call something back in a while; it sees to it itself if it is no longer wanted."""

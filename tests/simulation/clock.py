@@ -1,0 +1,141 @@
+"""The clocks of the machine that the broker runs on, of which the wall clock may be wrong.
+
+    passed    what CLOCK_BOOTTIME counts: virtual time, and what the machine slept or was off
+    true      the wall time as it is, and as an operator confirms it
+    shown     the true time and an error, which a step makes or takes away
+
+CLOCK_MONOTONIC is the virtual time of all: clients do not wait while the machine sleeps or is off.
+"""
+
+from broker.core.guarded_clock import GuardedClock
+from broker.model.clock_guard import Seen
+from broker.model.limits import CHECKPOINT_SECONDS, CLOCK_STEP_MS, HOUSEKEEPING_SECONDS
+from tests.simulation.logs import Disk
+from tests.simulation.virtual_time import VirtualTime
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+START_WALL_MS = 1_700_000_000_000
+# How far a clock goes wrong: so that it is followed, further, and further than any retention.
+_FOLLOWED_MS = (10 * SECOND_MS, -10 * SECOND_MS, 4 * MINUTE_MS, -4 * MINUTE_MS)
+_HELD_MS = (HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS, -20 * DAY_MS)
+_FATAL_MS = (20 * DAY_MS, 400 * DAY_MS)
+ERRORS_MS = _FOLLOWED_MS + _HELD_MS + 3 * _FATAL_MS
+# A confirmed step ages what is there, and so does a machine that is off: in all not by a retention.
+CORRECTIONS_MS = (-20 * DAY_MS, -DAY_MS, DAY_MS)
+OFF_MS = (0, 10 * MINUTE_MS, 5 * HOUR_MS, 14 * HOUR_MS)
+_LOOK_MS = HOUSEKEEPING_SECONDS * SECOND_MS
+_KEEP_MS = CHECKPOINT_SECONDS * SECOND_MS
+
+
+class MachineClock:
+    """What its clocks show: the virtual time, and how far each of them is ahead of it."""
+
+    def __init__(self, time: VirtualTime) -> None:
+        self.boot = 1
+        # Any broker may be some minutes off the truth from now on, after a boot some hours.
+        self.has_misled = False
+        self._time = time
+        self._error_ms = 0
+        self._true_ahead_ms = START_WALL_MS
+        self._shown_ahead_ms = START_WALL_MS
+        self._boot_ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return self._time.now_ms + self._shown_ahead_ms
+
+    def true_ms(self) -> int:
+        """The wall time that is right, and remains so until a correction."""
+        return self._time.now_ms + self._true_ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return self._time.now_ms
+
+    def boot_ms(self) -> int:
+        return self._time.now_ms + self._boot_ahead_ms
+
+    def aged_ms(self) -> int:
+        """As the wall clock: nobody watches it here."""
+        return self.wall_ms()
+
+    def latest_ms(self) -> int:
+        """As the wall clock."""
+        return self.wall_ms()
+
+    # ---- what happens to it ----------------------------------------------------------------------
+
+    def step(self, error_ms: int) -> None:
+        """Show another time: wrong by so much, or the true one."""
+        if abs(error_ms - self._error_ms) <= CLOCK_STEP_MS:
+            self.has_misled = True  # It is followed, as what is no step.
+        self._error_ms = error_ms
+        self._shown_ahead_ms = self._true_ahead_ms + error_ms
+
+    def correct(self) -> None:
+        """What it shows is true after all, and what it has shown before was not."""
+        self._true_ahead_ms = self._shown_ahead_ms
+        self._error_ms = 0
+        self.has_misled = True
+
+    def sleep(self, duration_ms: int) -> None:
+        """Nothing runs, and the time passes."""
+        self._true_ahead_ms += duration_ms
+        self._shown_ahead_ms += duration_ms
+        self._boot_ahead_ms += duration_ms
+
+    def reboot(self, off_ms: int) -> None:
+        """Be off for a while; nobody can tell it from a step afterwards."""
+        self.sleep(off_ms)
+        self.boot += 1
+        self._boot_ahead_ms = -self._time.now_ms
+        self.has_misled = True
+
+
+class ClockKeeper:
+    """As server/clock_watch.py: the clock of each life, and what the next one knows of it."""
+
+    def __init__(self, time: VirtualTime, machine: MachineClock, disk: Disk) -> None:
+        self.clock: GuardedClock
+        self.confirmed_ms = 0  # the operator's setting, which outlives the broker
+        self.kept: Seen | None = None
+        self._time = time
+        self._machine = machine
+        self._disk = disk
+        self._life = 0
+
+    def start(self) -> None:
+        """Go on from what was kept, and look once a second."""
+        self._life += 1
+        boot_id = f"boot {self._machine.boot}"
+        self.clock = GuardedClock(self._machine, boot_id, self.kept, self.confirmed_ms)
+        self._watch(self._life, due_ms=0, written=-1)
+
+    def stop(self) -> None:
+        """Die, with what is on its way to the disk."""
+        self._life += 1
+
+    def confirm(self, wall_ms: int) -> None:
+        """The operator says that this time was right when the clock has shown it."""
+        self.confirmed_ms = wall_ms
+        self.clock.confirm(wall_ms)
+
+    def alter_another_setting(self) -> None:
+        """All settings are obeyed again, this one too."""
+        self.clock.confirm(self.confirmed_ms)
+
+    def _watch(self, life: int, due_ms: int, written: int) -> None:
+        if life != self._life:
+            return
+        self.clock.aged_ms()
+        count, now_ms, wait_ms = self.clock.change_count, self._time.now_ms, _LOOK_MS
+        if now_ms >= due_ms or count != written:
+            seen, sync_ms = self.clock.seen(), self._disk.sync_ms()
+            self._time.after(sync_ms, lambda: self._keep(life, seen))
+            due_ms, wait_ms = now_ms + sync_ms + _KEEP_MS, sync_ms + _LOOK_MS
+        self._time.after(wait_ms, lambda: self._watch(life, due_ms, count))
+
+    def _keep(self, life: int, seen: Seen) -> None:
+        if life == self._life:
+            self.kept = seen
