@@ -69,10 +69,12 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
     cdef Py_buffer view
     cdef Decoder decoder
     decoder.is_gc_paused = False
-    views = memoryview(data) if as_views else None
-    decoder.views = <PyObject*>views if as_views else NULL
+    decoder.views = NULL
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
+        if as_views:
+            views = memoryview(data).cast("B")    # of whatever items: places count bytes
+            decoder.views = <PyObject*>views
         if not 0 <= offset <= view.len:
             raise ValueError(f"offset {offset} in {view.len} bytes")
         decoder.start = <const uint8_t*>view.buf

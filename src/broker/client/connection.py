@@ -111,10 +111,9 @@ class Client:
                 raise PeerError(f"{self.address} announced an answer of {size} bytes")
             answer = self._receive(size)
         except OSError as error:
-            if isinstance(error, BlockingIOError):
-                error = TimeoutError("timed out")
+            reason = "timed out" if isinstance(error, BlockingIOError) else error
             raise Unreachable(
-                f"the broker at {self.address} did not answer {api} ({error}): its log says why"
+                f"the broker at {self.address} did not answer {api} ({reason}): its log says why"
             ) from error
         try:
             response = codec.read_response(api, version, answer, as_views=as_views)
@@ -127,14 +126,13 @@ class Client:
         return response.body
 
     def _receive(self, size: int) -> bytes:
-        received = self._socket.recv(size, socket.MSG_WAITALL)
-        if len(received) == size:
-            return received
-        pieces = [received]  # a signal came between, or the end
-        while size := size - len(pieces[-1]):
-            pieces.append(self._socket.recv(size, socket.MSG_WAITALL))
-            if not pieces[-1]:
+        pieces: list[bytes] = []  # one, unless a signal or the time has come between
+        while size:
+            piece = self._socket.recv(size, socket.MSG_WAITALL)
+            if not piece:
                 raise ConnectionResetError("it closed the connection")
+            pieces.append(piece)
+            size -= len(piece)
         return b"".join(pieces)
 
 

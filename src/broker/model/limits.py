@@ -346,7 +346,7 @@ CLIENT_GIVE_UP_SECONDS = 15
 # Connections to one broker that wait for their next user, and for how long one is worth keeping.
 CLIENT_IDLE_CONNECTIONS_MAX = 4
 CLIENT_IDLE_SECONDS = 60
-# What one Fetch of ours asks for: smaller ones cost more of Python, larger ones leave the caches.
+# What one Fetch of ours asks for: smaller ones cost more of Python, larger ones gain nothing.
 CLIENT_FETCH_BYTES = 4 * MIB
 CLIENT_FETCH_BYTES_MIN = 64 * KIB
 CLIENT_FETCH_WAIT_MS = 500

@@ -64,6 +64,18 @@ def test_a_silent_peer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         client.request("ApiVersions", 0, {})
 
 
+def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLIENT_TIMEOUT_SECONDS", 0.05)
+    records = bytes(16 << 20)  # more than the kernel keeps on both sides
+    body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": records}]}]}
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        Client(Address("127.0.0.1", listening.getsockname()[1])) as client,
+        pytest.raises(Unreachable, match=r"did not answer Produce \(timed out"),
+    ):
+        client.request("Produce", 3, body)
+
+
 def test_an_answer_that_comes_in_pieces_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(socket.socket):
         """Its calls end early, as they do when a signal comes."""

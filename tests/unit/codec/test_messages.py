@@ -1,6 +1,7 @@
 """Requests and responses by key or name, their headers and frames (Kafka protocol guide)."""
 
 import itertools
+from array import array
 from struct import pack
 from typing import Any
 
@@ -149,9 +150,10 @@ def test_a_response_is_read_as_it_was_written(name: str) -> None:
         )
 
 
-def test_bytes_of_a_response_are_views_of_the_frame_where_that_is_asked_for() -> None:
-    body = {"responses": [{"topic": "t", "partitions": [{"records": b"batches"}]}]}
-    frame = response_frame("Fetch", 4, body, correlation_id=9)[4:]
+@pytest.mark.parametrize("code", ["b", "h"])
+def test_bytes_of_a_response_are_views_of_the_frame_where_that_is_asked_for(code: str) -> None:
+    body = {"responses": [{"topic": "one", "partitions": [{"records": b"batches"}]}]}
+    frame = array(code, response_frame("Fetch", 4, body, correlation_id=9)[4:])
 
     read = read_response("Fetch", 4, frame, as_views=True).body["responses"][0]["partitions"][0]
 
