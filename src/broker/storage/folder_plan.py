@@ -33,7 +33,7 @@ class FolderPlan(NamedTuple):
     """What a start does with the files of a partition's folder."""
 
     base_offsets: list[int]  # of the segments that are the log, rising
-    snapshot_offsets: list[int]  # rising
+    snapshot_offsets: list[int]  # of those whose next records are in the log, rising
     damaged_offsets: list[int]  # of closed segments of which damage is known
     aborted_offsets: list[int]  # of closed segments with aborted transactions and a digest
     removed: list[str]  # names, before the log is opened
@@ -58,7 +58,8 @@ def plan_folder(names: Iterable[str], log_start_offset: int) -> FolderPlan:
     closed, digested = set(kept[:-1]), set(offsets_of(names, DIGEST))
     damaged = [base for base in offsets_of(names, DAMAGE) if base in closed]
     aborted = [base for base in offsets_of(names, ABORTED) if base in closed & digested]
-    return FolderPlan(kept, offsets_of(names, SNAPSHOT), damaged, aborted, removed)
+    snapshots = [each for each in offsets_of(names, SNAPSHOT) if kept and each >= kept[0]]
+    return FolderPlan(kept, snapshots, damaged, aborted, removed)
 
 
 def offsets_of(names: Iterable[str], suffix: str) -> list[int]:

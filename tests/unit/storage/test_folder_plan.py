@@ -41,6 +41,18 @@ def test_segments_wholly_below_the_log_start_are_removed(log_start: int, kept: l
     assert len(plan.removed) == 3 * (3 - len(kept))
 
 
+@pytest.mark.parametrize(
+    ("log_start", "believed"), [(0, [7, 10, 20]), (10, [10, 20]), (15, [10, 20])]
+)
+def test_a_snapshot_is_not_believed_whose_next_records_are_gone(
+    log_start: int, believed: list[int]
+) -> None:
+    """Else a transaction that it knows as open stays so: its marker may have been among them."""
+    snapshots = [file_name(offset, ".snapshot") for offset in (7, 10, 20)]
+
+    assert plan_folder([*SEGMENTS, *snapshots], log_start).snapshot_offsets == believed
+
+
 @pytest.mark.parametrize("suffix", [".digest", ".damage"])
 @pytest.mark.parametrize(("base", "why"), [(20, "it may be written to again"), (15, "no log")])
 def test_what_is_known_of_other_than_closed_segments_is_removed(
