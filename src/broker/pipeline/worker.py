@@ -3,15 +3,47 @@
 Spark keeps its workers, and has each collect all garbage behind every task. Most of what a
 collection looks through are modules and their tables, which stay for as long as the worker: it
 takes tens of milliseconds, more than a small task of a stream.
+
+Spark hands a task to a worker in two pieces over TCP: the code, then its input. It has not switched
+off Nagle's algorithm (RFC 896), so the second piece waits until the first is acknowledged, and the
+worker's kernel takes 40 ms for that, having nothing else to send (RFC 1122, 4.2.3.2).
 """
 
 import gc
+import socket
+from contextlib import suppress
 from itertools import count
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from pyspark import TaskContext
 
 _TASKS: Final = count()
+_OPEN_FILES: Final = Path("/proc/self/fd")
+_QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
+
+
+class Shipped:
+    """A base of what Spark pickles into the code of a task: no input waits for its arrival."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what was pickled."""
+        vars(self).update(state)
+        acknowledge()
+
+
+def acknowledge() -> None:
+    """Acknowledge what the sockets of this process have received, now; elsewhere do nothing."""
+    if _QUICKACK is None or not _OPEN_FILES.exists():
+        return
+    for each in _OPEN_FILES.iterdir():
+        with suppress(OSError):  # not TCP, or closed meanwhile
+            if each.is_socket():
+                connection = socket.socket(fileno=int(each.name))
+                try:
+                    connection.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+                finally:
+                    connection.detach()
 
 
 def begin_task() -> None:

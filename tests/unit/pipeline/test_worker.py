@@ -1,6 +1,11 @@
 """What tasks do for the worker that runs them."""
 
 import gc
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from copy import copy
 from itertools import count
 
 import pytest
@@ -8,6 +13,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from broker.pipeline import worker
+from broker.pipeline.sink.writer import Sink
+from broker.pipeline.source.polylog import PolylogDataSource
+
+_PIECE = bytes(9000)
+_UNACKED = struct.Struct("=24xI")  # of Linux's struct tcp_info: segments that nobody acknowledged
 
 
 class InTask:
@@ -44,3 +54,67 @@ def test_outside_of_a_worker_collections_stay_as_they_are(frozen: list[int]) -> 
         worker.begin_task()
 
     assert not frozen
+
+
+class Code(worker.Shipped):
+    """What a task is made of."""
+
+    def __init__(self) -> None:
+        """Have something that must arrive."""
+        self.what = "to do"
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection on which each side has answered the other, as Spark's and its workers' have."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        spark = socket.create_connection(listening.getsockname())
+        ours, _ = listening.accept()
+    with spark, ours:
+        for _ in range(40):
+            spark.sendall(_PIECE)
+            _take(ours)
+            ours.sendall(_PIECE)
+            _take(spark)
+        yield spark, ours
+
+
+def _take(end: socket.socket) -> None:
+    assert len(end.recv(len(_PIECE), socket.MSG_WAITALL)) == len(_PIECE)
+
+
+def _unacknowledged(end: socket.socket) -> int:
+    [count] = _UNACKED.unpack_from(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104))
+    return int(count)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="TCP_QUICKACK is Linux's")
+def test_code_that_has_arrived_is_acknowledged_at_once_so_that_its_input_may_follow(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    spark, ours = ends
+    code = Code()
+    spark.sendall(_PIECE)
+    _take(ours)
+    arrived = copy(code)  # as pickle makes it
+
+    assert _unacknowledged(spark) == 0
+    assert arrived.what == "to do"
+
+
+def test_tasks_of_every_read_and_write_are_made_of_such_code() -> None:
+    assert issubclass(PolylogDataSource, worker.Shipped)
+    assert issubclass(Sink, worker.Shipped)
+
+
+def test_connections_of_other_kinds_and_closed_ones_are_left_alone() -> None:
+    one, other = socket.socketpair()
+    with one, other, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        closed = socket.socket()
+        closed.close()
+
+        worker.acknowledge()
+
+        one.send(b"still open")
+        assert other.recv(99) == b"still open"
+        assert datagrams.fileno() >= 0

@@ -22,7 +22,7 @@ from broker.pipeline.sink.task import (
     write_at_least_once,
     write_exactly_once,
 )
-from broker.pipeline.worker import begin_task
+from broker.pipeline.worker import Shipped, begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ class TaskWritten(WriterCommitMessage):
     outcome: Outcome
 
 
-class Sink:
+class Sink(Shipped):
     """What batch jobs and streams have in common: options and columns that fit."""
 
     def __init__(

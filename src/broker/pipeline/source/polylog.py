@@ -16,6 +16,7 @@ from broker.pipeline.schema import checked_columns, columns_of, ddl, default_col
 from broker.pipeline.source.batch import BatchReader, PushdownBatchReader
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.stream import StreamReader
+from broker.pipeline.worker import Shipped
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _SEGMENTS = "segments"
 
 
-class PolylogDataSource(DataSource):
+class PolylogDataSource(Shipped, DataSource):
     """Topics of a broker, or with the option `segments` the files of its logs."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
