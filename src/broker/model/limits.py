@@ -354,6 +354,10 @@ CLIENT_FETCH_WAIT_MS = 500
 PIPELINE_BATCH_ROWS = 65_536
 # Ranges of offsets of a trigger are read by one task when together they have no more.
 PIPELINE_SHARED_TASK_OFFSETS = 2_000
+# What a worker of Spark's keeps of the memory that it has freed; blocks that are larger than the
+# second, glibc's own maximum, are given back all the same.
+WORKER_FREE_BYTES = 64 * MIB
+WORKER_BLOCK_BYTES = 32 * MIB
 # Compressed batches that are decoded at once: unfolded they are many times as large.
 PIPELINE_COMPRESSED_BYTES = 512 * KIB
 # One Produce of ours is no larger: a broker holds it whole, and without an answer it is sent again.

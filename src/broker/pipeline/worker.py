@@ -4,11 +4,15 @@ Spark keeps its workers, and has each collect all garbage behind every task. Mos
 collection looks through are modules and their tables, which stay for as long as the worker: it
 takes tens of milliseconds, more than a small task of a stream.
 
+Every task fetches and decodes some megabytes at a time. glibc gives such memory back to the kernel
+as it is freed, and the kernel clears each page that is asked for again.
+
 Spark hands a task to a worker in two pieces over TCP: the code, then its input. It has not switched
 off Nagle's algorithm (RFC 896), so the second piece waits until the first is acknowledged, and the
 worker's kernel takes 40 ms for that, having nothing else to send (RFC 1122, 4.2.3.2).
 """
 
+import ctypes
 import gc
 import socket
 from contextlib import suppress
@@ -18,9 +22,12 @@ from typing import Any, Final
 
 from pyspark import TaskContext
 
+from broker.model.limits import WORKER_BLOCK_BYTES, WORKER_FREE_BYTES
+
 _TASKS: Final = count()
 _OPEN_FILES: Final = Path("/proc/self/fd")
 _QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 
 class Shipped:
@@ -49,8 +56,23 @@ def acknowledge() -> None:
 def begin_task() -> None:
     """Say that a task begins; outside of Spark's workers nothing comes of it.
 
-    The second one leaves what is there to later collections no more: the first has imported what
-    tasks need, and its garbage has just been collected.
+    The first one has memory kept from then on. The second leaves what is there to later collections
+    no more: the first has imported what tasks need, and its garbage has just been collected.
     """
-    if TaskContext.get() is not None and next(_TASKS) == 1:
+    if TaskContext.get() is None:
+        return
+    turn = next(_TASKS)
+    if turn == 0:
+        keep_memory()
+    elif turn == 1:
         gc.freeze()
+
+
+def keep_memory() -> None:
+    """Have this process keep what it frees, for its next use; without glibc do nothing."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return
+    mallopt(_MMAP_THRESHOLD, WORKER_BLOCK_BYTES)
+    mallopt(_TRIM_THRESHOLD, WORKER_FREE_BYTES)
+    mallopt(_ARENA_MAX, 1)  # each has free memory of its own, and each prefetch a new thread

@@ -3,10 +3,12 @@
 import gc
 import socket
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
 from copy import copy
 from itertools import count
+from platform import libc_ver
 
 import pytest
 
@@ -34,6 +36,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     monkeypatch.setattr(worker, "_TASKS", count())
     monkeypatch.setattr(gc, "freeze", lambda: calls.append(1))
+    monkeypatch.setattr(worker, "keep_memory", lambda: None)  # it is for the whole process
     return calls
 
 
@@ -54,6 +57,28 @@ def test_outside_of_a_worker_collections_stay_as_they_are(frozen: list[int]) -> 
         worker.begin_task()
 
     assert not frozen
+
+
+_FREES = """
+from resource import RUSAGE_SELF, getrusage
+from broker.pipeline.worker import keep_memory
+
+keep_memory()
+for turn in range(4):
+    before = getrusage(RUSAGE_SELF).ru_minflt
+    blocks = [b"x" * (8 << 20) for _ in range(4)]
+    del blocks
+    print(getrusage(RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+def test_memory_that_a_worker_has_freed_is_not_asked_for_again() -> None:
+    found = subprocess.run([sys.executable, "-c", _FREES], check=True, capture_output=True)
+    first, *others = map(int, found.stdout.split())
+
+    assert first > 1000
+    assert max(others) < 100
 
 
 class Code(worker.Shipped):
