@@ -1,4 +1,7 @@
-"""What Spark can take: Arrow batches that lie in memory, with the columns of a topic."""
+"""What Spark can take: Arrow batches that lie in memory, with the columns of a topic.
+
+Its tasks begin as ours do, see pipeline/worker.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,6 +12,7 @@ from pyspark.sql.types import StructType
 from broker import codec
 from broker.pipeline.decoding import Decoder, Selection
 from broker.pipeline.schema import COLUMNS, columns_of, ddl
+from broker.pipeline.worker import Shipped, begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 _ROWS = 65_000
 
 
-class CeilingDataSource(DataSource):
+class CeilingDataSource(Shipped, DataSource):
     """Options: rows, tasks and size (of a value, in bytes)."""
 
     @classmethod
@@ -45,6 +49,7 @@ class _Reader(DataSourceReader):
         return [InputPartition(self._rows // self._tasks)] * self._tasks
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        begin_task()
         rows = min(_ROWS, (8 << 20) // (self._size + 10))
         data = b"".join(codec.encode([bytes(self._size)] * rows))
         decoder = Decoder("ceiling", 0, Selection(self._columns))
