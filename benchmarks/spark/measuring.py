@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
@@ -42,16 +43,34 @@ def measured(job: Callable[[], float | None], jvm: int, broker: int) -> Cost:
     if seconds is None:
         seconds = time.perf_counter() - started
     after = _used(jvm, broker)
-    return Cost(seconds, *(late - early for early, late in zip(before, after, strict=True)))
+    workers = after.workers - before.workers
+    workers += sum(used for pid, used in before.forgotten.items() if pid not in after.forgotten)
+    return Cost(seconds, after.jvm - before.jvm, workers, after.broker - before.broker)
 
 
-def _used(jvm: int, broker: int) -> tuple[float, float, float]:
+class _Used(NamedTuple):
+    """Processor seconds since each process began.
+
+    Attributes:
+        jvm, workers, broker: as in Cost.
+        forgotten: of `workers`, by process: what is in no sum any more when the process ends, as
+            Spark's daemons, whose children they are, have told the kernel to forget them.
+    """
+
+    jvm: float
+    workers: float
+    broker: float
+    forgotten: dict[int, float]
+
+
+def _used(jvm: int, broker: int) -> _Used:
     stats = {int(each.name): _stat(each) for each in Path("/proc").iterdir() if each.name.isdigit()}
     found = {pid: stat for pid, stat in stats.items() if stat}
-    below = _descendants(jvm, {pid: int(stat[_PARENT]) for pid, stat in found.items()})
-    workers = sum(_seconds(found[pid], with_children=True) for pid in below)
-    workers += _seconds(found[os.getpid()]) + _seconds_of_children(found[jvm])
-    return _seconds(found[jvm]), workers, _seconds(found[broker])
+    parents = {pid: int(stat[_PARENT]) for pid, stat in found.items()}
+    below = {pid: _seconds(found[pid], with_children=True) for pid in _descendants(jvm, parents)}
+    workers = sum(below.values()) + _seconds(found[os.getpid()]) + _seconds_of_children(found[jvm])
+    forgotten = {pid: used for pid, used in below.items() if parents[pid] != jvm}
+    return _Used(_seconds(found[jvm]), workers, _seconds(found[broker]), forgotten)
 
 
 def _stat(process: Path) -> list[str]:
