@@ -113,6 +113,16 @@ def test_an_unknown_api_key_closes_the_connection(wire: WireClient, key: int) ->
     wire.expect_closed()
 
 
+@pytest.mark.parametrize("key", [-7, -1, 128, 999, 0x7FFF])
+@pytest.mark.usefixtures("logs_one_line")
+def test_a_first_frame_with_an_api_key_of_no_protocol_closes_the_connection(
+    wire: WireClient, key: int
+) -> None:
+    wire.send_frame(struct.pack(">hhi", key, 0, 1) + b"\x00\x04wire")
+
+    wire.expect_closed()
+
+
 @pytest.mark.parametrize("version", [-1, 99])
 @pytest.mark.usefixtures("logs_one_line")
 def test_an_unsupported_version_closes_the_connection(wire: WireClient, version: int) -> None:

@@ -12,7 +12,8 @@
       or the end                                                              Cursus
     a length, then a raw snappy block whose first bytes are BA7C              Cursus
     a length, then `{` or JSON's white space; a length of 0                   RustLog, JSON
-    a length, then 01 to 09 or FF: the type of a request                      RustLog, binary
+    a length, then 01 to 09 or FF: the type of a request, whose first text
+      has room in the frame                                                   RustLog, binary
     a length, then an int16 API key and an int16 version that are plausible   Kafka
 
 The rows are tried in this order; one that cannot tell yet has the connection wait for more. A row
@@ -22,9 +23,14 @@ Kafka's third byte behind the length is the upper half of a version, 00, where a
 first character of a topic or of a command. RustLog's requests of the types 01 to 09 and FF come
 behind the raw snappy block, because the length that such a block begins with may be one of them:
 no request of RustLog goes on with BA7C.
+
+An API key that Kafka does not have may begin with the type of a request of RustLog: 999 is 03 E7,
+-7 is FF F9. In a frame that is long enough for a request of Kafka, a type that has fields is
+therefore followed by a text that fits, and one without fields by nothing; otherwise no protocol is
+served.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memchr, memcmp
 
 from broker._native.kernel.cursor cimport (
@@ -47,7 +53,9 @@ cdef enum:
     KAFKA_KEYS = 128              # above every key that exists (95 of them in Kafka 4.4)
     KAFKA_VERSIONS = 128          # Kafka 4.4 is at 18 after fifteen years
     RUSTLOG_TYPE_LAST = 0x09
+    RUSTLOG_LIST_TOPICS = 0x06
     RUSTLOG_PING = 0xFF
+    RUSTLOG_FIRST_TEXT = 7        # behind the frame's length, the type and the length of a text
     NEWLINE = 10
     CURSUS_WORD_MAX = 19
     CURSUS_BATCH_MIN = 31         # a header with a topic and no acks
@@ -211,6 +219,7 @@ cdef Verdict looks_like_cursus(const uint8_t* data, size_t size) noexcept nogil:
 
 cdef Verdict looks_like_rustlog(const uint8_t* data, size_t size) noexcept nogil:
     cdef uint8_t kind
+    cdef int32_t text_size
     if size < FRAME_HEAD_SIZE:
         return VERDICT_MORE
     if load_int32(data) == 0:
@@ -218,10 +227,18 @@ cdef Verdict looks_like_rustlog(const uint8_t* data, size_t size) noexcept nogil
     if size == FRAME_HEAD_SIZE:
         return VERDICT_MORE
     kind = data[FRAME_HEAD_SIZE]
-    if (kind == RUSTLOG_PING or 0 < kind <= RUSTLOG_TYPE_LAST
-            or memchr(b"{ \t\r\n", kind, 5) != NULL):
+    if memchr(b"{ \t\r\n", kind, 5) != NULL:
         return VERDICT_YES
-    return VERDICT_NO
+    if kind != RUSTLOG_PING and not 0 < kind <= RUSTLOG_TYPE_LAST:
+        return VERDICT_NO
+    if load_int32(data) < KAFKA_REQUEST_MIN:
+        return VERDICT_YES
+    if kind == RUSTLOG_PING or kind == RUSTLOG_LIST_TOPICS:
+        return VERDICT_NO       # they have no fields; METRICS is a tab, taken for JSON above
+    if size < RUSTLOG_FIRST_TEXT:
+        return VERDICT_MORE
+    text_size = <uint16_t>load_int16(data + RUSTLOG_FIRST_TEXT - 2)
+    return VERDICT_YES if text_size <= load_int32(data) - 3 else VERDICT_NO
 
 
 cdef Verdict looks_like_kafka(const uint8_t* data, size_t size) noexcept nogil:

@@ -40,7 +40,11 @@ ROWS = [
     (frame(b"\x01\x00\x04demo"), "rustlog"),
     (frame(b"\x09"), "rustlog"),
     (frame(b"\xff"), "rustlog"),
-    (frame(b"\x01", size=10_485_761), "rustlog"),
+    (frame(b"\x01\0\1t", size=10_485_761), "rustlog"),
+    (frame(b"\xff", size=9), "rustlog"),  # no Kafka request is so short
+    (frame(b"\x03\xe7\0\0", size=20), ""),  # API key 999, which Kafka does not have
+    (frame(b"\xff\xf9\0\0\0\0\0\1", size=20), ""),  # API key -7
+    (frame(b"\x06\0\0\0", size=20), ""),  # a type without fields, and fields
     (frame(b"\x0b"), ""),
     (frame(b"\xfe"), ""),
     (KAFKA, "kafka"),
