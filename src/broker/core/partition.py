@@ -1,9 +1,9 @@
 """What is decided about a partition: what it accepts, and who waits for it to grow.
 
 The bytes and the hot state are the native log's. Of a batch's header (Kafka's record batch v2)
-three fields are looked at here:
+these fields are looked at here:
 
-    16 magic (int8)   17 CRC-32C of all that follows   21 attributes (int16)
+    8 length (int32)   16 magic (int8)   17 CRC-32C of all that follows   21 attributes (int16)
     27 base timestamp (int64)   35 max timestamp (int64)   61 end of the header
 """
 
@@ -22,10 +22,13 @@ MAGIC = 2
 MAGIC_POSITION = 16
 ATTRIBUTES_POSITION = 21
 BATCH_HEADER_BYTES = 61
+_LENGTH_POSITION = 8
+_LENGTH_END = 12  # the length counts the bytes behind itself
 _CRC_POSITION = 17
 _TIMESTAMPS_POSITION = 27
 _LOG_APPEND_TIME = 0x08
 _ALL = -1  # Kafka's DeleteRecordsRequest.HIGH_WATERMARK
+_LENGTH = Struct(">i")
 _CRC = Struct(">I")
 _TIMESTAMPS = Struct(">qq")
 _MAX_TIMESTAMP = Struct(">q")
@@ -64,8 +67,13 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
     """Append a client's batch as its topic is configured; RequestError says why it is refused."""
     append_time_ms = -1
     if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
-        check_settings(config, records, now_ms)
+        try:
+            check_settings(config, records, now_ms)
+        except RequestError:
+            _check_crc(records)  # with a wrong CRC, no other field is a reason
+            raise
         if _is_stamped(config):
+            _check_crc(records)
             append_time_ms = now_ms
             records = _stamp(records, now_ms)
     status, base_offset = log.append(records)
@@ -116,11 +124,16 @@ def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:
         raise RequestError(ErrorCode.INVALID_TIMESTAMP)
 
 
+def _check_crc(records: bytes) -> None:
+    """Refuse a batch whose CRC is wrong; one with another length than it states is the log's."""
+    (length,) = _LENGTH.unpack_from(records, _LENGTH_POSITION)
+    (crc,) = _CRC.unpack_from(records, _CRC_POSITION)
+    if length + _LENGTH_END == len(records) and crc32c(records[ATTRIBUTES_POSITION:]) != crc:
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE)
+
+
 def _stamp(records: bytes, now_ms: int) -> bytes:
     """Give every record of a sound batch the time of its append: the only change under the CRC."""
-    (crc,) = _CRC.unpack_from(records, _CRC_POSITION)
-    if crc32c(records[ATTRIBUTES_POSITION:]) != crc:
-        raise RequestError(ErrorCode.CORRUPT_MESSAGE)
     stamped = bytearray(records)
     stamped[ATTRIBUTES_POSITION + 1] |= _LOG_APPEND_TIME
     _MAX_TIMESTAMP.pack_into(stamped, _TIMESTAMPS_POSITION + 8, now_ms)

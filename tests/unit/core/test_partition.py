@@ -7,7 +7,14 @@ import pytest
 from broker._native.records.record_batch import STATUS_TEXTS
 from broker.codec import encode
 from broker.core import partition
-from broker.core.partition import Growth, append, check_leader_epoch, epoch_at, wait_durable
+from broker.core.partition import (
+    ATTRIBUTES_POSITION,
+    Growth,
+    append,
+    check_leader_epoch,
+    epoch_at,
+    wait_durable,
+)
 from broker.model.errors import ErrorCode, RequestError
 from tests.fakes import NOW_MS, FakeLog, World, batch
 
@@ -89,6 +96,16 @@ def test_only_a_log_says_when_a_record_was_appended() -> None:
     assert refusal(make_log(), data) is ErrorCode.INVALID_TIMESTAMP
     log = make_log({"message.timestamp.type": "LogAppendTime"})
     assert append(log, log.config, data, NOW_MS + 5).append_time_ms == NOW_MS + 5
+
+
+@pytest.mark.parametrize("attributes", [0x08, 0x10, 0x20, 0x07, 0x7F])
+@pytest.mark.parametrize("timestamp", [NOW_MS, NOW_MS - 5_000])
+def test_a_wrong_crc_is_found_before_any_field_is_believed(attributes: int, timestamp: int) -> None:
+    log = make_log({"message.timestamp.before.max.ms": "1000"})
+    broken = bytearray(batch(timestamp=timestamp))
+    broken[ATTRIBUTES_POSITION + 1] ^= attributes
+
+    assert refusal(log, bytes(broken)) is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_leader_epoch_older_or_newer_than_ours_is_refused() -> None:
