@@ -209,6 +209,9 @@ def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
 
 def _check_batch(request: Request, records: bytes) -> None:
     """What the version of the request decides about a batch; the rest is the log's."""
+    if request.version >= _MAGIC_2_SINCE and is_message_set(records):
+        text = f"Produce v{request.version} takes batches of magic 2 only"
+        raise RequestError(ErrorCode.INVALID_RECORD, text)
     if len(records) < BATCH_HEADER_BYTES:
         return
     attributes, _ = _producer_of(records)

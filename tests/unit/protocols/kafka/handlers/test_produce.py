@@ -1,6 +1,8 @@
 """Produce (kafka.md 2.3, 2.12), the slow path."""
 
 import asyncio
+import struct
+import zlib
 from typing import Any
 
 import pytest
@@ -19,6 +21,13 @@ CONTROL = 0x20
 
 def one(topic: str, records: bytes | None, *, index: int = 0) -> list[dict[str, Any]]:
     return [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
+
+
+def old_message(magic: int) -> bytes:
+    """A message of 22 or 30 bytes and more: shorter than a batch's header."""
+    rest = struct.pack(">bb", magic, 0) + (bytes(8) if magic else b"") + struct.pack(">ii", -1, 0)
+    body = struct.pack(">I", zlib.crc32(rest)) + rest
+    return struct.pack(">qi", 0, len(body)) + body
 
 
 def produce(world: World, version: int, records: bytes | None, /, **fields: Any) -> dict[str, Any]:
@@ -43,6 +52,14 @@ def test_a_batch_is_appended_and_answered_with_its_offset(world: World, version:
     assert (answer["error_code"], answer["base_offset"]) == (0, 5)
     assert answer["log_append_time_ms"] == -1
     assert world.log("a").log_end_offset == 8
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("version", range(3, 13))
+def test_messages_of_magic_0_and_1_are_refused_since_version_3(
+    world: World, version: int, magic: int
+) -> None:
+    assert produce(world, version, old_message(magic))["error_code"] == 87
 
 
 def test_version_13_names_topics_by_id(world: World) -> None:
