@@ -2,7 +2,9 @@
 
 v5 leader epoch (KIP-320); v6 flexible; v7 require_stable (KIP-447); v8 several groups (KIP-709);
 v9 member epoch (KIP-848), which a classic group does not check; v10 topic ids. An unknown group,
-topic or partition has offset -1 and no error: librdkafka depends on it.
+topic or partition has offset -1 and no error: librdkafka depends on it. A group with an error has
+no topics in its answer; versions 0 and 1, which have no error for the group, show it at each
+partition.
 """
 
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from broker.model.identifiers import NO_ID
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
 
+_GROUP_ERROR_SINCE = 2
 _BATCHED_SINCE = 8
 _TOPIC_IDS_SINCE = 10
 
@@ -54,7 +57,9 @@ async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
             member_epoch=wanted.get("member_epoch", -1),
         )
     )
-    if asked is None:
+    if response.error is not ErrorCode.NONE and request.version >= _GROUP_ERROR_SINCE:
+        asked = []
+    elif asked is None:
         asked = [
             _Asked(name, _id_of(session.broker.topics, name), list(offsets))
             for name, offsets in response.topics.items()

@@ -149,14 +149,36 @@ def test_several_groups_are_answered_in_the_order_asked(world: World, version: i
     assert [len(each["topics"]) for each in answer["groups"]] == [1, 0]
 
 
-def test_an_error_of_the_group_stands_at_the_group_and_at_each_partition(world: World) -> None:
+@pytest.mark.parametrize("topics", [None, [{"name": "a", "partition_indexes": [0]}]])
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_group_with_an_error_has_no_topics(world: World, version: int, topics: Any) -> None:
+    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+
+    answer = world.ask(9, version, group_id="g", topics=topics)
+
+    assert (answer["error_code"], answer["topics"]) == (14, [])
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_one_of_several_groups_with_an_error_has_no_topics(world: World, version: int) -> None:
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     groups = [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0]}]}]
 
-    group = only(world.ask(9, 8, groups=groups)["groups"])
+    group = only(world.ask(9, version, groups=groups)["groups"])
 
-    assert group["error_code"] == 14
-    assert codes(group) == [14]
+    assert (group["error_code"], group["topics"]) == (14, [])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_error_of_the_group_stands_at_each_partition_before_version_2(
+    world: World, version: int
+) -> None:
+    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    topics = [{"name": "a", "partition_indexes": [0]}]
+
+    answer = world.ask(9, version, group_id="g", topics=topics)
+
+    assert codes(answer) == [14]
 
 
 def test_version_10_asks_by_topic_id(world: World) -> None:
