@@ -20,9 +20,9 @@ wrong in V1's words. What was decided where the original could not be followed:
 - CONSUME below the log's start, negative offsets too, begins at the log's start. A line holds 1 MiB
   of records, or one record; the next CONSUME goes on behind it. Control records and records of
   aborted transactions are stepped over.
-- acks=0 is acks=1. There is one copy of every record, so acks=all is acks=1, too, where the topic's
-  min.insync.replicas is 1, as by default. Where it is more, acks=all is REPLICATION_TIMEOUT after
-  two seconds, and the record stays.
+- acks=0 is acks=1. There is one copy of every record, so acks=all is acks=1, too. As in Kafka a
+  min.insync.replicas above the number of copies counts as that number (KIP-966). Where the disk
+  takes longer than two seconds, acks=all is REPLICATION_TIMEOUT, and the record stays.
 - Followers and roles (`replicas`) are what V1's clients say and what V1 shows; no acknowledgement
   waits for them, and they are not kept over a restart.
 - PRODUCE looks at its acks before it creates a topic, so that what is refused changes nothing. A

@@ -5,7 +5,6 @@ from typing import Final
 
 from broker.core.log import Log
 from broker.core.partition import wait_durable
-from broker.core.topic import Topic
 from broker.core.writing import Written, write
 from broker.model.errors import ErrorCode, RequestError
 from broker.protocols.v1.commands import Request, encoded
@@ -13,8 +12,6 @@ from broker.protocols.v1.errors import ACKS_TIMEOUT, NOT_LEADER, RefusedError, b
 from broker.protocols.v1.topics import topic_or_new
 
 ACKS_ALL_TIMEOUT_SECONDS: Final = 2.0
-_POLL_SECONDS: Final = 0.01
-_COPIES: Final = 1  # of every partition, in sync as long as its disk works
 _ALL: Final = "all"
 _ACKS: Final = {"acks=0": "0", "acks=1": "1", "acks=all": _ALL}
 _FNV_OFFSET: Final = 0x811C9DC5
@@ -38,7 +35,7 @@ async def handle(request: Request) -> str:
     written = await write(broker, topic, partition, [(encoded(key), encoded(value))])
     high_watermark = _last_readable_then(written)
     if acks == _ALL:
-        await _wait_replicated(topic, written)
+        await _wait_in_sync(written)
     else:
         await _wait_durable(written.log, written.end_offset)
     return f"partition={partition} offset={written.base_offset} hw={high_watermark}"
@@ -65,16 +62,10 @@ async def _wait_durable(log: Log, end_offset: int) -> None:
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-async def _wait_replicated(topic: Topic, written: Written) -> None:
-    """Until it is durable and enough copies are in sync; the record stays in any case.
-
-    What followers say of themselves does not count: nobody but this broker has the record.
-    """
+async def _wait_in_sync(written: Written) -> None:
+    """Wait until every copy that there is has the record durably; it stays in any case."""
     try:
         async with asyncio.timeout(ACKS_ALL_TIMEOUT_SECONDS):
             await _wait_durable(written.log, written.end_offset)
-            # Nothing tells that it is altered.
-            while topic.config.integer("min.insync.replicas") > _COPIES:  # noqa: ASYNC110
-                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise RefusedError(ACKS_TIMEOUT) from None
