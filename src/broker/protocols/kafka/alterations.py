@@ -4,6 +4,7 @@ A resource is altered whole or not at all, and by itself: one that is refused do
 others.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,8 @@ from broker.model.own_config import ConfigChange
 from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Fields, Request, message
 from broker.protocols.kafka.configs import Resource
+
+_log = logging.getLogger(__name__)
 
 
 async def alter(
@@ -36,7 +39,7 @@ async def alter(
                 raise RequestError(ErrorCode.INVALID_REQUEST, text)
             kind = resources.kind(resource_type)
             do = kind.plan if request.body["validate_only"] else kind.alter
-            await do(session, name, change(resource["configs"]))
+            await do(session, name, change(_obeyed(resource)))
         except RequestError as error:
             refusal = error
         responses.append(_response(resource_type, name, refusal))
@@ -49,6 +52,19 @@ def check_values(configs: Sequence[Fields]) -> None:
     if missing:
         text = f"null is not a value for {', '.join(missing)}"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _obeyed(resource: Fields) -> list[Fields]:
+    """The keys that may have an effect: of a broker's, not those that only Kafka has."""
+    configs: list[Fields] = resource["configs"]
+    if resource["resource_type"] != Resource.BROKER:
+        return configs
+    from broker.model.kafka_settings import is_unused  # noqa: PLC0415 - 290 names, rarely needed
+
+    unused = [each["name"] for each in configs if is_unused(each["name"])]
+    if unused:
+        _log.info("broker settings without an effect here: names=%s", ",".join(unused))
+    return [each for each in configs if each["name"] not in unused]
 
 
 def _check_resource(resource: Fields, times: int) -> None:

@@ -335,3 +335,30 @@ def test_alterations_at_once_both_stay() -> None:
 
     assert world.config.integer("max.connections") == 7
     assert world.config.integer("log.retention.ms") == 7
+
+
+@pytest.mark.parametrize("op", [SET, DELETE, APPEND])
+@pytest.mark.parametrize(
+    "name", ["background.threads", "ssl.keystore.location", "listener.name.internal.ssl.protocol"]
+)
+def test_a_setting_that_only_kafka_has_is_accepted_and_has_no_effect(name: str, op: int) -> None:
+    world = World()
+    before = describe(world, BROKER, "1")
+
+    assert alter(world, "1", name, "5", op)["error_code"] == 0
+    assert describe(world, BROKER, "1") == before
+
+
+def test_a_whole_set_of_kafkas_settings_is_accepted_and_the_known_ones_are_in_force() -> None:
+    world = World()
+
+    answer = set_all(world, "1", background_threads="5", message_max_bytes="2000000")
+
+    assert answer["error_code"] == 0
+    assert describe(world, BROKER, "1")["message.max.bytes"]["value"] == "2000000"
+
+
+def test_a_setting_that_nobody_has_is_refused() -> None:
+    answer = alter(World(), "1", "background.thread", "5")
+
+    assert answer["error_code"] != 0
