@@ -10,7 +10,7 @@ from tests.fakes import World, only
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ELECT, ALTER_MOVES, LIST_MOVES, QUORUM, UPDATE = 43, 45, 46, 55, 57
-DESCRIBE_QUOTAS, DESCRIBE_USERS = 48, 50
+ALTER_DIRS, DESCRIBE_QUOTAS, DESCRIBE_USERS = 34, 48, 50
 PREFERRED, UNCLEAN = 0, 1
 
 
@@ -194,8 +194,78 @@ def test_nobody_has_a_quota() -> None:
 
 def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
     every_one = World().ask(DESCRIBE_USERS, 0, users=None)
-    named = World().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}, {"name": "u"}])
+    named = World().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}])
 
     assert (every_one["error_code"], every_one["results"]) == (0, [])
     result = only(named["results"])
     assert (result["user"], result["error_code"], result["credential_infos"]) == ("u", 91, [])
+
+
+def test_a_user_that_is_named_twice_is_refused_beside_the_others() -> None:
+    users = [{"name": name} for name in ("u", "v", "u")]
+
+    results = World().ask(DESCRIBE_USERS, 0, users=users)["results"]
+
+    assert {each["user"]: each["error_code"] for each in results} == {"u": 92, "v": 91}
+
+
+def filtered(*components: tuple[str, int, str | None]) -> dict[str, Any]:
+    wanted = [{"entity_type": a, "match_type": b, "match": c} for a, b, c in components]
+    return World().ask(DESCRIBE_QUOTAS, 1, components=wanted, strict=False)
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        (),
+        (("user", 0, "u"),),
+        (("user", 1, None), ("client-id", 2, None)),
+        (("ip", 0, "127.0.0.1"),),
+    ],
+)
+def test_a_sound_filter_of_quotas_finds_none(components: Any) -> None:
+    answer = filtered(*components)
+
+    assert (answer["error_code"], answer["entries"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ((("", 2, None),), 42),
+        ((("group", 2, None),), 35),
+        ((("user", 0, None),), 42),
+        ((("user", 1, "u"),), 42),
+        ((("user", 2, "u"),), 42),
+        ((("user", 3, None),), 42),
+        ((("user", -1, None),), 42),
+        ((("user", 2, None), ("user", 0, "u")), 42),
+        ((("user", 2, None), ("ip", 2, None)), 42),
+    ],
+)
+def test_a_filter_of_quotas_that_is_none_is_refused_as_kafka_does(
+    components: Any, code: int
+) -> None:
+    answer = filtered(*components)
+
+    assert (answer["error_code"], answer["entries"]) == (code, None)
+    assert answer["error_message"]
+
+
+def test_a_partition_stays_in_the_directory_where_it_is() -> None:
+    world = World()
+    world.create("a", 2)
+    own = str(world.broker.config.data_dir)
+    dirs = [
+        {"path": own, "topics": [{"name": "a", "partitions": [0, 1, 2]}]},
+        {"path": "/elsewhere", "topics": [{"name": "a", "partitions": [0]}]},
+        {"path": own, "topics": [{"name": "b", "partitions": [0]}]},
+    ]
+
+    results = world.ask(ALTER_DIRS, 2, dirs=dirs)["results"]
+
+    codes = {
+        each["topic_name"]: [(p["partition_index"], p["error_code"]) for p in each["partitions"]]
+        for each in results
+    }
+    assert codes == {"a": [(0, 0), (1, 0), (2, 3), (0, 57)], "b": [(0, 3)]}
