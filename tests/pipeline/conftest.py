@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator["SparkSession"]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A local session that knows the format; stopped with the module."""
-    session = start_spark()
+    tables = tmp_path_factory.mktemp("tables")
+    session = start_spark(**{"spark.sql.warehouse.dir": str(tables)})
     yield session
     session.stop()
 

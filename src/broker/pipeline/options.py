@@ -241,6 +241,22 @@ WITHOUT_EFFECT: Final = frozenset(
     }
 )
 
+# What Spark writes into the options of a table or a path by itself.
+OF_SPARK: Final = frozenset(
+    {
+        "collation",
+        "comment",
+        "external",
+        "is_managed_location",
+        "location",
+        "owner",
+        "path",
+        "provider",
+        "serialization.format",
+        "transient_lastddltime",
+    }
+)
+
 KAFKA: Final = "kafka."
 _ANY = _READS | _WRITES
 
@@ -290,6 +306,13 @@ KAFKA_WITHOUT_EFFECT: Final = frozenset(
     }
 )
 
+# What is wrong where a read or write has none.
+NO_OPTIONS: Final = (
+    "option kafka.bootstrap.servers: expected HOST:PORT, there are no options at all; Spark hands"
+    " over those of a table that was made by CREATE TABLE without a list of columns (the option"
+    " columns chooses them), of others only what stands in WITH (…)"
+)
+
 
 def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     """Return every option of a use by its name, the default where it is not given.
@@ -312,13 +335,35 @@ def parse(given: Mapping[str, str], use: Use) -> dict[str, Any]:
     return values
 
 
+def of_table(given: Mapping[str, str], use: Use) -> dict[str, str]:
+    """Return those options of a table that a use takes: a table is read and written with the same.
+
+    A table of one topic is written to that topic, where it names no other.
+
+    Raises:
+        ConfigError: a name that is none.
+    """
+    every = Use.READ | Use.STREAM | Use.WRITE | Use.STREAM_WRITE | Use.SEGMENTS
+    found = {name: _find(name, every)[0] for name in given}
+    options = {
+        name: value
+        for name, value in given.items()
+        if (option := found[name]) is None or option.uses & use
+    }
+    by_name = {name.lower(): value for name, value in given.items()}
+    topics = [each.strip() for each in by_name.get("subscribe", "").split(",")]
+    if use & _WRITES and "topic" not in by_name and len(topics) == 1 and topics[0]:
+        options["topic"] = topics[0]
+    return options
+
+
 def _find(name: str, use: Use) -> tuple[Option | None, str]:
     """The option that a name means, none for one without effect; and its name as it is written."""
     lower = name.lower()
     is_kafka = lower.startswith(KAFKA)
     table, prefix = (KAFKA_OPTIONS, KAFKA) if is_kafka else (OPTIONS, "")
     without_effect = KAFKA_WITHOUT_EFFECT if is_kafka else WITHOUT_EFFECT
-    if lower.removeprefix(KAFKA if is_kafka else "") in without_effect:
+    if lower in OF_SPARK or lower.removeprefix(KAFKA if is_kafka else "") in without_effect:
         return None, name
     known = {(prefix + each.name).lower(): each for each in table}
     option = known.get(lower)

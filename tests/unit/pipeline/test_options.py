@@ -5,7 +5,7 @@ import re
 import pytest
 
 from broker.model.errors import ConfigError
-from broker.pipeline.options import KAFKA_OPTIONS, OPTIONS, Use, parse
+from broker.pipeline.options import KAFKA_OPTIONS, OPTIONS, Use, of_table, parse
 
 READ = Use.READ
 
@@ -120,3 +120,21 @@ def test_every_option_has_a_default_that_its_parser_could_return() -> None:
     for each in (*OPTIONS, *KAFKA_OPTIONS):
         if each.default is not None:
             assert each.parse(str(each.default)) == each.default, each.name
+
+
+@pytest.mark.parametrize("name", ["provider", "owner", "path", "transient_lastDdlTime", "location"])
+@pytest.mark.parametrize("use", list(Use))
+def test_what_spark_writes_into_options_by_itself_is_passed_over(name: str, use: Use) -> None:
+    assert parse({name: "x"}, use) == parse({}, use)
+
+
+def test_a_table_is_read_and_written_with_the_same_options() -> None:
+    given = {"subscribe": "t", "startingoffsets": "earliest", "tasks": "4", "owner": "me"}
+
+    read, written = of_table(given, READ), of_table(given, Use.WRITE)
+
+    assert parse(read, READ)["startingOffsets"] == "earliest"
+    assert (parse(written, Use.WRITE)["tasks"], parse(written, Use.WRITE)["topic"]) == (4, "t")
+    assert "topic" not in of_table({"subscribe": "t,u"}, Use.WRITE)
+    with pytest.raises(ConfigError, match="no option 'task'; did you mean tasks"):
+        of_table({"task": "4"}, READ)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Self
 from broker.client.metadata import Cluster
 from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
-from broker.pipeline.options import Use, parse
+from broker.pipeline.options import NO_OPTIONS, Use, parse
 
 EXACTLY_ONCE: Final = "exactly-once"
 
@@ -53,6 +53,8 @@ class SinkOptions(NamedTuple):
         """
         given = parse(options, Use.STREAM_WRITE if is_stream else Use.WRITE)
         servers = given["kafka.bootstrap.servers"]
+        if not options:
+            raise ConfigError(NO_OPTIONS)
         if servers is None:
             raise ConfigError("option kafka.bootstrap.servers is missing: expected HOST:PORT[,…]")
         return cls(

@@ -6,16 +6,17 @@ and nothing else.
 
 from collections.abc import Callable, MutableMapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from broker.pipeline.options import Use, parse
+from broker.pipeline.options import Use, of_table, parse
 from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
 from broker.pipeline.source.batch import BatchReader, PushdownBatchReader
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.stream import StreamReader
+from broker.pipeline.source.table import options_of, options_of_new, with_options
 from broker.pipeline.worker import Shipped
 
 if TYPE_CHECKING:
@@ -37,37 +38,36 @@ class PolylogDataSource(Shipped, DataSource):
         """Return what stands in format(...)."""
         return "polylog"
 
-    def schema(self) -> str:
+    def schema(self) -> str | StructType:
         """Return the columns that are read when the program names none.
 
         Raises:
             ConfigError: options that are none; here, so that load() says so already.
         """
-        if self._reads_segments():
-            columns: Callable[..., str] = _named("segments.reader", "default_schema")
-            return columns(self._given)
-        values = parse(self._given, Use.READ | Use.STREAM)
-        if values.get("columns") is not None:
-            return ddl(checked_columns(values["columns"]))
-        return ddl(default_columns(has_headers=values.get("includeHeaders", False)))
+        table = options_of_new(self._given)
+        if table is not None:
+            return with_options(_schema(_Given(table, is_table=True)), table)
+        return _schema(_Given(self._given, is_table=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a batch, of the columns of the schema."""
-        if self._reads_segments():
+        given = self._of(schema)
+        if given.reads_segments:
             segments: Callable[..., DataSourceReader] = _named("segments.reader", "SegmentReader")
-            return segments(self._given, schema)
-        settings = settings_of(self._given, Use.READ)
+            return segments(given.of(Use.SEGMENTS), schema)
+        settings = settings_of(given.of(Use.READ), Use.READ)
         kind = PushdownBatchReader if settings.has_pushdown else BatchReader
         return kind(settings, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what reads a stream, of the columns of the schema."""
-        return StreamReader(settings_of(self._given, Use.STREAM), columns_of(schema))
+        given = self._of(schema)
+        return StreamReader(settings_of(given.of(Use.STREAM), Use.STREAM), columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":  # noqa: FBT001
         """Return what writes a batch."""
         kind: Callable[..., DataSourceWriter] = _named("sink.writer", "PolylogWriter")
-        return kind(self._given, schema, overwrite)
+        return kind(self._of(schema).of(Use.WRITE), schema, overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's name
         self,
@@ -76,10 +76,39 @@ class PolylogDataSource(Shipped, DataSource):
     ) -> "DataSourceStreamWriter":
         """Return what writes a stream."""
         kind: Callable[..., DataSourceStreamWriter] = _named("sink.stream", "PolylogStreamWriter")
-        return kind(self._given, schema, overwrite)
+        return kind(self._of(schema).of(Use.STREAM_WRITE), schema, overwrite)
 
-    def _reads_segments(self) -> bool:
-        return any(each.lower() == _SEGMENTS for each in self._given)
+    def _of(self, schema: StructType) -> "_Given":
+        table = options_of(schema, self._given)
+        if table is None:
+            return _Given(self._given, is_table=False)
+        return _Given(table, is_table=True)
+
+
+class _Given(NamedTuple):
+    """Options, and whether they are those of a table, which is read and written with the same."""
+
+    options: dict[str, str]
+    is_table: bool
+
+    @property
+    def reads_segments(self) -> bool:
+        return any(each.lower() == _SEGMENTS for each in self.options)
+
+    def of(self, use: Use) -> dict[str, str]:
+        """Return the options for one use."""
+        return of_table(self.options, use) if self.is_table else self.options
+
+
+def _schema(given: _Given) -> str:
+    if given.reads_segments:
+        columns: Callable[..., str] = _named("segments.reader", "default_schema")
+        return columns(given.of(Use.SEGMENTS))
+    use = Use.READ | Use.STREAM
+    values = parse(given.of(use), use)
+    if values.get("columns") is not None:
+        return ddl(checked_columns(values["columns"]))
+    return ddl(default_columns(has_headers=values.get("includeHeaders", False)))
 
 
 def _named(module: str, name: str) -> Any:  # noqa: ANN401 - typed where it is called

@@ -10,7 +10,7 @@ from broker.client.offsets import EARLIEST, LATEST
 from broker.model.address import Address, parse_addresses
 from broker.model.errors import ConfigError
 from broker.model.limits import CLIENT_FETCH_BYTES, CLIENT_GIVE_UP_SECONDS, FETCH_BYTES_MAX
-from broker.pipeline.options import Assignment, Numbers, Use, parse
+from broker.pipeline.options import NO_OPTIONS, Assignment, Numbers, Use, parse
 from broker.pipeline.schema import checked_columns, default_columns
 
 
@@ -69,6 +69,8 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
     """
     values = parse(given, use)
     is_batch = use is Use.READ
+    if not given:
+        raise ConfigError(NO_OPTIONS)
     _exactly_one(values, "subscribe", "subscribePattern", "assign")
     minimum, maximum = values.get("minOffsetsPerTrigger"), values.get("maxOffsetsPerTrigger")
     if minimum and maximum and minimum > maximum:
