@@ -57,6 +57,7 @@ def test_what_is_missing_or_unknown_is_named(given: dict[str, str]) -> None:
     needed = NEEDED if given else {}
 
     with pytest.raises(
-        ConfigError, match=r"did you mean topic|kafka\.bootstrap\.servers is missing"
+        ConfigError,
+        match=r"did you mean topic|kafka\.bootstrap\.servers: expected HOST:PORT, there are no",
     ):
         SinkOptions.of(needed | given, is_stream=False)
