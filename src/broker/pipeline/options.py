@@ -24,6 +24,7 @@ from broker.model.limits import (
     SINK_TRANSACTION_MS,
     TRANSACTIONAL_ID_BYTES_MAX,
 )
+from broker.pipeline.java_patterns import compile_java
 
 _TASK_DIGITS = 11  # of a transactional id: a dash and the number of the task
 
@@ -125,13 +126,6 @@ def _names(value: str) -> tuple[str, ...]:
     return names
 
 
-def _pattern(value: str) -> re.Pattern[str]:
-    try:
-        return re.compile(value)
-    except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from None
-
-
 Assignment = dict[str, tuple[int, ...]]
 Numbers = dict[tuple[str, int], int]
 
@@ -193,7 +187,7 @@ _WRITES = _W | Use.STREAM_WRITE
 OPTIONS: Final = (
     # Which records.
     Option("subscribe", _names, _READS | _F),
-    Option("subscribePattern", _pattern, _READS | _F),
+    Option("subscribePattern", compile_java, _READS | _F),
     Option("assign", _assignment, _READS),
     Option("startingOffsets", _offsets, _READS),
     Option("startingTimestamp", _milliseconds, _READS),

@@ -1,7 +1,5 @@
 """Options: names, values, and what is said of those that are none."""
 
-import re
-
 import pytest
 
 from broker.model.errors import ConfigError
@@ -51,8 +49,11 @@ def test_names_are_the_same_in_any_case() -> None:
     assert (values["startingOffsets"], values["kafka.client.id"]) == ("latest", "me")
 
 
-def test_a_pattern_is_compiled() -> None:
-    assert parse({"subscribePattern": "a.*"}, READ)["subscribePattern"] == re.compile("a.*")
+def test_a_pattern_is_one_of_java_s() -> None:
+    pattern = parse({"subscribePattern": r"^\p{Alpha}$"}, READ)["subscribePattern"]
+
+    assert pattern.search("a")
+    assert not pattern.search("1")
 
 
 @pytest.mark.parametrize(

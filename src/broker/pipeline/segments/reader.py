@@ -40,7 +40,7 @@ class _Settings(NamedTuple):
 
     folder: Path
     topics: tuple[str, ...] | None
-    pattern: str | None
+    pattern: re.Pattern[str] | None
     columns: tuple[str, ...]  # of a read that chooses none by its schema
     key_prefix: bytes | None
     is_committed: bool
@@ -52,7 +52,7 @@ class _Settings(NamedTuple):
         if self.topics is not None:
             return topic in self.topics
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return self.pattern.search(topic) is not None
         return not topic.startswith("__")
 
 
@@ -228,7 +228,7 @@ def _settings(given: Mapping[str, str]) -> _Settings:
     return _Settings(
         Path(values["segments"]),
         values["subscribe"],
-        None if pattern is None else pattern.pattern,
+        pattern,
         checked_columns(columns),
         None if prefix is None else prefix.encode(),
         values["kafka.isolation.level"] != "read_uncommitted",
