@@ -136,10 +136,13 @@ def test_topics_are_found_by_pattern_and_by_assignment(topic: str, fill: Any, re
         fill(f"{topic}-{name}", some(6), partitions=3)
     fill(f"other-{topic}-one", some(6), partitions=3)
 
-    matched = read(subscribe=None, subscribePattern=f"{topic}-(one|two|three)")
+    matched = read(subscribe=None, subscribePattern=f"^{topic}-(one|two|three)")
     assigned = read(subscribe=None, assign=json.dumps({f"{topic}-one": [2, 0]}))
     assert matched.count() == 12
     assert places(assigned) == {0: [0, 1], 2: [0, 1]}
+    searched = read(subscribe=None, subscribePattern=rf"^{topic}-\p{{Lower}}")
+    assert {row["topic"] for row in searched.collect()} == {f"{topic}-one", f"{topic}-two"}
+    assert read(subscribe=None, subscribePattern=f"^{topic}-nowhere").collect() == []
     both = read(subscribe=f"{topic}-one, {topic}-two")
     assert {row["topic"] for row in both.collect()} == {f"{topic}-one", f"{topic}-two"}
 
@@ -225,7 +228,10 @@ def test_a_read_that_spark_ends_early_leaves_the_next_one_alone(
         ({"columns": "ofset"}, "there is no column 'ofset'"),
         ({"assign": '{"a": [0]}'}, "exactly one of the options .* got subscribe and assign"),
         ({"subscribe": "nowhere"}, "127.0.0.1:.*: there is no topic named 'nowhere'"),
-        ({"subscribe": None, "subscribePattern": "nowhere.*"}, "no topic matches 'nowhere"),
+        (
+            {"subscribe": None, "subscribePattern": r"\p{InGreek}"},
+            "expected a regular expression .*InGreek",
+        ),
         ({"subscribe": None, "assign": '{"%s": [0, 9]}'}, "has partitions 0 to 2, not .9."),
         ({"startingOffsets": "latest"}, "a batch cannot begin at latest"),
         ({"endingOffsets": "earliest"}, "a batch cannot end at earliest"),

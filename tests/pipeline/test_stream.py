@@ -183,6 +183,27 @@ def test_a_topic_that_is_gone_is_noticed(
     assert len(query.places()) == 60
 
 
+def test_a_batch_that_was_planned_before_its_topic_was_deleted_is_passed_over(
+    topic: str, fill: Fill, delete: Callable[[str], None], query: Query
+) -> None:
+    grow(fill, topic, 10, partitions=3)
+    query.run(startingOffsets="earliest")
+    last = max(int(each.name) for each in (query.checkpoint / "commits").glob("[0-9]*"))
+    for each in (query.checkpoint / "commits").glob("*"):
+        each.unlink()  # as if the query had died in its first batch
+    for number in range(1, last + 1):
+        for each in (query.checkpoint / "offsets").glob(f"*{number}*"):
+            each.unlink()
+    delete(topic)
+
+    with pytest.raises(Exception, match=f"no topic named '{topic}'"):
+        query.run()
+    query.run(failOnDataLoss="false")
+    grow(fill, topic, 2, partitions=3)
+    query.run(failOnDataLoss="false")
+    assert len(query.places()) == 36  # what the first run had written is there
+
+
 def test_a_checkpoint_of_another_topic_is_an_error(topic: str, fill: Fill, query: Query) -> None:
     grow(fill, topic, 10, partitions=3)
     grow(fill, f"{topic}-2", 10, partitions=3)

@@ -132,6 +132,12 @@ def losses(
     return [
         f"{topic}-{partition}: expected offset {begin}, there are"
         f" {earliest[topic, partition]} to {latest[topic, partition]}"
+        f"{_cause(begin, earliest[topic, partition])}"
         for (topic, partition), begin in sorted(begins.items())
         if not earliest[topic, partition] <= begin <= latest[topic, partition]
     ]
+
+
+def _cause(begin: int, earliest: int) -> str:
+    """What has happened to an offset that a log does not hold."""
+    return ": retention or DeleteRecords removed those before" if begin < earliest else ""

@@ -1,9 +1,9 @@
 """What the options of a read ask for, checked as a whole, before anything is connected."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from broker.client.metadata import Cluster
 from broker.client.offsets import EARLIEST, LATEST
@@ -26,6 +26,18 @@ class Bound:
     offsets: Numbers | None = None
     time: int | None = None
     times: Numbers | None = None
+
+    def without(self, topics: Collection[str]) -> Self:
+        """Return the same bound of all topics but some."""
+        return replace(
+            self, offsets=_without(self.offsets, topics), times=_without(self.times, topics)
+        )
+
+
+def _without(numbers: Numbers | None, topics: Collection[str]) -> Numbers | None:
+    if numbers is None:
+        return None
+    return {key: number for key, number in numbers.items() if key[0] not in topics}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ from broker.pipeline.source.topics import (
     edges,
     find_topics,
     find_topics_left,
+    is_read,
+    named_topics,
     partitions_of,
     report_loss,
     resolve,
@@ -66,13 +68,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger_ms: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query begins."""
+        """Return where a new query begins.
+
+        Spark asks again when the first batch of a query was planned and has not ended: what it is
+        of may have gone meanwhile.
+
+        Raises:
+            DataLoss: a start that is not there.
+            ConfigError, RequestError, Unreachable: what is to be read is not there, in words.
+        """
         cluster = self._settings.cluster()
-        topics = find_topics(cluster, self._settings)
+        starting = self._settings.starting
+        if self._settings.fails_on_data_loss:
+            topics = find_topics(cluster, self._settings)
+        else:
+            topics = find_topics_left(cluster, self._settings)
+            missing = named_topics(self._settings) - topics.keys()
+            report_loss(
+                self._settings, [f"there is no topic named {each!r}" for each in sorted(missing)]
+            )
+            starting = starting.without(missing)
         partitions = partitions_of(topics)
-        starts = resolve(
-            cluster, self._settings, self._settings.starting, partitions, is_start=True
-        )
+        starts = resolve(cluster, self._settings, starting, partitions, is_start=True)
         if self._settings.starting.offsets:
             earliest = edges(cluster, self._settings, partitions, EARLIEST)
             latest = edges(cluster, self._settings, partitions, LATEST)
@@ -128,17 +145,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the tasks of a trigger.
 
         Raises:
-            DataLoss: what a trigger begins with is gone.
+            DataLoss: what a trigger is to read is gone.
+            RequestError, Unreachable: as the client.
         """
         begun, target = from_json(start), from_json(end)
-        topics = {
-            name: Topic(name, each.topic_id, tuple(sorted(each.offsets)), is_internal=False)
-            for name, each in target.items()
-        }
-        partitions = partitions_of(topics)
-        if not partitions or _is_same(begun, target):
+        if _is_same(begun, target):
             return []
         cluster = self._settings.cluster()
+        topics = self._still_there(cluster, target)
+        partitions = partitions_of(topics)
         earliest = edges(cluster, self._settings, partitions, EARLIEST)
         ends = {(name, each): target[name].offsets[each] for name, each in partitions}
         begins = self._begins(begun, topics, earliest)
@@ -163,11 +178,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         yield from read_task(self._settings, partition.value, selection)
 
+    def _still_there(self, cluster: Cluster, target: Offsets) -> dict[str, Topic]:
+        """What there is of a trigger that was planned, maybe long ago; report what is gone."""
+        found = cluster.existing_topics(target) if target else {}
+        topics = {}
+        gone = []
+        for name, standing in target.items():
+            now = found.get(name)
+            if now is None or _is_another(standing, now):
+                gone.append(_gone(name, standing, now))
+                continue
+            missing = sorted(standing.offsets.keys() - set(now.partitions))
+            gone += [f"{name}-{each} is gone" for each in missing]
+            left = tuple(sorted(standing.offsets.keys() & set(now.partitions)))
+            topics[name] = Topic(name, standing.topic_id, left, is_internal=False)
+        report_loss(self._settings, gone)
+        return topics
+
     def _waiting(
         self, cluster: Cluster, begun: Offsets, topics: dict[str, Topic]
     ) -> tuple[dict[Partition, int], dict[Partition, int]]:
         """Where each partition that there is goes on, and where it ends; report what is gone."""
-        if begun and not topics.keys() & begun.keys():
+        if begun and not any(is_read(self._settings, name) for name in begun):
             raise ConfigError(
                 f"the checkpoint is of topics {', '.join(sorted(begun))}, the query reads"
                 f" {', '.join(sorted(topics)) or 'none that exists'}: a query of other topics needs"
@@ -182,8 +214,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if (name, each) not in there
         ]
         again = [
-            f"topic {name} was deleted and made again: its id was {begun[name].topic_id}, now it is"
-            f" {topic.topic_id}"
+            _gone(name, begun[name], topic)
             for name, topic in sorted(topics.items())
             if name in begun and _is_another(begun[name], topic)
         ]
@@ -274,6 +305,15 @@ def _standing(topics: dict[str, Topic], offsets: dict[Partition, int]) -> Offset
         name: Standing(topic.topic_id, {each: offsets[name, each] for each in topic.partitions})
         for name, topic in topics.items()
     }
+
+
+def _gone(name: str, standing: Standing, now: Topic | None) -> str:
+    if now is None:
+        return f"topic {name} was deleted"
+    return (
+        f"topic {name} was deleted and made again: its id was {standing.topic_id}, now it is"
+        f" {now.topic_id}"
+    )
 
 
 def _is_another(standing: Standing, topic: Topic) -> bool:

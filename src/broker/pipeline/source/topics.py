@@ -1,6 +1,7 @@
 """What the broker says of the topics of a read: which there are, where they begin and end."""
 
 import logging
+import re
 from collections.abc import Collection, Iterable
 
 from broker.client.metadata import Cluster, Topic
@@ -23,29 +24,23 @@ def report_loss(settings: Settings, what: Collection[str]) -> None:
     text = "; ".join(what)
     if settings.fails_on_data_loss:
         raise DataLoss(
-            f"{text}. Retention may have removed it, or the topic was deleted and made again; with"
-            " the option failOnDataLoss=false a query goes on with what is there"
+            f"{text}. With the option failOnDataLoss=false a query goes on with what is there"
         )
     _log.warning("data may be lost: %s", text)
 
 
 def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
-    """Return the topics that a read names, those of a pattern that match it as a whole.
+    """Return the topics that a read names, or in whose names its pattern is found: maybe none.
 
     Raises:
         RequestError: UNKNOWN_TOPIC_OR_PARTITION, one that is named does not exist.
-        ConfigError: an assigned partition does not exist, or no topic matches.
+        ConfigError: an assigned partition does not exist.
         Unreachable: no broker answers.
     """
     if settings.pattern is not None:
-        pattern = settings.pattern
-        found = {
-            name: each
-            for name, each in cluster.existing_topics().items()
-            if pattern.fullmatch(name) and not each.is_internal
-        }
+        found = _matching(cluster, settings.pattern)
         if not found:
-            raise ConfigError(f"{cluster}: no topic matches {pattern.pattern!r}")
+            _log.warning("%s: no topic matches %r", cluster, settings.pattern.pattern)
         return found
     if settings.assignment is not None:
         return _assigned(cluster, cluster.topics(settings.assignment), settings)
@@ -55,12 +50,29 @@ def find_topics(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
 def find_topics_left(cluster: Cluster, settings: Settings) -> dict[str, Topic]:
     """Return those of the topics of a stream that there are by now: one may have been deleted."""
     if settings.pattern is not None:
-        try:
-            return find_topics(cluster, settings)
-        except ConfigError:
-            return {}
+        return _matching(cluster, settings.pattern)
     found = cluster.existing_topics(settings.assignment or settings.topics or ())
     return found if settings.assignment is None else _assigned(cluster, found, settings)
+
+
+def _matching(cluster: Cluster, pattern: re.Pattern[str]) -> dict[str, Topic]:
+    return {
+        name: each
+        for name, each in cluster.existing_topics().items()
+        if pattern.search(name) and not each.is_internal
+    }
+
+
+def named_topics(settings: Settings) -> set[str]:
+    """Return the topics that a read names; none where it has a pattern."""
+    return set(settings.assignment or settings.topics or ())
+
+
+def is_read(settings: Settings, topic: str) -> bool:
+    """Whether a read is of a topic, be it there or not."""
+    if settings.pattern is not None:
+        return settings.pattern.search(topic) is not None
+    return topic in named_topics(settings)
 
 
 def _assigned(cluster: Cluster, found: dict[str, Topic], settings: Settings) -> dict[str, Topic]:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from broker import codec
 from broker.codec import Fields
 from broker.model.clock import ManualClock
+from broker.model.errors import RequestError
 from broker.pipeline.options import Use
 from broker.pipeline.source.offsets import Standing, from_json
 from broker.pipeline.source.settings import settings_of
@@ -64,6 +65,8 @@ class Topic:
 
     def reader(self, **options: str) -> StreamReader:
         given = {"kafka.bootstrap.servers": str(self.broker.address), "subscribe": "t"}
+        if {"assign", "subscribePattern"} & options.keys():
+            del given["subscribe"]
         given |= {"kafka.default.api.timeout.ms": "1"} | options
         return StreamReader(settings_of(given, Use.STREAM), ("offset",), self.clock)
 
@@ -242,3 +245,85 @@ def test_offsets_of_sparks_own_source_get_the_topics_id_with_the_next_trigger(
 
 def test_nothing_lies_between_the_same_offsets(topic: Topic) -> None:
     assert topic.reader().partitions(at(p0=1, p1=2), at(p0=1, p1=2)) == []
+
+
+LENIENT = {"failOnDataLoss": "false"}
+
+
+def test_a_planned_batch_of_a_topic_that_was_deleted_is_a_loss_or_is_passed_over(
+    topic: Topic,
+) -> None:
+    topic.exists = False
+    start, end = at(p0=10, p1=20), at(p0=100, p1=300)
+
+    with pytest.raises(DataLoss, match="topic t was deleted"):
+        topic.reader().partitions(start, end)
+    reader = topic.reader(**LENIENT)
+    assert ranges(reader, start, end) == []
+    following = reader.latestOffset(end, ALL)
+    assert from_json(following) == {}
+    assert ranges(reader, end, following) == []
+    topic.exists = True
+    assert ranges(reader, following, reader.latestOffset(following, ALL)) == [
+        (0, 0, 100),
+        (1, 0, 300),
+    ]
+
+
+def test_a_planned_batch_of_a_topic_that_was_made_again_or_has_fewer_partitions(
+    topic: Topic,
+) -> None:
+    start, end = at(p0=10, p1=20), at(p0=100, p1=300)
+
+    del topic.edges[1]
+    with pytest.raises(DataLoss, match="t-1 is gone"):
+        topic.reader().partitions(start, end)
+    assert ranges(topic.reader(**LENIENT), start, end) == [(0, 10, 100)]
+    topic.topic_id = OTHER_ID
+    with pytest.raises(DataLoss, match="made again"):
+        topic.reader().partitions(start, end)
+    assert ranges(topic.reader(**LENIENT), start, end) == []
+
+
+@pytest.mark.parametrize(
+    "starting",
+    [
+        {},
+        {"startingOffsets": '{"t": {"0": 7, "1": -1}}'},
+        {"startingOffsetsByTimestamp": '{"t": {"0": 7, "1": 7}}'},
+        {"startingTimestamp": "7"},
+        {"assign": '{"t": [0]}'},
+    ],
+)
+def test_a_first_planned_batch_is_passed_over_as_well(
+    topic: Topic, starting: dict[str, str]
+) -> None:
+    topic.exists = False
+    reader = topic.reader(**LENIENT, **starting)
+
+    start = reader.initialOffset()
+    assert from_json(start) == {}
+    assert ranges(reader, start, at(p0=100, p1=300)) == []
+    with pytest.raises(RequestError, match="no topic named 't'"):
+        topic.reader(**starting).initialOffset()
+
+
+def test_what_is_said_of_a_topic_that_was_deleted_is_not_about_checkpoints_or_retention(
+    topic: Topic,
+) -> None:
+    topic.exists = False
+
+    with pytest.raises(DataLoss, match=r"t-0 is gone; t-1 is gone\. With the option") as raised:
+        topic.reader().latestOffset(at(p0=10, p1=20), ALL)
+    assert "checkpoint" not in str(raised.value)
+    assert "etention" not in str(raised.value)
+
+
+def test_a_pattern_without_a_match_waits_for_a_topic(topic: Topic) -> None:
+    reader = topic.reader(subscribePattern="^u")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ALL) == start
+
+    found = topic.reader(subscribePattern="t$").latestOffset(start, ALL)
+    assert found == at(p0=100, p1=300)
+    assert ranges(reader, start, found) == [(0, 0, 100), (1, 0, 300)]
