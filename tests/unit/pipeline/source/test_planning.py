@@ -143,7 +143,9 @@ def test_what_is_not_there_is_told_by_partition() -> None:
     said = losses(begins, keyed([10] * 5), keyed([20] * 5))
 
     assert said == [
-        "t-0: expected offset 5, there are 10 to 20:"
-        " retention or DeleteRecords removed those before",
+        (
+            "t-0: expected offset 5, there are 10 to 20:"
+            " retention or DeleteRecords removed those before"
+        ),
         "t-2: expected offset 25, there are 10 to 20",
     ]
