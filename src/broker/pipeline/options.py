@@ -219,6 +219,7 @@ OPTIONS: Final = (
     Option("writeId", _write_id, _W),
     Option("writeBatch", _count, _W, 0),
     Option("tasks", _positive, _WRITES),
+    Option("extraColumns", _one_of("fail", "ignore"), _WRITES, "fail"),
     Option("markerTopic", _text, _WRITES, "polylog-sink-markers"),
     Option("maxRowsPerSecondPerTask", _positive, _WRITES),
     Option("checkpointLocation", _text, Use.STREAM_WRITE),  # Spark's own, handed over with ours

@@ -20,12 +20,15 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
 IGNORED: Final = ("offset", "timestampType")
 
 
-def check_columns(columns: Mapping[str, str], topic: str | None) -> None:
+def check_columns(
+    columns: Mapping[str, str], topic: str | None, *, ignores_extra: bool = False
+) -> None:
     """Refuse what cannot be written.
 
     Args:
         columns: Spark's simple names of the types, by column.
         topic: where all rows go; None: where their column says.
+        ignores_extra: whether columns that no record has are left out.
 
     Raises:
         SchemaMismatch: a column is missing, unknown, or of another type; with what was expected.
@@ -34,8 +37,11 @@ def check_columns(columns: Mapping[str, str], topic: str | None) -> None:
         if name in IGNORED:
             continue
         if name not in _TYPES:
+            if ignores_extra:
+                continue
             raise SchemaMismatch(
-                f"column {name!r}: {_hint(name)}the columns of a record are {_ALL}"
+                f"column {name!r}: {_hint(name)}the columns of a record are {_ALL}; others are left"
+                " out with the option extraColumns=ignore"
             )
         if kind not in _TYPES[name]:
             raise SchemaMismatch(

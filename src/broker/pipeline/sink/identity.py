@@ -16,9 +16,8 @@ from broker.pipeline.sink.options import SinkOptions
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
 # Settings by which Spark decides how rows fall into tasks.
-_PLANNING: Final = (
+PLANNING: Final = (
     "spark.default.parallelism",
-    "spark.master",
     "spark.sql.adaptive.enabled",
     "spark.sql.adaptive.coalescePartitions.enabled",
     "spark.sql.execution.sortBeforeRepartition",
@@ -27,6 +26,10 @@ _PLANNING: Final = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.internal.stateStore.partitions",
 )
+# Besides, a local master: its cores are the default for how many tasks a source has. Which cluster
+# it is decides nothing: a query may move from one to another between two attempts.
+MASTER: Final = "spark.master"
+_LOCAL: Final = "local"
 _HASH_BYTES = 8
 
 
@@ -86,10 +89,10 @@ def _plan(
     columns: Mapping[str, str],
     property_of: Callable[[str], str | None],
 ) -> str:
-    deciding = {
-        "columns": list(columns.items()),
-        "topic": options.topic,
-        "settings": {name: property_of(name) for name in _PLANNING},
-    }
+    settings = {name: property_of(name) for name in PLANNING}
+    master = property_of(MASTER) or ""
+    if master.startswith(_LOCAL):
+        settings[MASTER] = master
+    deciding = {"columns": list(columns.items()), "topic": options.topic, "settings": settings}
     text = json.dumps(deciding, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker import codec
 from broker.codec.control_records import decode_marker, is_control, is_transactional
 from broker.model.errors import MarkerMismatch
-from broker.pipeline.sink.identity import Batch
+from broker.pipeline.sink.identity import MASTER, PLANNING, Batch
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -146,7 +146,8 @@ class QueryLog:
             raise MarkerMismatch(
                 f"batch {batch.number} of {batch.query!r} was begun with {_words(self.plan)}, now"
                 f" it has {_words(batch)}: its tasks would not have the same rows; run it again"
-                " with the settings of before"
+                " with the tasks, columns, topic and settings of before. A plan is of the settings"
+                f" {', '.join(PLANNING)} and, where it is local[N], {MASTER}"
             )
         return True
 

@@ -27,6 +27,7 @@ class SinkOptions(NamedTuple):
         batch_bytes_max: no batch is larger.
         transaction_ms: the coordinator aborts a task that takes longer.
         give_up_ms: how long a broker that does not answer is waited for.
+        ignores_extra_columns: whether columns that no record has are left out.
         rows_per_second: of each task; None: as fast as it goes.
     """
 
@@ -42,6 +43,7 @@ class SinkOptions(NamedTuple):
     batch_bytes_max: int  # kafka.max.request.size
     transaction_ms: int  # kafka.transaction.timeout.ms
     give_up_ms: int  # kafka.delivery.timeout.ms
+    ignores_extra_columns: bool  # extraColumns
     rows_per_second: int | None  # maxRowsPerSecondPerTask
 
     @classmethod
@@ -70,6 +72,7 @@ class SinkOptions(NamedTuple):
             batch_bytes_max=given["kafka.max.request.size"],
             transaction_ms=given["kafka.transaction.timeout.ms"],
             give_up_ms=given["kafka.delivery.timeout.ms"],
+            ignores_extra_columns=given["extraColumns"] == "ignore",
             rows_per_second=given["maxRowsPerSecondPerTask"],
         )
 

@@ -59,7 +59,9 @@ class Sink(Shipped):
         self.options = SinkOptions.of(options, is_stream=is_stream)
         self.columns = {each.name: each.dataType.simpleString() for each in schema.fields}
         self.is_stream = is_stream
-        check_columns(self.columns, self.options.topic)
+        check_columns(
+            self.columns, self.options.topic, ignores_extra=self.options.ignores_extra_columns
+        )
         if self.options.is_exactly_once and not is_stream:
             batch_of(self.options, self.columns, lambda _: None, is_stream=False)
 

@@ -49,3 +49,13 @@ def test_a_column_that_no_record_has_is_refused_by_name(
 def test_rows_need_a_topic() -> None:
     with pytest.raises(SchemaMismatch, match="no option topic"):
         check_columns({"value": "binary"}, None)
+
+
+def test_columns_that_no_record_has_are_left_out_where_that_is_wanted() -> None:
+    columns = {"value": "binary", "user": "struct<id:int>"}
+
+    with pytest.raises(SchemaMismatch, match=r"column 'user': .* extraColumns=ignore"):
+        check_columns(columns, "t")
+    check_columns(columns, "t", ignores_extra=True)
+    with pytest.raises(SchemaMismatch, match="column 'key' is int"):
+        check_columns(columns | {"key": "int"}, "t", ignores_extra=True)

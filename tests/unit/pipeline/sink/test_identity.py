@@ -57,3 +57,11 @@ def test_another_setting_or_column_is_another_plan() -> None:
     }
 
     assert len(plans) == 3  # neither the batch nor the name of the program is part of it
+
+
+def test_a_query_may_move_to_another_cluster_but_not_to_other_local_cores() -> None:
+    def plan(master: str) -> str:
+        return stream_batch(PROPERTIES | {"spark.master": master}).plan
+
+    assert plan("spark://one:7077") == plan("spark://two:7077") == plan("yarn")
+    assert len({plan("local[2]"), plan("local[4]"), plan("yarn")}) == 3

@@ -57,7 +57,7 @@ def test_a_batch_is_begun_when_its_plan_is_there() -> None:
     "other", [BATCH._replace(tasks=3), BATCH._replace(plan="bb"), BATCH._replace(tasks=None)]
 )
 def test_a_batch_that_is_planned_otherwise_than_it_was_begun_is_refused(other: Batch) -> None:
-    with pytest.raises(MarkerMismatch, match="was begun with"):
+    with pytest.raises(MarkerMismatch, match=r"was begun with .*local\[N\], spark.master"):
         log_of(planned(other)).is_begun(BATCH)
 
 
