@@ -1,16 +1,15 @@
 """A batch read: which ranges of offsets, in which tasks, and what each task does."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from broker.client.fetch import Range
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
 from broker.pipeline.decoding import Selection
-from broker.pipeline.source import filters as pushed
-from broker.pipeline.source.filters import Bounds
+from broker.pipeline.source.bounds import Bounds
 from broker.pipeline.source.planning import Partition, losses, split
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
@@ -107,20 +106,3 @@ class BatchReader(DataSourceReader):
                 starts[each] = max(starts[each], bounds.min_offset)
             if bounds.max_offset is not None:
                 ends[each] = min(end, bounds.max_offset + 1)
-
-
-class PushdownBatchReader(BatchReader):
-    """The same, with filters of Spark's: only for sessions that allow it.
-
-    Spark refuses a reader that has pushFilters unless spark.sql.python.filterPushdown.enabled is
-    true, which it is not by default: hence a class and the option `pushdown`.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Keep what can be kept exactly, and hand back the rest."""
-        if self._settings.key_prefix is not None:
-            of_keys = [each for each in filters if getattr(each, "attribute", ()) == ("key",)]
-            self._bounds, others = pushed.take(each for each in filters if each not in of_keys)
-            return [*of_keys, *others]
-        self._bounds, others = pushed.take(filters)
-        return others

@@ -5,7 +5,7 @@ A filter that is taken is enforced, so Spark need not look again; every other on
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from broker.pipeline.source.bounds import Bounds
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 # Column → field of Bounds, and what its values are.
@@ -28,19 +30,6 @@ _SETS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
     "partition": ("partitions", (int,)),
     "key": ("keys", (bytes, bytearray)),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What records must fulfil; None: anything will do. Offsets and ms, both ends included."""
-
-    min_offset: int | None = None
-    max_offset: int | None = None
-    min_timestamp: int | None = None
-    max_timestamp: int | None = None
-    topics: frozenset[str] | None = None
-    partitions: frozenset[int] | None = None
-    keys: frozenset[bytes] | None = None
 
 
 def take(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:

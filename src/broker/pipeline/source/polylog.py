@@ -13,10 +13,9 @@ from pyspark.sql.types import StructType
 
 from broker.pipeline.options import Use, of_table, parse
 from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
-from broker.pipeline.source.batch import BatchReader, PushdownBatchReader
 from broker.pipeline.source.settings import settings_of
-from broker.pipeline.source.stream import StreamReader
 from broker.pipeline.source.table import options_of, options_of_new, with_options
+from broker.pipeline.versions import needs
 from broker.pipeline.worker import Shipped
 
 if TYPE_CHECKING:
@@ -56,13 +55,22 @@ class PolylogDataSource(Shipped, DataSource):
             segments: Callable[..., DataSourceReader] = _named("segments.reader", "SegmentReader")
             return segments(given.of(Use.SEGMENTS), schema)
         settings = settings_of(given.of(Use.READ), Use.READ)
-        kind = PushdownBatchReader if settings.has_pushdown else BatchReader
+        if settings.has_pushdown:
+            needs("pushdown", (4, 1))
+        module, name = (
+            ("pushdown", "PushdownBatchReader")
+            if settings.has_pushdown
+            else ("batch", "BatchReader")
+        )
+        kind: Callable[..., DataSourceReader] = _named(f"source.{module}", name)
         return kind(settings, columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what reads a stream, of the columns of the schema."""
+        needs("reading a stream", (4, 2))
         given = self._of(schema)
-        return StreamReader(settings_of(given.of(Use.STREAM), Use.STREAM), columns_of(schema))
+        kind: Callable[..., DataSourceStreamReader] = _named("source.stream", "StreamReader")
+        return kind(settings_of(given.of(Use.STREAM), Use.STREAM), columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":  # noqa: FBT001
         """Return what writes a batch."""
@@ -75,6 +83,7 @@ class PolylogDataSource(Shipped, DataSource):
         overwrite: bool,  # noqa: FBT001
     ) -> "DataSourceStreamWriter":
         """Return what writes a stream."""
+        needs("writing a stream", (4, 1))
         kind: Callable[..., DataSourceStreamWriter] = _named("sink.stream", "PolylogStreamWriter")
         return kind(self._of(schema).of(Use.STREAM_WRITE), schema, overwrite)
 

@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from broker.pipeline.source.filters import Bounds, take
+from broker.pipeline.source.bounds import Bounds
+from broker.pipeline.source.filters import take
 
 COMPARISONS: dict[Any, Callable[[int, int], bool]] = {
     EqualTo: lambda one, other: one == other,
