@@ -1,5 +1,8 @@
 """Idempotent producers as a partition knows them (KIP-98), through the log's append."""
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
@@ -7,6 +10,8 @@ from hypothesis import strategies as st
 
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
+from broker._native.log.producer_state import remember_at_most, remembered
+from broker.model import limits
 from tests.native_log import NOW_MS, Logs, placed, records
 from tests.oracles.producer_oracle import Producers
 
@@ -14,6 +19,7 @@ DUPLICATE = "duplicate"
 OUT_OF_ORDER = ("sequence", 2)
 FENCED = ("sequence", 3)
 FULL = ("sequence", 4)
+OPEN_TRANSACTION = ("transaction", 0)
 PRODUCER = 4711
 LAST_SEQUENCE = 2**31 - 1
 HEAD_SIZE = 2 + 4 + 4  # of a snapshot: version, CRC, count
@@ -26,6 +32,15 @@ COMMIT = CommitThread(1)  # for logs that never sync
 def log(logs: Logs) -> PartitionLog:
     """One log."""
     return logs.create()
+
+
+@pytest.fixture
+def bound() -> Iterator[int]:
+    """Let all logs together remember 60 producers; what other tests left is forgotten first."""
+    gc.collect()
+    remember_at_most(remembered() + 60)
+    yield 60
+    remember_at_most(limits.PRODUCER_IDS_MAX)
 
 
 def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer: int = PRODUCER) -> bytes:
@@ -143,26 +158,116 @@ def test_a_producer_is_forgotten_when_it_has_been_silent_for_too_long(logs: Logs
     assert log.append(batch(5)) == (OUT_OF_ORDER, -1)
 
 
-def test_a_log_remembers_a_bounded_number_of_producers(logs: Logs) -> None:
+def test_a_log_remembers_the_producers_that_it_heard_of_last(logs: Logs) -> None:
     log = logs.create(producer_ids_max=100)
 
     statuses = [log.append(batch(0, producer=number))[0] for number in range(1000)]
 
-    assert statuses == [0] * 100 + [FULL] * 900
+    assert statuses == [0] * 1000
     assert log.producer_count == 100
+    assert {number for number, *_ in log.producer_ends} == set(range(900, 1000))
 
 
-def test_a_full_log_takes_a_new_producer_when_an_old_one_has_expired(logs: Logs) -> None:
+def test_a_producer_that_goes_on_is_remembered_however_many_others_come(logs: Logs) -> None:
     log = logs.create(producer_ids_max=10)
-    for number in range(10):
-        logs.turn.steady_ms = NOW_MS + number
+
+    for number in range(200):
+        assert log.append(batch(number))[0] == 0
         log.append(batch(0, producer=number))
 
-    logs.turn.steady_ms = NOW_MS + DAY_MS + 3  # 0, 1 and 2 have expired
+    assert log.append(batch(199))[0] == (DUPLICATE, 399)
+    assert log.append(batch(201))[0] == OUT_OF_ORDER
 
-    statuses = [log.append(batch(0, producer=number))[0] for number in range(10, 14)]
-    assert statuses == [0, 0, 0, FULL]
-    assert log.append(batch(1, producer=5))[0] == 0
+
+def test_what_is_remembered_by_all_logs_together_is_bounded(logs: Logs, bound: int) -> None:
+    every = [logs.create(partition=partition) for partition in range(5)]
+
+    for number in range(bound * 3):
+        assert every[number % 5].append(batch(0, producer=number))[0] == 0
+
+    assert remembered() == bound
+    kept = {number for log in every for number, *_ in log.producer_ends}
+    assert kept == set(range(bound * 2, bound * 3))
+
+
+def test_a_producer_that_goes_on_is_remembered_whatever_other_logs_are_asked_for(
+    logs: Logs, bound: int
+) -> None:
+    mine, others = logs.create(), logs.create(partition=1)
+
+    for number in range(bound * 3):
+        assert mine.append(batch(number))[0] == 0
+        others.append(batch(0, producer=number))
+
+    assert mine.append(batch(bound * 3 + 1))[0] == OUT_OF_ORDER
+
+
+def test_a_producer_in_a_transaction_never_makes_room(logs: Logs, bound: int) -> None:
+    log, others = logs.create(), logs.create(partition=1)
+    log.admit_transaction(PRODUCER, 0)
+    transactional = records(
+        producer_id=PRODUCER, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    assert log.append(transactional)[0] == 0
+
+    for number in range(bound * 2):
+        assert others.append(batch(0, producer=number))[0] == 0
+
+    assert remembered() == bound
+    assert log.append(transactional)[0] == (DUPLICATE, 1)
+    assert log.open_transactions == {PRODUCER: 0}
+
+
+def test_where_every_producer_has_a_transaction_open_a_new_one_is_refused(logs: Logs) -> None:
+    log = logs.create(producer_ids_max=3)
+    for number in range(3):
+        log.admit_transaction(number, 0)
+        first = {"producer_id": number, "producer_epoch": 0, "base_sequence": 0}
+        assert log.append(records(is_transactional=True, **first))[0] == 0
+
+    assert log.append(batch(0)) == (FULL, -1)
+    assert log.append(batch(1, producer=2))[0] == OPEN_TRANSACTION
+
+
+def test_a_log_that_goes_gives_back_what_it_remembered(logs: Logs) -> None:
+    gc.collect()  # what other tests left
+    before = remembered()
+    log = logs.create()
+    for number in range(50):
+        log.append(batch(0, producer=number))
+    assert remembered() == before + 50
+
+    logs.sync(log)
+    del log
+    gc.collect()
+
+    assert remembered() == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_producers_come_and_go_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory, heard: list[tuple[int, bool]]
+) -> None:
+    logs = Logs(tmp_path_factory.mktemp("log"), COMMIT)
+    log = logs.create(is_group_commit=False, producer_ids_max=8)
+    last: dict[int, int] = {}  # sequence by producer, the one heard of last at the end
+    known_end: dict[int, int] = {}
+
+    for number, goes_on in heard:
+        known = last.get(number)
+        sequence = 0 if known is None else known + goes_on
+        found, base_offset = log.append(batch(sequence, producer=number))
+        if known is not None and not goes_on:
+            assert found == (DUPLICATE, known_end[number])
+            continue
+        assert found == 0
+        last.pop(number, None)
+        last[number] = sequence
+        known_end[number] = base_offset + 1
+        if len(last) > 8:
+            del last[next(iter(last))]
+        assert {each for each, *_ in log.producer_ends} == last.keys()
 
 
 # ---- snapshots -------------------------------------------------------------------------------
@@ -198,6 +303,47 @@ def test_a_snapshot_of_a_wrapped_sequence_is_whole(logs: Logs, log: PartitionLog
 
     assert other.append(batch(LAST_SEQUENCE - 1, 4)) == ((DUPLICATE, 4), 0)
     assert other.append(batch(2))[0] == 0
+
+
+def test_a_restart_does_not_make_a_producer_younger(logs: Logs) -> None:
+    log = logs.create()
+    log.append(records(producer_id=1, producer_epoch=0, base_sequence=5))
+    logs.turn.now_ms = NOW_MS + DAY_MS - 1_000  # the steady clock begins anew at a start
+    other = reopened(logs, log)
+
+    logs.turn.steady_ms = NOW_MS + 1_000
+    assert other.append(batch(9, producer=1))[0] == OUT_OF_ORDER
+    logs.turn.steady_ms = NOW_MS + 1_001
+    assert other.append(batch(9, producer=1))[0] == 0
+
+
+@pytest.mark.parametrize("off_ms", [-400 * DAY_MS, -DAY_MS - 1, 1, 400 * DAY_MS])
+def test_a_producer_whose_batches_have_a_time_of_their_own_is_as_young_as_the_load(
+    logs: Logs, off_ms: int
+) -> None:
+    log = logs.create()
+    sent = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 5}
+    log.append(records(timestamp=NOW_MS + off_ms, **sent))
+
+    other = reopened(logs, log)
+
+    logs.turn.steady_ms = NOW_MS + DAY_MS
+    assert other.append(batch(9, producer=1))[0] == OUT_OF_ORDER
+
+
+def test_of_restored_producers_those_that_were_heard_of_first_make_room_first(logs: Logs) -> None:
+    log = logs.create()
+    for number, age_ms in enumerate([3, 1, 4, 2]):
+        sent = {"producer_id": number, "producer_epoch": 0, "base_sequence": 0}
+        log.append(records(timestamp=NOW_MS - age_ms * 1_000, **sent))
+    _, snapshot = log.producer_snapshot()
+    logs.create(partition=1)
+    other = logs.attach(0, partition=1, snapshot=snapshot, producer_ids_max=4)
+
+    other.append(batch(0, producer=10))
+    other.append(batch(0, producer=11))
+
+    assert {number for number, *_ in other.producer_ends} == {1, 3, 10, 11}
 
 
 def entries(snapshot: bytes) -> list[bytes]:

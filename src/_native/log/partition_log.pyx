@@ -371,8 +371,7 @@ cdef class PartitionLog(SegmentedLog):
             batch.base_offset = base_offset
             batch.last_offset_delta = info.last_offset_delta
             batch.timestamp = info.max_timestamp
-            # There is room: check_sequence has seen to it. During recovery those found first have
-            # it.
+            # There is room: check_sequence has seen to it.
             producers_update(&self.producers, info.producer_id, info.producer_epoch, &batch,
                              self.turn.steady_ms)
         if info.attributes & ATTRIBUTE_TRANSACTIONAL:
@@ -410,7 +409,8 @@ cdef class PartitionLog(SegmentedLog):
 
     cdef bint restore_producers(self, bytes snapshot) except -1:
         """Take over what a snapshot knows of producers; nothing, and False, when it cannot be."""
-        if producers_restore(&self.producers, snapshot, self.turn.steady_ms) < 0:
+        if producers_restore(
+                &self.producers, snapshot, self.turn.steady_ms, self.turn.now_ms) < 0:
             self.forget_producers()
             return False
         for producer_id, first_offset in producers_open(&self.producers).items():
@@ -786,7 +786,7 @@ cdef class PartitionLog(SegmentedLog):
                 info.last_offset_delta < 0):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if info.producer_id >= 0 and not info.attributes & ATTRIBUTE_CONTROL and (
-                not producers_have_room(&self.producers, info.producer_id, self.turn.steady_ms)):
+                not producers_have_room(&self.producers, info.producer_id)):
             raise NoRoom(f"{self!r} has no room for producer {info.producer_id}")
         if self.turn.is_read_only and not info.attributes & ATTRIBUTE_CONTROL:
             raise DiskFull(f"{self!r}: the disk is full")

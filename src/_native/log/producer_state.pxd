@@ -7,7 +7,7 @@ cdef enum SequenceStatus:
     SEQUENCE_DUPLICATE    # one of the last five: answer with the original's offset
     SEQUENCE_OUT_OF_ORDER
     SEQUENCE_FENCED       # an older epoch
-    SEQUENCE_FULL         # no room for one more producer id (limits.PRODUCER_IDS_PER_PARTITION_MAX)
+    SEQUENCE_FULL         # as many transactions are open as producers may be remembered
 
 cdef enum:
     PRODUCER_BATCHES_KEPT = 5   # KIP-98: as many as a client may have in flight
@@ -19,26 +19,35 @@ cdef struct ProducerBatch:
     int32_t last_offset_delta
     int64_t timestamp
 
+cdef struct ProducerTable
+
 cdef struct ProducerEntry:
-    int64_t producer_id         # -1: an empty slot of the table
+    int64_t producer_id
     int16_t epoch
     int8_t batch_count          # how many of `batches` are filled, oldest first from `oldest`
     int8_t oldest
     int32_t coordinator_epoch   # of the last marker, -1: none yet
     int64_t transaction_first   # first offset of the open transaction, -1: none
     int64_t updated_ms          # when the last batch came, for expiry
+    ProducerTable* table
+    ProducerEntry* older[2]     # neighbours in the idle lists, see ProducerTable
+    ProducerEntry* newer[2]
     ProducerBatch batches[PRODUCER_BATCHES_KEPT]
 
-# Open addressing by producer id; grows by doubling, entries that expired are dropped when it does
-# and when the table is full.
+# Producers without an open transaction, the one that was heard of last at the end.
+cdef struct IdleList:
+    ProducerEntry* oldest
+    ProducerEntry* newest
+
+# Open addressing by producer id over entries of their own. Every entry without an open transaction
+# is in two idle lists: that of its table and that of all tables of the process.
 cdef struct ProducerTable:
-    ProducerEntry* entries
+    ProducerEntry** slots       # NULL: an empty slot
     uint32_t capacity           # 0 or a power of two
     uint32_t count
     uint32_t count_max
     int64_t expiration_ms
-    int64_t next_expiry_ms      # no entry expires before this: a full table is not searched in vain
-
+    IdleList idle
 
 cdef void producers_init(
     ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil
@@ -50,8 +59,7 @@ cdef SequenceStatus producers_check(
 cdef int producers_update(
     ProducerTable* table, int64_t producer_id, int16_t epoch, ProducerBatch* batch,
     int64_t now_ms) noexcept nogil
-cdef bint producers_have_room(
-    ProducerTable* table, int64_t producer_id, int64_t now_ms) noexcept nogil
+cdef bint producers_have_room(ProducerTable* table, int64_t producer_id) noexcept nogil
 cdef int producers_begin(
     ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t first_offset,
     int64_t now_ms) noexcept nogil
@@ -64,4 +72,5 @@ cdef list producers_ends(ProducerTable* table)
 cdef tuple producers_active_one(ProducerTable* table, int64_t producer_id, int64_t now_ms)
 cdef list producers_active(ProducerTable* table, int64_t now_ms)
 cdef bytes producers_snapshot(ProducerTable* table)
-cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2
+cdef int producers_restore(
+    ProducerTable* table, bytes snapshot, int64_t now_ms, int64_t wall_ms) except -2

@@ -16,12 +16,20 @@ The snapshot of it (Kafka's `.snapshot` file, big-endian):
     int64 producer id | int16 epoch | int32 last sequence | int64 last offset | int32 offset delta |
     int64 timestamp | int32 coordinator epoch | int64 first offset of the open transaction (-1)
 
-A producer of which only a marker is known has the last sequence and offset -1. One whose
-transaction is open does not expire.
+A producer of which only a marker is known has the last sequence and offset -1.
+
+What is remembered is bounded for a partition and for the broker (limits.PRODUCER_IDS_...): where
+there is no room for one more producer, the one makes room that has been silent for the longest
+time, of the partition or of all partitions. Its next batch is taken as that of an unknown producer.
+One whose transaction is open neither expires nor makes room.
+
+A producer that comes from a snapshot has been silent since the time of its last batch. A time that
+is in the future, or so long ago that the producer would have expired, is one that the client made
+up or a copy's; such a producer has been silent since the load.
 """
 
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
@@ -38,20 +46,81 @@ _HEAD = _struct.Struct(">hIi")
 _ENTRY = _struct.Struct(">qhiqiqiq")
 
 
+cdef enum:
+    OWN = 0        # the list of a table
+    EVERY = 1      # the list of all tables
+
+cdef uint32_t every_max = limits.PRODUCER_IDS_MAX
+cdef uint32_t every_count = 0
+cdef IdleList every_idle
+every_idle.oldest = every_idle.newest = NULL
+
+
 cdef void producers_init(
         ProducerTable* table, uint32_t count_max, int64_t expiration_ms) noexcept nogil:
-    table.entries = NULL
+    table.slots = NULL
     table.capacity = 0
     table.count = 0
     table.count_max = count_max
     table.expiration_ms = expiration_ms
-    table.next_expiry_ms = 0
+    table.idle.oldest = table.idle.newest = NULL
 
 
 cdef void producers_free(ProducerTable* table) noexcept nogil:
-    free(table.entries)
-    table.entries = NULL
+    """Forget every producer."""
+    global every_count
+    cdef uint32_t i
+    for i in range(table.capacity):
+        if table.slots[i] != NULL:
+            unlink_idle(table.slots[i])
+            free(table.slots[i])
+    every_count -= table.count
+    free(table.slots)
+    table.slots = NULL
     table.capacity = table.count = 0
+
+
+# ---- idle lists ----------------------------------------------------------------------------------
+
+
+cdef inline bint is_idle(ProducerEntry* entry) noexcept nogil:
+    return entry.transaction_first < 0
+
+
+cdef inline void list_append(IdleList* idle, int which, ProducerEntry* entry) noexcept nogil:
+    entry.older[which] = idle.newest
+    entry.newer[which] = NULL
+    if idle.newest == NULL:
+        idle.oldest = entry
+    else:
+        idle.newest.newer[which] = entry
+    idle.newest = entry
+
+
+cdef inline void list_remove(IdleList* idle, int which, ProducerEntry* entry) noexcept nogil:
+    if entry.older[which] == NULL:
+        idle.oldest = entry.newer[which]
+    else:
+        entry.older[which].newer[which] = entry.newer[which]
+    if entry.newer[which] == NULL:
+        idle.newest = entry.older[which]
+    else:
+        entry.newer[which].older[which] = entry.older[which]
+
+
+cdef void link_idle(ProducerEntry* entry) noexcept nogil:
+    if is_idle(entry):
+        list_append(&entry.table.idle, OWN, entry)
+        list_append(&every_idle, EVERY, entry)
+
+
+cdef void unlink_idle(ProducerEntry* entry) noexcept nogil:
+    if is_idle(entry):
+        list_remove(&entry.table.idle, OWN, entry)
+        list_remove(&every_idle, EVERY, entry)
+
+
+# ---- the table -----------------------------------------------------------------------------------
 
 
 cdef inline uint32_t slot_of(ProducerTable* table, int64_t producer_id) noexcept nogil:
@@ -66,56 +135,110 @@ cdef ProducerEntry* producers_find(ProducerTable* table, int64_t producer_id) no
     if table.capacity == 0:
         return NULL
     slot = slot_of(table, producer_id)
-    while table.entries[slot].producer_id != -1:
-        if table.entries[slot].producer_id == producer_id:
-            return &table.entries[slot]
+    while table.slots[slot] != NULL:
+        if table.slots[slot].producer_id == producer_id:
+            return table.slots[slot]
         slot = (slot + 1) & (table.capacity - 1)
     return NULL
 
 
 cdef inline bint is_expired(
         ProducerTable* table, ProducerEntry* entry, int64_t now_ms) noexcept nogil:
-    return entry.transaction_first < 0 and entry.updated_ms + table.expiration_ms < now_ms
+    return is_idle(entry) and entry.updated_ms + table.expiration_ms < now_ms
 
 
-cdef int rebuild(ProducerTable* table, uint32_t capacity, int64_t now_ms) noexcept nogil:
-    # Moves every entry that has not expired into a table of `capacity` slots. -1: no memory.
-    cdef ProducerEntry* old = table.entries
-    cdef uint32_t old_capacity = table.capacity, slot, i
-    cdef ProducerEntry* entries = <ProducerEntry*>calloc(capacity, sizeof(ProducerEntry))
-    if entries == NULL:
+cdef inline void place(ProducerTable* table, ProducerEntry* entry) noexcept nogil:
+    cdef uint32_t slot = slot_of(table, entry.producer_id)
+    while table.slots[slot] != NULL:
+        slot = (slot + 1) & (table.capacity - 1)
+    table.slots[slot] = entry
+
+
+cdef int resize(ProducerTable* table, uint32_t capacity) noexcept nogil:
+    # -1: no memory; the table is as it was.
+    cdef ProducerEntry** old = table.slots
+    cdef uint32_t old_capacity = table.capacity, i
+    cdef ProducerEntry** slots = <ProducerEntry**>calloc(capacity, sizeof(ProducerEntry*))
+    if slots == NULL:
         return -1
-    for i in range(capacity):
-        entries[i].producer_id = -1
-    table.entries = entries
+    table.slots = slots
     table.capacity = capacity
-    table.count = 0
-    table.next_expiry_ms = now_ms + table.expiration_ms
     for i in range(old_capacity):
-        if old[i].producer_id == -1 or is_expired(table, &old[i], now_ms):
-            continue
-        if old[i].updated_ms + table.expiration_ms < table.next_expiry_ms:
-            table.next_expiry_ms = old[i].updated_ms + table.expiration_ms
-        slot = slot_of(table, old[i].producer_id)
-        while entries[slot].producer_id != -1:
-            slot = (slot + 1) & (capacity - 1)
-        entries[slot] = old[i]
-        table.count += 1
+        if old[i] != NULL:
+            place(table, old[i])
     free(old)
     return 0
 
 
-cdef int make_room(ProducerTable* table, int64_t now_ms) noexcept nogil:
-    # Room for one more producer: at most 3/4 of the slots are taken. -1: the table is full.
-    cdef uint32_t capacity = table.capacity
+cdef void forget(ProducerEntry* entry) noexcept nogil:
+    # Take an entry out of its table: those behind it in its run of slots move up, so that a search
+    # never ends before the entry that it looks for.
+    global every_count
+    cdef ProducerTable* table = entry.table
+    cdef uint32_t last = table.capacity - 1
+    cdef uint32_t hole = slot_of(table, entry.producer_id), at, home
+    while table.slots[hole] != entry:
+        hole = (hole + 1) & last
+    at = hole
+    while True:
+        at = (at + 1) & last
+        if table.slots[at] == NULL:
+            break
+        home = slot_of(table, table.slots[at].producer_id)
+        if ((at - home) & last) >= ((at - hole) & last):   # its home is not behind the hole
+            table.slots[hole] = table.slots[at]
+            hole = at
+    table.slots[hole] = NULL
+    table.count -= 1
+    every_count -= 1
+    unlink_idle(entry)
+    free(entry)
+    if table.capacity > CAPACITY_MIN and table.count * 8 <= table.capacity:
+        resize(table, table.capacity // 2)   # where there is no memory, it stays as large
+
+
+cdef bint could_have_room(ProducerTable* table) noexcept nogil:
+    if table.count >= table.count_max and table.idle.oldest == NULL:
+        return False
+    return every_count < every_max or every_idle.oldest != NULL
+
+
+cdef ProducerEntry* new_entry(ProducerTable* table, int64_t producer_id) noexcept nogil:
+    # An entry that is in its table and in no list; NULL: no room, or no memory.
+    global every_count
+    cdef ProducerEntry* entry
+    if not could_have_room(table):
+        return NULL
     if table.count >= table.count_max:
-        if now_ms <= table.next_expiry_ms or rebuild(table, capacity, now_ms) < 0:
-            return -1
-        if table.count >= table.count_max:
-            return -1
-    if capacity > 0 and (table.count + 1) * 4 <= capacity * 3:
-        return 0
-    return rebuild(table, capacity * 2 if capacity > 0 else CAPACITY_MIN, now_ms)
+        forget(table.idle.oldest)
+    elif every_count >= every_max:
+        forget(every_idle.oldest)
+    if table.capacity == 0 or (table.count + 1) * 4 > table.capacity * 3:
+        if resize(table, table.capacity * 2 if table.capacity > 0 else CAPACITY_MIN) < 0:
+            return NULL
+    entry = <ProducerEntry*>malloc(sizeof(ProducerEntry))
+    if entry == NULL:
+        return NULL
+    entry.producer_id = producer_id
+    entry.table = table
+    place(table, entry)
+    table.count += 1
+    every_count += 1
+    return entry
+
+
+def remembered():
+    """How many producers all partitions of the process remember together."""
+    return every_count
+
+
+def remember_at_most(uint32_t count):
+    """Set how many that may be; those that are too many go as new ones come."""
+    global every_max
+    every_max = count
+
+
+# ---- batches and markers -------------------------------------------------------------------------
 
 
 cdef int32_t sequence_add(int32_t sequence, int32_t delta) noexcept nogil:
@@ -140,7 +263,7 @@ cdef SequenceStatus producers_check(
     cdef int32_t last_sequence
     cdef int i
     if entry == NULL:
-        return SEQUENCE_NEXT if make_room(table, now_ms) == 0 else SEQUENCE_FULL
+        return SEQUENCE_NEXT if could_have_room(table) else SEQUENCE_FULL
     if is_expired(table, entry, now_ms):
         return SEQUENCE_NEXT
     if epoch < entry.epoch:
@@ -162,25 +285,24 @@ cdef SequenceStatus producers_check(
 
 cdef ProducerEntry* entry_for(
         ProducerTable* table, int64_t producer_id, int16_t epoch, int64_t now_ms) noexcept nogil:
-    # The entry that a batch or marker of that epoch goes to; NULL: no room for a new producer.
+    # The entry that a batch or marker of that epoch goes to, out of the lists: the caller links it
+    # when it knows whether a transaction is open. NULL: no room for a new producer.
     cdef ProducerEntry* entry = producers_find(table, producer_id)
-    cdef uint32_t slot
     if entry == NULL:
-        if make_room(table, now_ms) < 0:
+        entry = new_entry(table, producer_id)
+        if entry == NULL:
             return NULL
-        slot = slot_of(table, producer_id)
-        while table.entries[slot].producer_id != -1:
-            slot = (slot + 1) & (table.capacity - 1)
-        entry = &table.entries[slot]
-        entry.producer_id = producer_id
         entry.epoch = epoch
         entry.coordinator_epoch = -1
         entry.transaction_first = -1
         entry.batch_count = entry.oldest = 0
-        table.count += 1
-    elif epoch != entry.epoch or is_expired(table, entry, now_ms):
+        entry.updated_ms = now_ms
+        return entry
+    unlink_idle(entry)
+    if epoch != entry.epoch or is_expired(table, entry, now_ms):
         entry.epoch = epoch
         entry.batch_count = entry.oldest = 0
+    entry.updated_ms = now_ms
     return entry
 
 
@@ -196,14 +318,13 @@ cdef int producers_update(
         entry.batch_count -= 1
     entry.batch_count += 1
     newest(entry)[0] = batch[0]
-    entry.updated_ms = now_ms
+    link_idle(entry)
     return 0
 
 
-cdef bint producers_have_room(
-        ProducerTable* table, int64_t producer_id, int64_t now_ms) noexcept nogil:
+cdef bint producers_have_room(ProducerTable* table, int64_t producer_id) noexcept nogil:
     """Whether a producer is known, or could be."""
-    return producers_find(table, producer_id) != NULL or make_room(table, now_ms) == 0
+    return producers_find(table, producer_id) != NULL or could_have_room(table)
 
 
 cdef int producers_begin(
@@ -217,7 +338,6 @@ cdef int producers_begin(
     cdef ProducerEntry* entry = entry_for(table, producer_id, epoch, now_ms)
     if entry == NULL:
         return -1
-    entry.updated_ms = now_ms
     if entry.transaction_first >= 0:
         return 0
     entry.transaction_first = first_offset
@@ -233,7 +353,7 @@ cdef int producers_end(
         return -1
     entry.coordinator_epoch = coordinator_epoch
     entry.transaction_first = -1
-    entry.updated_ms = now_ms
+    link_idle(entry)
     return 0
 
 
@@ -241,9 +361,9 @@ cdef dict producers_open(ProducerTable* table):
     """First offset of the open transaction, by producer id."""
     cdef uint32_t i
     return {
-        table.entries[i].producer_id: table.entries[i].transaction_first
+        table.slots[i].producer_id: table.slots[i].transaction_first
         for i in range(table.capacity)
-        if table.entries[i].producer_id != -1 and table.entries[i].transaction_first >= 0
+        if table.slots[i] != NULL and not is_idle(table.slots[i])
     }
 
 
@@ -254,8 +374,8 @@ cdef list producers_ends(ProducerTable* table):
     cdef uint32_t i
     ends = []
     for i in range(table.capacity):
-        entry = &table.entries[i]
-        if entry.producer_id != -1 and entry.batch_count > 0:
+        entry = table.slots[i]
+        if entry != NULL and entry.batch_count > 0:
             last = newest(entry)
             ends.append((entry.producer_id, entry.epoch, last.base_offset + last.last_offset_delta))
     return ends
@@ -286,8 +406,8 @@ cdef list producers_active(ProducerTable* table, int64_t now_ms):
     cdef uint32_t i
     active = []
     for i in range(table.capacity):
-        entry = &table.entries[i]
-        if entry.producer_id != -1 and not is_expired(table, entry, now_ms):
+        entry = table.slots[i]
+        if entry != NULL and not is_expired(table, entry, now_ms):
             active.append(producers_row(entry))
     return active
 
@@ -299,8 +419,8 @@ cdef bytes producers_snapshot(ProducerTable* table):
     cdef uint32_t i
     body = [b""]
     for i in range(table.capacity):
-        entry = &table.entries[i]
-        if entry.producer_id == -1:
+        entry = table.slots[i]
+        if entry == NULL:
             continue
         if entry.batch_count == 0:
             numbers = (-1, -1, 0, entry.updated_ms)
@@ -316,8 +436,12 @@ cdef bytes producers_snapshot(ProducerTable* table):
     return b"\x00\x01" + crc.to_bytes(4, "big") + tail
 
 
-cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms) except -2:
-    """Fill an empty table from a snapshot file. -1 when it is damaged: rebuild from the log."""
+cdef int producers_restore(
+        ProducerTable* table, bytes snapshot, int64_t now_ms, int64_t wall_ms) except -2:
+    """Fill an empty table from a snapshot file. -1 when it is damaged: rebuild from the log.
+
+    `now_ms` is the steady time of the table, `wall_ms` the same moment by the clock of the batches.
+    """
     if len(snapshot) < 10:
         return -1
     version, crc, count = _HEAD.unpack_from(snapshot)
@@ -326,18 +450,26 @@ cdef int producers_restore(ProducerTable* table, bytes snapshot, int64_t now_ms)
             or crc != crc32c_extend(
                 0, <unsigned char*>PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))):
         return -1
-    for entry in _ENTRY.iter_unpack(tail[4:]):
-        if restore_entry(table, entry, now_ms) < 0:
+    aged = [(silent_ms(table, entry, wall_ms), entry) for entry in _ENTRY.iter_unpack(tail[4:])]
+    aged.sort(reverse=True)   # those that are silent for the longest time are the first to go
+    for age_ms, entry in aged:
+        if restore_entry(table, entry, now_ms - age_ms) < 0:
             return -1
     return 0
 
 
-cdef int restore_entry(ProducerTable* table, tuple entry, int64_t now_ms) except -2:
+cdef int64_t silent_ms(ProducerTable* table, tuple entry, int64_t wall_ms):
+    # How long ago the batch was written that a snapshot's entry names.
+    age_ms = wall_ms - entry[5]
+    return age_ms if 0 < age_ms <= table.expiration_ms else 0
+
+
+cdef int restore_entry(ProducerTable* table, tuple entry, int64_t updated_ms) except -2:
     cdef ProducerBatch batch
     (producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch,
      transaction_first) = entry
     if last_sequence < 0:
-        if producers_end(table, producer_id, epoch, coordinator_epoch, now_ms) < 0:
+        if producers_end(table, producer_id, epoch, coordinator_epoch, updated_ms) < 0:
             return -1
     else:
         batch.last_sequence = last_sequence
@@ -345,9 +477,9 @@ cdef int restore_entry(ProducerTable* table, tuple entry, int64_t now_ms) except
         batch.base_offset = last_offset - delta
         batch.last_offset_delta = delta
         batch.timestamp = timestamp
-        if producers_update(table, producer_id, epoch, &batch, now_ms) < 0:
+        if producers_update(table, producer_id, epoch, &batch, updated_ms) < 0:
             return -1
         producers_find(table, producer_id).coordinator_epoch = coordinator_epoch
     if transaction_first >= 0:
-        return producers_begin(table, producer_id, epoch, transaction_first, now_ms)
+        return producers_begin(table, producer_id, epoch, transaction_first, updated_ms)
     return 0

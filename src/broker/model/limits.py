@@ -277,8 +277,11 @@ HTTP_HEAD_BYTES_MAX = 8 * KIB
 
 # --- producers ------------------------------------------------------------------------------------
 
-# Ids per partition are swept by producer.id.expiration.ms; the oldest make room before that.
+# Producers that a partition, and all partitions together, remember to recognise duplicates. They
+# are forgotten after producer.id.expiration.ms; those that are silent for the longest time make
+# room before that. One takes less than 300 bytes.
 PRODUCER_IDS_PER_PARTITION_MAX = 10_000
+PRODUCER_IDS_MAX = 100_000
 PRODUCER_BATCHES_REMEMBERED = 5  # Kafka's: clients keep at most five in flight
 PRODUCER_ID_BLOCK = 1_000  # Kafka's: one durable write per thousand ids
 
