@@ -2,7 +2,8 @@
 
 import asyncio
 import errno
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,53 @@ def test_a_start_renames_what_is_recorded_and_removes_it_without_delay() -> None
         await world.until_forgotten()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class WatchedFolders(FakeFolders):
+    """Notes what is done to folders, in which order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def put_away(
+        self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
+    ) -> None:
+        self.steps.append(f"rename {topic}")
+        super().put_away(topic, topic_id, partitions, is_name_taken=is_name_taken)
+
+    def sync(self) -> None:
+        self.steps.append("sync")
+
+    def remove_some(self, folders: deque[Path]) -> None:
+        self.steps.append("remove")
+        super().remove_some(folders)
+
+
+def test_a_start_makes_its_renames_durable_before_it_removes_anything() -> None:
+    """A power cut between both would else bring a folder back under the topic's name."""
+    world = Clocked()
+    folders = WatchedFolders()
+    deletions = Deletions(world.store, IoThread(), folders)
+    world.topic("a")
+    world.topic("b")
+
+    async def scenario() -> None:
+        deletions.resume(lambda _: False)
+        assert folders.steps == ["rename a", "rename b", "sync"]
+        await world.until_forgotten()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+    assert folders.steps == ["rename a", "rename b", "sync", "remove", "remove"]
+
+
+def test_a_start_without_deletes_syncs_nothing() -> None:
+    folders = WatchedFolders()
+
+    Deletions(FakeStore(), IoThread(), folders).resume(lambda _: False)
+
+    assert folders.steps == []
 
 
 def folders(path: Path) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from broker.core.machine import Moment
 from broker.core.transactions.commands import (
     AddRequest,
+    BeginRequest,
     InitRequest,
     InitResponse,
     Producer,
@@ -63,3 +64,52 @@ def test_an_open_transaction_goes_on_when_there_is_no_room_for_another() -> None
 
     assert shard.start("y") is ErrorCode.CONCURRENT_TRANSACTIONS
     assert shard.touch("x", 1) is ErrorCode.NONE
+
+
+def init(shard: Shard, producer_id: int = -1, epoch: int = -1) -> tuple[ErrorCode, int, int]:
+    """Take the id "x", as who was that producer before; error, producer id and epoch."""
+    response = shard.obey(shard.init(InitRequest("x", 60_000, 7, producer_id, epoch), "init", NOW))
+    assert isinstance(response, InitResponse)
+    return response
+
+
+def test_a_producer_that_goes_on_has_the_next_epoch_and_its_older_instances_are_fenced() -> None:
+    """KIP-360: it says who it was after an error that it may recover from."""
+    shard = Shard(TransactionSettings())
+    assert init(shard) == (ErrorCode.NONE, 7, 0)
+
+    assert init(shard, 7, 0) == (ErrorCode.NONE, 7, 1)
+
+    late = AddRequest(Producer("x", 7, 0), (("t", 0),))
+    assert shard.obey(shard.add(late, "add", NOW)) is ErrorCode.PRODUCER_FENCED
+    assert init(shard, 7, 1) == (ErrorCode.NONE, 7, 2)
+
+
+def test_a_producer_whose_answer_was_lost_has_the_same_epoch_again() -> None:
+    shard = Shard(TransactionSettings())
+    init(shard)
+    assert init(shard, 7, 0) == (ErrorCode.NONE, 7, 1)
+
+    assert init(shard, 7, 0) == (ErrorCode.NONE, 7, 1)
+
+
+def test_a_producer_two_epochs_behind_is_fenced() -> None:
+    shard = Shard(TransactionSettings())
+    for epoch in range(-1, 2):
+        init(shard, -1 if epoch < 0 else 7, epoch)
+
+    assert init(shard, 7, 0)[0] is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transaction_that_begins_without_a_partition_has_a_deadline() -> None:
+    shard = Shard(TransactionSettings())
+    init(shard)
+    begin = BeginRequest(Producer("x", 7, 0))
+    assert shard.obey(shard.begin(begin, "begin", Moment(1_000, 1_000))) is ErrorCode.NONE
+    assert shard.next_deadline_ms() == 61_000
+
+    assert list(shard.tick(Moment(60_999, 60_999))) == []
+    [aborted] = shard.tick(Moment(61_000, 61_000))
+
+    [note] = aborted.notes
+    assert note.startswith("transaction abort transactional_id=x ")

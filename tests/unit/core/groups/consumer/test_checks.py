@@ -2,8 +2,9 @@
 
 import pytest
 
-from broker.core.groups.consumer.checks import check_heartbeat
+from broker.core.groups.consumer.checks import check_epoch, check_heartbeat
 from broker.core.groups.consumer.commands import ConsumerHeartbeat, ConsumerSettings
+from broker.core.groups.consumer.records import CurrentAssignment, Partitions
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
 
@@ -20,3 +21,56 @@ def test_the_names_subscribed_to_have_a_limit_of_bytes_together() -> None:
         check_heartbeat(joining(half, half, "t"), ConsumerSettings())
 
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+ASSIGNED = {b"a": (0, 1), b"b": (0,)}
+
+
+def heartbeat(epoch: int, owned: Partitions | None) -> ConsumerHeartbeat:
+    return ConsumerHeartbeat("g", "m", epoch, owned=owned)
+
+
+def is_fenced(epoch: int, owned: Partitions | None, previous_epoch: int = 4) -> bool:
+    """Whether a member at an epoch is fenced where the group has given it ASSIGNED at epoch 5."""
+    current = CurrentAssignment(5, previous_epoch, assigned=ASSIGNED)
+    try:
+        check_epoch(current, heartbeat(epoch, owned))
+    except RequestError as error:
+        return error.code is ErrorCode.FENCED_MEMBER_EPOCH
+    return False
+
+
+@pytest.mark.parametrize("owned", [None, {}, ASSIGNED, {b"c": (9,)}])
+def test_a_member_at_the_epoch_of_the_group_is_not_fenced(owned: Partitions | None) -> None:
+    assert not is_fenced(5, owned)
+
+
+@pytest.mark.parametrize("owned", [{}, {b"a": (1,)}, ASSIGNED])
+def test_a_member_that_missed_one_answer_owns_no_more_than_it_was_given(owned: Partitions) -> None:
+    """KIP-848: it is at the epoch before, and sends its request again."""
+    assert not is_fenced(4, owned)
+
+
+@pytest.mark.parametrize(
+    "owned",
+    [
+        {b"a": (2,)},
+        {b"a": (0, 1, 2), b"b": (0,)},
+        {**ASSIGNED, b"c": (0,)},
+        None,
+    ],
+)
+def test_a_member_at_the_epoch_before_that_owns_anything_else_is_fenced(
+    owned: Partitions | None,
+) -> None:
+    assert is_fenced(4, owned)
+
+
+@pytest.mark.parametrize("epoch", [3, 6])
+def test_a_member_at_any_other_epoch_is_fenced(epoch: int) -> None:
+    assert is_fenced(epoch, {})
+
+
+def test_the_epoch_before_means_nothing_to_a_member_that_never_had_another() -> None:
+    assert not is_fenced(5, {}, previous_epoch=5)
+    assert is_fenced(6, {}, previous_epoch=6)
