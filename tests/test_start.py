@@ -92,7 +92,7 @@ def test_localhost_answers_over_both_families(launch: Launch) -> None:
     assert answers(f"::1:{port}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_with_exit_code_0(
     start_broker: StartBroker, number: signal.Signals
 ) -> None:

@@ -61,8 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     start = commands.add_parser(
         "start",
         help="run a broker in the foreground",
-        description="Run a broker until SIGTERM or SIGINT. A setting given with --set goes before"
-        " the environment (BROKER_NUM_PARTITIONS=3), that before the file, that before the"
+        description="Run a broker until SIGTERM, SIGINT or SIGHUP. A setting given with --set goes"
+        " before the environment (BROKER_NUM_PARTITIONS=3), that before the file, that before the"
         " default.",
         formatter_class=_FORMATTER,
     )

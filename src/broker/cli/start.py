@@ -10,7 +10,9 @@ from pathlib import Path
 
 from broker._native.kernel import heap
 from broker.cli.banner import banner
+from broker.core.log_lines import LineLimit
 from broker.model.address import Address
+from broker.model.clock import SystemClock
 from broker.model.config import Config, load, value_to_text
 from broker.model.settings import BROKER_SETTINGS
 
@@ -47,6 +49,8 @@ def run(config: Config) -> int:
         level=config.text("polylog.log.level").upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LineLimit(SystemClock()))
     for name in config.origins:
         if not BROKER_SETTINGS[name].applies:
             logging.getLogger(__name__).warning("%s is set, but nothing acts on it yet", name)

@@ -439,6 +439,10 @@ LOAD_RETRY_MS = 1_000
 NOTE_CHARS_MAX = 255
 # Lines of a kind of coordinator (reliability.md 4.3), before they are only counted.
 NOTES_PER_SECOND_MAX = 100
+# Lines of any event of the log in a second, before they are only counted; and events in a second
+# that are counted apart, should a message ever hold what a client sent.
+LOG_LINES_PER_SECOND_MAX = 100
+LOG_EVENTS_PER_SECOND_MAX = 1_000
 
 # --- logs -----------------------------------------------------------------------------------------
 

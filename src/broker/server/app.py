@@ -73,7 +73,7 @@ Announce: TypeAlias = Callable[[Sequence[Address], Config], None]
 
 
 def run(config: Config, announce: Announce) -> int:
-    """Run a broker until SIGTERM or SIGINT; the exit code.
+    """Run a broker until SIGTERM, SIGINT or SIGHUP; the exit code.
 
     Raises DataDirError, ConfigError (an address that cannot be had) or StorageError when it cannot
     start.
@@ -211,8 +211,9 @@ class _Process:
     # ---- start -------------------------------------------------------------------------------
 
     async def run(self, announce: Announce) -> int:
-        for name in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(name, self._told_to_stop)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: the terminal may go
+                self._loop.add_signal_handler(number, self._told_to_stop)
         listeners = self._listen()
         self._disk_watch.begin()
         self._load()

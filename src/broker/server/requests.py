@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 # Ends that need no line: clients come and go, and a refused request has had its own.
-_ORDINARY = frozenset(("closed by the peer", "idle", "the broker stops", "answered by closing"))
+_ORDINARY = frozenset(
+    ("closed by the peer", "reset by the peer", "idle", "the broker stops", "answered by closing")
+)
 
 
 class Requests:

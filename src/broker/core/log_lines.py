@@ -1,0 +1,53 @@
+"""A limit of lines of the log: an event writes so many in a second, whatever clients do.
+
+An event is a logger and the template of its message; ids and addresses are arguments. What was
+left out in a second is counted, and said in front of the next line that is written.
+"""
+
+import logging
+import threading
+
+from broker.model.clock import Clock
+from broker.model.limits import LOG_EVENTS_PER_SECOND_MAX, LOG_LINES_PER_SECOND_MAX
+
+_SECOND_MS = 1_000
+
+
+class LineLimit(logging.Filter):
+    """Passes the first lines of each event in each second; for a handler, from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin a second in which nothing was written."""
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._second = clock.monotonic_ms() // _SECOND_MS
+        self._lines: dict[tuple[str, str], int] = {}  # in this second, by logger and template
+        self._levels: dict[tuple[str, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written; says first what earlier seconds left out."""
+        second = self._clock.monotonic_ms() // _SECOND_MS
+        with self._lock:
+            left_out = self._left_out() if second != self._second else []
+            self._second = second
+            event = (record.name, str(record.msg))
+            if event not in self._lines and len(self._lines) >= LOG_EVENTS_PER_SECOND_MAX:
+                event = (record.name, "other events")
+            self._lines[event] = self._lines.get(event, 0) + 1
+            self._levels[event] = record.levelno
+            is_written = self._lines[event] <= LOG_LINES_PER_SECOND_MAX
+        for level, name, template, count in left_out:
+            logging.getLogger(name).log(level, "lines left out: count=%d of=%r", count, template)
+        return is_written
+
+    def _left_out(self) -> list[tuple[int, str, str, int]]:
+        """What the second that is over left out: level, logger, template, how many lines."""
+        found = [
+            (self._levels[event], *event, count - LOG_LINES_PER_SECOND_MAX)
+            for event, count in self._lines.items()
+            if count > LOG_LINES_PER_SECOND_MAX
+        ]
+        self._lines.clear()
+        self._levels.clear()
+        return found

@@ -1,0 +1,89 @@
+"""The limit of lines of the log."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from broker.core.log_lines import LineLimit
+from broker.model.clock import ManualClock
+from broker.model.limits import LOG_EVENTS_PER_SECOND_MAX, LOG_LINES_PER_SECOND_MAX
+
+MAX = LOG_LINES_PER_SECOND_MAX
+
+
+class Lines(logging.Handler):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+class Log:
+    """A logger whose only handler has the limit."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(0)
+        self.handler = Lines()
+        self.handler.addFilter(LineLimit(self.clock))
+        self.logger = logging.getLogger("tests.log_lines")
+        self.logger.setLevel(logging.INFO)
+        self.logger.propagate = False
+        self.logger.addHandler(self.handler)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was written."""
+        return self.handler.lines
+
+    def write(self, template: str, times: int) -> None:
+        """Log an event so many times."""
+        for place in range(times):
+            self.logger.warning(template, place)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    log = Log()
+    yield log
+    log.logger.removeHandler(log.handler)
+
+
+def test_an_event_writes_so_many_lines_in_a_second_and_no_more(log: Log) -> None:
+    log.write("refused: %d", 10 * MAX)
+
+    assert log.lines == [f"refused: {place}" for place in range(MAX)]
+
+
+def test_other_events_are_written_whatever_one_does(log: Log) -> None:
+    log.write("refused: %d", 10 * MAX)
+    log.write("closed: %d", 1)
+
+    assert log.lines[MAX:] == ["closed: 0"]
+
+
+def test_what_was_left_out_is_counted_in_front_of_the_next_line(log: Log) -> None:
+    log.write("refused: %d", MAX + 7)
+    log.clock.advance(1_000)
+    log.write("closed: %d", 1)
+
+    assert log.lines[MAX:] == ["lines left out: count=7 of='refused: %d'", "closed: 0"]
+
+
+def test_the_next_second_has_lines_of_its_own(log: Log) -> None:
+    for _ in range(3):
+        log.write("refused: %d", MAX)
+        log.clock.advance(1_000)
+
+    assert len(log.lines) == 3 * MAX
+
+
+def test_events_without_number_share_the_lines_of_one(log: Log) -> None:
+    for number in range(LOG_EVENTS_PER_SECOND_MAX + 10 * MAX):
+        log.write(f"event {number}: %d", 1)
+
+    assert len(log.lines) == LOG_EVENTS_PER_SECOND_MAX + MAX
