@@ -128,7 +128,7 @@ def _add_import(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _version() -> int:
     from importlib.metadata import version  # noqa: PLC0415 - 20 ms that a start must not pay
 
-    print(f"polylog {version('polylog')}")
+    print(f"polylog {version('polylog-broker')}")
     return EXIT_OK
 
 

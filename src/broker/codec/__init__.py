@@ -30,7 +30,7 @@ a `reason` and a `position`:
     broker.model.errors.Truncated: batch: 87 bytes are no whole batch at byte 0
 
 Importing this module imports neither numpy nor pyarrow nor any compression; the extra
-`polylog[codec]` has those.
+`polylog-broker[codec]` has those.
 """
 
 from broker._native.records.batch_scan import Audit

@@ -1,4 +1,4 @@
-"""Topics as tables and streams of Spark, through PySpark: the extra `polylog[spark]`.
+"""Topics as tables and streams of Spark, through PySpark: the extra `polylog-broker[spark]`.
 
     from broker import pipeline
 

@@ -141,7 +141,7 @@ def test_version_is_that_of_the_distribution(
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"1.2.3 of {name}")
 
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "polylog 1.2.3 of polylog\n"
+    assert capsys.readouterr().out == "polylog 1.2.3 of polylog-broker\n"
 
 
 def test_module_is_the_command() -> None:
