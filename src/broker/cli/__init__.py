@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from broker.model.dialects import DIALECTS, PINNABLE
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
 
 V1_PARTITIONS = 3  # of every topic, as V1's original server is configured by default
@@ -71,8 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--listen",
         action="append",
-        metavar="HOST:PORT",
-        help="listen here; may be repeated, port 0 picks a free one (default: localhost:9092)",
+        metavar="[PROTOCOL://]HOST:PORT",
+        help="listen here; may be repeated, port 0 picks a free one (default: localhost:9092)."
+        f" Every port speaks {', '.join(DIALECTS)}, told apart by a connection's first bytes;"
+        f" {', '.join(PINNABLE)} may be named to have one alone, as in v1://localhost:9095",
     )
     start.add_argument(
         "--set",

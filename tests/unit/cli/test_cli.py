@@ -9,6 +9,7 @@ import pytest
 from broker import cli
 from broker.cli import main, start
 from broker.model.config import Config
+from broker.model.dialects import DIALECTS
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
 
 
@@ -115,6 +116,15 @@ def test_wrong_usage_exits_2(arguments: list[str]) -> None:
 def test_no_command_shows_the_help_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "start" in capsys.readouterr().err
+
+
+def test_the_help_of_start_names_the_protocols(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["start", "--help"])
+
+    assert ended.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Every port speaks {', '.join(DIALECTS)}" in shown
 
 
 def test_check_prints_what_was_given_and_touches_nothing(
