@@ -12,6 +12,10 @@ from tests.compatibility.client import (
 )
 
 POLL_TIMEOUT_MS = int(POLL_TIMEOUT_S * 1_000)
+# A request for metadata that is made while an answer is on its way is forgotten when that answer
+# arrives. A leader that has assigned without a topic's partitions then waits for the next refresh,
+# by default 5 minutes.
+METADATA_MAX_AGE_MS = 5_000
 ACKS = {"0": 0, "1": 1, "all": "all"}
 
 
@@ -40,6 +44,7 @@ def member_options(address: str, group: str) -> dict[str, Any]:
         "enable_auto_commit": False,
         "session_timeout_ms": SESSION_TIMEOUT_MS,
         "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+        "metadata_max_age_ms": METADATA_MAX_AGE_MS,
     }
 
 
