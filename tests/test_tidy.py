@@ -32,7 +32,7 @@ FILE_METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", 
 MAY_USE_FILES = {
     "cli/v1_directory.py": {"open"},  # of another server, read from one end to the other
     "codec/schema.py": {"open"},  # its own table of messages
-    "model/config.py": {"read_text"},  # the user's settings
+    "model/config_sources.py": {"read_text"},  # the user's settings
     "segments/file.py": {"open"},  # reads a log whose broker is another process, or none
     "segments/index.py": {"open"},  # the same
     "server/memory.py": {"read_text"},  # what the kernel says of control groups

@@ -33,7 +33,7 @@ _FORMATTER = partial(argparse.HelpFormatter, width=78)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code; errors are one line that says what to do."""
+    """Run one command and return the exit code; errors say what to do, on a line each."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if words and words[0] in _WITH_COMMANDS:

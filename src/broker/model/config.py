@@ -8,7 +8,7 @@ way: `get` for any, `integer`, `flag`, `text`, `number` and `words` for a value 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from broker.model import limits
 from broker.model.address import Address, parse_address
+from broker.model.config_sources import given_texts, nearest_name
 from broker.model.errors import ConfigError
 from broker.model.settings import (
     BROKER_SETTINGS,
@@ -28,9 +29,6 @@ from broker.model.settings import (
 )
 
 GROUP_COMMIT = "group-commit"
-ENVIRONMENT_PREFIX = "BROKER_"
-# Kubernetes puts these into every container beside a service that is called "broker".
-_SERVICE_LINK = re.compile(r"BROKER_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
 
 _KIND_RANGES: dict[Kind, tuple[float, float]] = {
     Kind.INT: (-INT_MAX - 1, INT_MAX),
@@ -269,41 +267,57 @@ class Config(Values):
         )
 
     def _check_relations(self) -> None:
-        for lower, upper in _ORDERED:
-            if self.integer(lower) > self.integer(upper):
-                raise ConfigError(f"{lower}={self.get(lower)} is above {upper}={self.get(upper)}")
-        data_dir = self.text("log.dirs")
-        if not data_dir or "," in data_dir:
-            raise ConfigError(f"log.dirs={data_dir!r}: name one directory")
-        _check_listeners(
-            self.listeners,
-            self.advertised_listeners,
-            is_insecure_accepted=self.flag("polylog.insecure"),
-        )
+        faults = [text for _, text in _contradictions(self)]
+        if faults:
+            raise ConfigError("; ".join(faults))
 
 
-def _check_listeners(
-    listeners: tuple[Address, ...], advertised: tuple[Address, ...], *, is_insecure_accepted: bool
-) -> None:
-    if not listeners:
-        raise ConfigError("listeners is empty: give at least one HOST:PORT")
+def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is wrong with values that may each be given: the names involved, and an explanation."""
+    for lower, upper in _ORDERED:
+        if values.integer(lower) > values.integer(upper):
+            text = f"{lower}={values.get(lower)} is above {upper}={values.get(upper)}"
+            yield (lower, upper), text
+    data_dir = values.text("log.dirs")
+    if not data_dir or "," in data_dir:
+        yield ("log.dirs",), f"log.dirs={data_dir!r}: name one directory"
+    addresses: dict[str, list[Address]] = {}
+    for name in ("listeners", "advertised.listeners"):
+        addresses[name] = []
+        for word in values.words(name):
+            try:
+                addresses[name].append(parse_address(word))
+            except ConfigError as error:
+                yield (name,), f"{name}: {error}"
+    yield from _wrong_listeners(values, *addresses.values())
+
+
+def _wrong_listeners(
+    values: Values, listeners: list[Address], advertised: list[Address]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    if not values.words("listeners"):
+        yield ("listeners",), "listeners is empty: give at least one HOST:PORT"
     for address in listeners:
-        if not (address.is_loopback or is_insecure_accepted):
-            raise ConfigError(
+        if not (address.is_loopback or values.flag("polylog.insecure")):
+            text = (
                 f"{address} can be reached from other machines and there is no authentication:"
                 " listen on 127.0.0.1, or accept that with --set polylog.insecure=true"
             )
-    if advertised and len(advertised) != len(listeners):
-        raise ConfigError(
-            f"advertised.listeners has {len(advertised)} addresses for {len(listeners)} listeners:"
+            yield ("listeners", "polylog.insecure"), text
+    counts = len(values.words("advertised.listeners")), len(values.words("listeners"))
+    if counts[0] and counts[0] != counts[1]:
+        text = (
+            f"advertised.listeners has {counts[0]} addresses for {counts[1]} listeners:"
             " give one for each, or none"
         )
+        yield ("listeners", "advertised.listeners"), text
     for address in advertised:
         if address.is_wildcard or address.port == 0:
-            raise ConfigError(
+            text = (
                 f"advertised.listeners: clients cannot connect to {address}; name a host and port"
                 " that they can reach, or leave the setting out"
             )
+            yield ("advertised.listeners",), text
 
 
 def load(
@@ -311,17 +325,31 @@ def load(
     environment: Mapping[str, str] = MappingProxyType({}),
     file: Path | None = None,
 ) -> Config:
-    """Read NAME=VALUE overrides over the environment over a TOML file over the defaults."""
+    """Read NAME=VALUE overrides over the environment over a TOML file over the defaults.
+
+    Raises:
+        ConfigError: names everything that is wrong, each with where it was given.
+    """
+    given, faults = given_texts(overrides, environment, file)
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
-    layers = (_from_file(file), _from_environment(environment), _from_overrides(overrides))
-    for layer in layers:
-        for name, (text, origin) in layer.items():
-            try:
-                values[name] = parse_value(find_setting(name, BROKER_SETTINGS), text)
-            except ConfigError as error:
-                raise ConfigError(f"{origin}: {error}") from None
-            origins[name] = origin
+    unread: set[str] = set()
+    for name, text, origin in given:
+        try:
+            values[name] = parse_value(find_setting(name, BROKER_SETTINGS), text)
+        except ConfigError as error:
+            faults.append(f"{origin}: {error}")
+            unread.add(name)
+        origins[name] = origin
+    defaults = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+    for names, fault in _contradictions(Values(defaults | values)):
+        if unread.isdisjoint(names):
+            where = " and ".join(dict.fromkeys(origins[each] for each in names if each in origins))
+            faults.append(f"{where}: {fault}")
+    if len(faults) > 1:
+        raise ConfigError("\n  ".join((f"{len(faults)} errors in the configuration:", *faults)))
+    if faults:
+        raise ConfigError(faults[0])
     return Config([Layer(Source.STATIC_BROKER, values)], origins)
 
 
@@ -342,14 +370,6 @@ def find_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
     if setting is None:
         raise ConfigError(f"unknown setting {name!r:.100}{nearest_name(name, settings)}")
     return setting
-
-
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """What an error message adds about a name that does not exist."""
-    import difflib  # noqa: PLC0415 - only for mistakes; its import costs a start 3 ms
-
-    matches = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def parse_value(setting: Setting, text: str) -> Value:
@@ -411,60 +431,3 @@ def _is_in_range(setting: Setting, value: Value) -> bool:
     low = low if setting.minimum is None else setting.minimum
     high = high if setting.maximum is None else setting.maximum
     return low <= value <= high
-
-
-_Layer = dict[str, tuple[str, str]]  # name to (text, where it was given)
-
-
-def _from_overrides(overrides: Iterable[str]) -> _Layer:
-    layer: _Layer = {}
-    for override in overrides:
-        name, equals, text = override.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {override}: expected NAME=VALUE")
-        layer[name.strip()] = (text, "command line")
-    return layer
-
-
-def _from_environment(environment: Mapping[str, str]) -> _Layer:
-    names = {_environment_name(name): name for name in BROKER_SETTINGS}
-    layer: _Layer = {}
-    for variable, text in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or _SERVICE_LINK.fullmatch(variable):
-            continue
-        if variable not in names:
-            hint = nearest_name(variable, names)
-            raise ConfigError(f"environment: {variable} stands for no setting{hint}")
-        layer[names[variable]] = (text, f"environment {variable}")
-    return layer
-
-
-def _environment_name(name: str) -> str:
-    return ENVIRONMENT_PREFIX + name.upper().replace(".", "_")
-
-
-def _from_file(file: Path | None) -> _Layer:
-    if file is None:
-        return {}
-    import tomllib  # noqa: PLC0415 - most starts have no file; its import costs 20 ms
-
-    try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigError(f"{file} is not TOML: {error}") from None
-    return {name: (text, str(file)) for name, text in _flatten("", tables)}
-
-
-def _flatten(prefix: str, value: object) -> Iterable[tuple[str, str]]:
-    """TOML reads num.partitions as a table in a table: join the names again."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _flatten(f"{prefix}.{name}" if prefix else str(name), inner)
-    elif isinstance(value, bool):
-        yield prefix, "true" if value else "false"
-    elif isinstance(value, list):
-        yield prefix, ",".join(map(str, value))
-    else:
-        yield prefix, str(value)

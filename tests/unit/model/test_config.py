@@ -105,6 +105,56 @@ def test_value_out_of_range_is_refused_with_what_is_allowed(override: str, allow
         load([override])
 
 
+def test_everything_that_is_wrong_is_reported_at_once_each_with_its_source(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('"num.partition" = 3\nlisteners = "9092"\n')
+    environment = {"BROKER_NODE_ID": "-5", "BROKER_NODE": "3"}
+    overrides = [
+        "num.partitions=0",
+        "polylog.durability",
+        "num.partitions=3",
+        "node.ids=1",
+    ]
+
+    with pytest.raises(ConfigError) as refused:
+        load(overrides, environment, file)
+
+    first, *lines = str(refused.value).splitlines()
+    assert first == "7 errors in the configuration:"
+    assert [line.strip() for line in lines] == [
+        "environment: BROKER_NODE stands for no setting; did you mean BROKER_NODE_ID?",
+        "--set polylog.durability: expected NAME=VALUE",
+        f"{file}: unknown setting 'num.partition'; did you mean num.partitions?",
+        "environment BROKER_NODE_ID: node.id='-5': allowed is 0 .. 2147483647",
+        "command line: num.partitions='0': allowed is 1 .. 10000",
+        "command line: unknown setting 'node.ids'; did you mean node.id?",
+        f"{file}: listeners: '9092': expected HOST:PORT, for example 127.0.0.1:9092",
+    ]
+
+
+def test_values_that_contradict_each_other_are_reported_with_what_else_is_wrong() -> None:
+    timeouts = ["group.min.session.timeout.ms=5000", "group.max.session.timeout.ms=4000"]
+
+    with pytest.raises(ConfigError) as refused:
+        load([*timeouts, "log.dirs=a,b", "listeners=0.0.0.0:1"], {"BROKER_NODE_ID": "x"})
+
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "4 errors in the configuration:"
+    for line, words in zip(
+        lines[1:],
+        ("environment BROKER_NODE_ID: ", "is above", "name one directory", "insecure=true"),
+        strict=True,
+    ):
+        assert words in line
+
+
+def test_a_value_that_cannot_be_read_contradicts_nothing() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(["listeners=0.0.0.0:9092", "polylog.insecure=ture"])
+
+    assert str(refused.value) == ("command line: polylog.insecure='ture': allowed is true or false")
+
+
 def test_override_without_equals_sign_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected NAME=VALUE"):
         load(["num.partitions"])

@@ -1,0 +1,93 @@
+"""Where settings are given at a start: the command line, the environment, a TOML file."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.model.settings import BROKER_SETTINGS
+
+_ENVIRONMENT_PREFIX = "BROKER_"
+# Kubernetes puts these into every container beside a service that is called "broker".
+_SERVICE_LINK = re.compile(r"BROKER_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
+
+
+class Given(NamedTuple):
+    """A value as it is written, and where that is."""
+
+    name: str
+    text: str
+    origin: str
+
+
+def given_texts(
+    overrides: Iterable[str], environment: Mapping[str, str], file: Path | None
+) -> tuple[list[Given], list[str]]:
+    """Return what is given, in ascending precedence, and what is wrong with the rest."""
+    faults: list[str] = []
+    in_file = list(_from_file(file, faults))
+    in_environment = list(_from_environment(environment, faults))
+    in_command = list(_from_overrides(overrides, faults))
+    return [*in_file, *in_environment, *in_command], faults
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """What an error message adds about a name that does not exist."""
+    import difflib  # noqa: PLC0415 - only for mistakes; its import costs a start 3 ms
+
+    matches = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {matches[0]}?" if matches else ""
+
+
+def _from_overrides(overrides: Iterable[str], faults: list[str]) -> Iterator[Given]:
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if equals:
+            yield Given(name.strip(), text, "command line")
+        else:
+            faults.append(f"--set {override}: expected NAME=VALUE")
+
+
+def _from_environment(environment: Mapping[str, str], faults: list[str]) -> Iterator[Given]:
+    names = {_environment_name(name): name for name in BROKER_SETTINGS}
+    for variable, text in environment.items():
+        if not variable.startswith(_ENVIRONMENT_PREFIX) or _SERVICE_LINK.fullmatch(variable):
+            continue
+        if variable in names:
+            yield Given(names[variable], text, f"environment {variable}")
+        else:
+            hint = nearest_name(variable, names)
+            faults.append(f"environment: {variable} stands for no setting{hint}")
+
+
+def _environment_name(name: str) -> str:
+    return _ENVIRONMENT_PREFIX + name.upper().replace(".", "_")
+
+
+def _from_file(file: Path | None, faults: list[str]) -> Iterator[Given]:
+    if file is None:
+        return
+    import tomllib  # noqa: PLC0415 - most starts have no file; its import costs 20 ms
+
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        faults.append(f"cannot read {file}: {error.strerror}")
+    except ValueError as error:
+        faults.append(f"{file} is not TOML: {error}")
+    else:
+        for name, text in _flatten("", tables):
+            yield Given(name, text, str(file))
+
+
+def _flatten(prefix: str, value: object) -> Iterable[tuple[str, str]]:
+    """TOML reads num.partitions as a table in a table: join the names again."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flatten(f"{prefix}.{name}" if prefix else str(name), inner)
+    elif isinstance(value, bool):
+        yield prefix, "true" if value else "false"
+    elif isinstance(value, list):
+        yield prefix, ",".join(map(str, value))
+    else:
+        yield prefix, str(value)
