@@ -29,9 +29,10 @@ def test_the_distribution_has_a_name_of_its_own_and_its_extras_know_it() -> None
 
 
 def test_nothing_says_to_install_a_package_of_that_name_which_is_another() -> None:
-    files = [ROOT / "README.md", ROOT / "pyproject.toml"]
-    for folder in ("src", "benchmarks"):
-        files += [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
+    files = [ROOT / "README.md", ROOT / "pyproject.toml", ROOT / "Makefile"]
+    for folder in ("src", "benchmarks", "docs"):
+        for kind in ("py", "pyi", "pyx", "md", "txt", "toml"):
+            files += (ROOT / folder).rglob(f"*.{kind}")
 
     assert [file.name for file in files if OTHERS.search(file.read_text())] == []
 

@@ -11,19 +11,28 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from broker.cli.reporting import add_broker
 from broker.model.dialects import DIALECTS, PINNABLE
-from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
+from broker.model.errors import (
+    ConfigError,
+    DataDirError,
+    PolylogError,
+    StorageError,
+    Unreachable,
+)
 
 V1_PARTITIONS = 3  # of every topic, as V1's original server is configured by default
 
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2  # argparse's own for a bad command line
-EXIT_DATA_DIR = 73  # EX_CANTCREAT of sysexits(3)
+EXIT_UNREACHABLE = 69  # EX_UNAVAILABLE of sysexits(3)
+EXIT_DATA_DIR = 73  # EX_CANTCREAT
 EXIT_STORAGE = 74  # EX_IOERR
 
 _EXIT_CODES: tuple[tuple[type[PolylogError], int], ...] = (
     (ConfigError, EXIT_USAGE),
+    (Unreachable, EXIT_UNREACHABLE),
     (DataDirError, EXIT_DATA_DIR),
     (StorageError, EXIT_STORAGE),
 )
@@ -109,12 +118,7 @@ def _add_import(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     importing.add_argument("format", choices=("v1",), help="whose data it is")
     importing.add_argument("folder", type=Path, metavar="DIR", help="its data directory")
-    importing.add_argument(
-        "--broker",
-        default="localhost:9092",
-        metavar="HOST:PORT",
-        help="where the broker listens (default: localhost:9092)",
-    )
+    add_broker(importing)
     importing.add_argument(
         "--partitions",
         type=int,

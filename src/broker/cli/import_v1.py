@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from broker import codec
 from broker.cli.offset_map import OffsetMap
+from broker.cli.reaching import check_reachable
 from broker.cli.v1_directory import (
     Damage,
     Found,
@@ -144,6 +145,7 @@ def run(asked: Options) -> int:
         report = Report(found.mirror_count)
         if has_unread:
             report.add_problem(f"{v1_files.OFFSETS_FILE} cannot be read: no offset is brought")
+        check_reachable(str(asked.broker))
         with Client(asked.broker) as client:
             importing = _Import(client, report, asked.partition_count, SystemClock())
             importing.run(found, offsets or {})

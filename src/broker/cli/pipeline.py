@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.cli import pipeline_jobs
-from broker.cli.reporting import FORMATTER, add_output, say, show
+from broker.cli.reaching import check_reachable
+from broker.cli.reporting import FORMATTER, add_broker, add_output, say, show
 
 if TYPE_CHECKING:
     from broker.cli.reporting import Commands
@@ -26,6 +27,8 @@ def run(arguments: Sequence[str]) -> int:
     _add_audit(commands)
     _add_lag(commands)
     parsed = parser.parse_args(arguments)
+    if "broker" in parsed:
+        check_reachable(parsed.broker)
     return show(parsed.run(parsed), parsed.output)
 
 
@@ -76,9 +79,7 @@ def _add_lag(commands: "Commands") -> None:
         " records come in, and how unevenly the lag is spread.",
         formatter_class=FORMATTER,
     )
-    lag.add_argument(
-        "--broker", default="localhost:9092", metavar="HOST:PORT", help="default: localhost:9092"
-    )
+    add_broker(lag)
     lag.add_argument(
         "--group",
         action="append",
@@ -99,8 +100,10 @@ def _add_lag(commands: "Commands") -> None:
 
 
 def _lag(parsed: argparse.Namespace) -> "Report":
-    from broker.pipeline.jobs.lag import lag, plot  # noqa: PLC0415 - `--help` needs none of it
+    from broker.pipeline.jobs.lag import lag, plot, plotter  # noqa: PLC0415 - no help needs it
 
+    if parsed.plot is not None:
+        plotter()  # what is missing is said before the work begins
     report = lag(parsed.broker, groups=parsed.group, window_seconds=parsed.window)
     if parsed.plot is not None:
         plot(report, parsed.plot)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.cli.reporting import FORMATTER, add_output, say
+from broker.cli.reporting import FORMATTER, add_broker, add_output, say
 from broker.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from broker.cli.reporting import Commands
     from broker.model.report import Report
 
-_BOOTSTRAP = "localhost:9092"
 _FORMATS = ("delta", "parquet")
 
 Progress = Callable[[str], None]
@@ -108,12 +107,7 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser, job: Callable[..., "Report"]) -> None:
-    parser.add_argument(
-        "--broker",
-        default=_BOOTSTRAP,
-        metavar="HOST:PORT",
-        help=f"where the broker listens (default: {_BOOTSTRAP})",
-    )
+    add_broker(parser)
     parser.add_argument(
         "--master",
         default="local[*]",

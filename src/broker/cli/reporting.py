@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 FORMATTER = partial(argparse.HelpFormatter, width=78)
+_BROKER = "localhost:9092"
 
 
 def show(report: "Report", output: str) -> int:
@@ -22,6 +23,16 @@ def show(report: "Report", output: str) -> int:
 def say(line: str) -> None:
     """Tell of progress, where no report is."""
     print(line, file=sys.stderr, flush=True)
+
+
+def add_broker(command: argparse.ArgumentParser) -> None:
+    """Add the option that every command on a running broker has."""
+    command.add_argument(
+        "--broker",
+        default=_BROKER,
+        metavar="HOST:PORT",
+        help=f"where the broker listens (default: {_BROKER})",
+    )
 
 
 def add_output(command: argparse.ArgumentParser) -> None:

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from broker.cli.reporting import FORMATTER, add_output
+from broker.cli.reaching import check_reachable
+from broker.cli.reporting import FORMATTER, add_broker, add_output
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -25,9 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     create.add_argument(
         "--data-dir", type=Path, required=True, metavar="D", help="the broker's data directory"
     )
-    create.add_argument(
-        "--broker", default="localhost:9092", metavar="HOST:PORT", help="default: localhost:9092"
-    )
+    add_broker(create)
     create.add_argument(
         "--topic",
         action="append",
@@ -42,6 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 def _create(parsed: argparse.Namespace) -> int:
     from broker.pipeline.jobs import snapshot  # noqa: PLC0415 - `--help` needs none of it
 
+    check_reachable(parsed.broker)
     report = snapshot.create(
         parsed.folder,
         parsed.data_dir,

@@ -22,23 +22,30 @@ class Client:
         address: of the broker.
     """
 
-    def __init__(self, address: Address, client_id: str = CLIENT_ID) -> None:
-        """Connect; Unreachable when nobody answers there."""
+    def __init__(
+        self, address: Address, client_id: str = CLIENT_ID, timeout_seconds: float | None = None
+    ) -> None:
+        """Connect; Unreachable when nobody answers there.
+
+        Args:
+            address: of the broker.
+            client_id: what it logs of this client.
+            timeout_seconds: of the connection and of each answer; CLIENT_TIMEOUT_SECONDS if None.
+        """
+        timeout_seconds = CLIENT_TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
         self.address = address
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, range] = {}
         try:
-            self._socket = socket.create_connection(
-                (address.host, address.port), CLIENT_TIMEOUT_SECONDS
-            )
+            self._socket = socket.create_connection((address.host, address.port), timeout_seconds)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # From here on the kernel keeps the time, and one call moves all bytes: a timeout of
             # Python's own would have it ask for every piece that has arrived.
             self._socket.settimeout(None)
             for each in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(CLIENT_TIMEOUT_SECONDS))
-        except OSError as error:
+                self._socket.setsockopt(socket.SOL_SOCKET, each, _timeval(timeout_seconds))
+        except (OSError, UnicodeError) as error:  # UnicodeError: a host that cannot be a name
             raise Unreachable(
                 f"no broker at {address} ({error}): start one with `broker start`, or name another"
             ) from error

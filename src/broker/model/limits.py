@@ -344,6 +344,8 @@ IMPORT_DAMAGES_REPORTED = 1_000
 # A command gives up a broker that does not answer, and asks again for what a start makes it wait.
 CLIENT_TIMEOUT_SECONDS = 30
 CLIENT_RETRY_SECONDS = 0.1
+# Within so long a command has an answer of its broker, or says that there is none.
+CLIENT_REACH_SECONDS = 2
 # For how long our client tries again, unless told otherwise: a broker starts within it.
 CLIENT_GIVE_UP_SECONDS = 15
 # Connections to one broker that wait for their next user, and for how long one is worth keeping.

@@ -1,16 +1,20 @@
 """A package that only some functions need is missed by its name."""
 
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from broker.codec import Unsupported, decode_columns, scan_headers
-from broker.codec.packages import needed
+from broker.codec.packages import EXTRAS, needed
 from tests.record_bytes import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 def test_a_package_is_imported() -> None:
@@ -23,6 +27,22 @@ def test_a_package_that_is_not_installed_is_named_with_what_wants_it() -> None:
 
     assert str(caught.value) == "a thing: needs no_such_package: pip install no_such_package"
     assert caught.value.position is None
+
+
+@pytest.mark.parametrize(("package", "extra"), EXTRAS.items())
+def test_a_package_of_an_extra_is_missed_with_the_extra(
+    package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"{package}.of_it"
+    for each in (package, module):
+        monkeypatch.setitem(sys.modules, each, None)
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+
+    with pytest.raises(Unsupported) as caught:
+        needed(module, "a thing")
+
+    assert str(caught.value).endswith(f"needs {package}: pip install 'polylog-broker[{extra}]'")
+    assert [each for each in extras[extra] if each.startswith(f"{package}=")]
 
 
 @pytest.mark.parametrize("module", ["numpy", "pyarrow"])

@@ -197,6 +197,11 @@ def _skews(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, str, float]]:
             yield group, topic, round(max(found) * len(found) / total, 2)
 
 
+def plotter() -> Any:  # noqa: ANN401 - a module without types here
+    """Import what draws; Unsupported, which names the extra, when it is not installed."""
+    return needed("matplotlib.figure", "a plot")
+
+
 def plot(report: Report, file: Path) -> None:
     """Draw the lag of every group and partition as bars, the largest first.
 
@@ -204,7 +209,7 @@ def plot(report: Report, file: Path) -> None:
         Unsupported: matplotlib is not installed.
         ConfigError: a kind of file that it does not draw, or a folder that is not there.
     """
-    figures: Any = needed("matplotlib.figure", "a plot")
+    figures = plotter()
     rows = sorted(report.rows, key=lambda row: -row[5])[:_BARS_MAX]
     figure = figures.Figure(figsize=(9, 1.5 + _BAR_INCHES * max(len(rows), 1)), layout="tight")
     axes = figure.subplots()

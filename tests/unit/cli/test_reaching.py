@@ -1,0 +1,169 @@
+"""Commands on a running broker, where there is none."""
+
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker import cli
+from broker.cli import main, reaching
+from broker.cli.reaching import check_reachable
+from broker.client.metadata import Cluster
+from broker.model.errors import ConfigError, Unreachable
+from broker.model.limits import CLIENT_REACH_SECONDS
+from tests.scripted_broker import scripted_broker
+
+
+def commands(folder: Path) -> dict[str, list[str]]:
+    """Every command that takes --broker, as it would run."""
+    (folder / "offsets.json").write_text("{}")
+    (folder / "orders-0-segment-000000.log").write_text("")
+    data = str(folder)
+    return {
+        "import": ["import", "v1", data],
+        "snapshot create": ["snapshot", "create", str(folder / "new"), "--data-dir", data],
+        "pipeline archive": ["pipeline", "archive", "orders", data],
+        "pipeline replay": ["pipeline", "replay", data, "orders"],
+        "pipeline dedupe": ["pipeline", "dedupe", "orders", "once", "--checkpoint", data],
+        "pipeline lag": ["pipeline", "lag"],
+    }
+
+
+COMMANDS = (
+    "import",
+    "snapshot create",
+    "pipeline archive",
+    "pipeline replay",
+    "pipeline dedupe",
+    "pipeline lag",
+)
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nobody listens."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{holder.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address where connections are made, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing begin that takes longer than a look at the broker."""
+
+    def begun(*_: Any, **__: Any) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr(import_module("broker.pipeline.session"), "session", begun)
+    monkeypatch.setattr(Cluster, "ask_any", begun)
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_without_a_broker_exits_69_and_says_where_and_what_to_do(
+    command: str, nobody: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*commands(tmp_path)[command], "--broker", nobody]) == cli.EXIT_UNREACHABLE
+
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"broker: no broker at {nobody} (")
+    assert said.endswith("start one with `broker start`, or name another")
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_gives_up_who_does_not_answer_before_it_begins(
+    command: str,
+    silent: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reaching, "CLIENT_REACH_SECONDS", 0.05)
+
+    assert main([*commands(tmp_path)[command], "--broker", silent]) == cli.EXIT_UNREACHABLE
+
+    assert f"no broker at {silent} (" in capsys.readouterr().err
+
+
+def test_every_command_with_the_option_is_tried_here(capsys: pytest.CaptureFixture[str]) -> None:
+    groups = {"pipeline": ("archive", "replay", "dedupe", "audit", "lag"), "snapshot": ("create",)}
+    found = []
+    for words in [
+        ["import"],
+        *([group, name] for group, names in groups.items() for name in names),
+    ]:
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        if "--broker" in capsys.readouterr().out:
+            found.append(" ".join(words))
+
+    assert sorted(found) == sorted(COMMANDS)
+
+
+def test_no_command_waits_longer_than_two_seconds() -> None:
+    assert CLIENT_REACH_SECONDS <= 2
+
+
+def test_one_broker_of_several_is_enough(nobody: str, silent: str) -> None:
+    def answer(_api: str, _version: int, _body: Any) -> dict[str, Any]:
+        raise AssertionError("nothing but ApiVersions is asked")
+
+    with scripted_broker(answer) as broker:
+        check_reachable(f"{nobody},{silent},{broker.address}")
+
+
+def test_a_name_that_is_none_and_one_that_no_host_can_have_are_unreachable() -> None:
+    for host in ("no-such-host.invalid", "a" * 70):
+        with pytest.raises(Unreachable, match=f"no broker at {host}:9092 "):
+            check_reachable(f"{host}:9092")
+
+
+def test_a_peer_that_is_no_broker_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 10)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        server = threading.Thread(target=serve)
+        server.start()
+        with pytest.raises(Unreachable, match=f"no broker at {address} "):
+            check_reachable(address)
+        server.join()
+
+
+def test_an_address_that_is_none_is_wrong_usage() -> None:
+    with pytest.raises(ConfigError, match="expected HOST:PORT"):
+        check_reachable("nowhere")
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work_with_the_extra_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)  # as if it could not be imported
+
+    def answer(_api: str, _version: int, _body: Any) -> dict[str, Any]:
+        raise AssertionError("the work has begun")
+
+    with scripted_broker(answer) as broker:
+        words = ["pipeline", "lag", "--plot", str(tmp_path / "lag.png")]
+        assert main([*words, "--broker", str(broker.address)]) == cli.EXIT_FAILED
+
+    assert "pip install 'polylog-broker[plot]'" in capsys.readouterr().err
