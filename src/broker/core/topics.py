@@ -8,6 +8,7 @@ a start each log says for itself whether it is loading.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -40,7 +41,7 @@ from broker.model.errors import (
     StorageError,
     disk_refusal,
 )
-from broker.model.identifiers import random_id
+from broker.model.identifiers import id_to_text, random_id
 from broker.model.limits import (
     LOGS_CONFIGURED_PER_STEP,
     LOGS_DELETED_PER_STEP,
@@ -49,6 +50,8 @@ from broker.model.limits import (
 from broker.model.own_config import ConfigChange
 from broker.model.topic_config import TopicConfig
 from broker.storage import metadata
+
+_log = logging.getLogger(__name__)
 
 # As Kafka creates them, and in one more respect as their readers expect: what a group or a producer
 # was told is still true after a power cut.
@@ -281,6 +284,11 @@ class Topics:
             except StorageError as error:
                 await self._transact([], topic_records.deletions(plan.name, topic_id))
                 raise disk_refusal(error) from error
+            shown_id, own = id_to_text(topic_id), dict(plan.config.overrides)
+            _log.info(
+                "topic created: topic=%s id=%s partitions=%d config=%s",
+                *(plan.name, shown_id, plan.partitions, own),
+            )
             return self._publish(plan, topic_id, logs)
 
     async def _delete(self, topic: Topic) -> Topic:
@@ -292,6 +300,11 @@ class Topics:
             operations = topic_records.deletions(topic.name, topic.topic_id)
             await self._transact([], [*operations, topic_records.remembered(deleted)])
             self._withdraw(topic)
+            shown_id = id_to_text(topic.topic_id)
+            _log.info(
+                "topic deleted: topic=%s id=%s partitions=%d",
+                *(topic.name, shown_id, deleted.partitions),
+            )
             async for log in in_steps(topic.logs, LOGS_DELETED_PER_STEP):
                 self._delete_log(log)
             for callback in self._on_delete:
@@ -308,6 +321,13 @@ class Topics:
             own = config.overrides
             await self._put(
                 lambda: topic_records.put_config(self._store, topic.name, topic.topic_id, own)
+            )
+            old = topic.config.overrides
+            _log.info(
+                "topic configuration altered: topic=%s set=%s removed=%s",
+                topic.name,
+                {key: value for key, value in own.items() if old.get(key) != value},
+                [key for key in old if key not in own],
             )
             await self._obey([(topic, config)])
             return topic
@@ -354,6 +374,7 @@ class Topics:
             self._partition_count += len(logs)
             self.version += 1
             self._table.add(topic.name, topic.topic_id, topic.logs)
+            _log.info("partitions added: topic=%s from=%d to=%d", topic.name, existing, new.total)
             return topic
 
     async def _put_partitions(self, topic: Topic, count: int) -> None:

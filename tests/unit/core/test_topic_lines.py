@@ -1,0 +1,95 @@
+"""What is done with topics is written to the log: with their names and figures."""
+
+import asyncio
+import logging
+
+import pytest
+
+from broker.core.topic_rules import NewPartitions, NewTopic
+from broker.model.errors import RequestError
+from broker.model.identifiers import id_to_text
+from broker.model.own_config import ConfigChange
+from tests.fakes import World
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "broker.core.topics")
+    return caplog
+
+
+def sets(**values: str) -> ConfigChange:
+    return lambda _: {name.replace("_", "."): value for name, value in values.items()}
+
+
+def test_a_topic_that_is_created_is_a_line(lines: pytest.LogCaptureFixture) -> None:
+    topic = World().create("a", 3, {"retention.ms": "5"})
+
+    shown_id = id_to_text(topic.topic_id)
+    [line] = lines.messages
+    assert (
+        line == f"topic created: topic=a id={shown_id} partitions=3 config={topic.config.overrides}"
+    )
+    assert "config={'retention.ms': '5'}" in line
+
+
+def test_a_topic_that_is_created_because_it_is_written_to_is_a_line(
+    lines: pytest.LogCaptureFixture,
+) -> None:
+    asyncio.run(World().topics.get_or_create("a"))
+
+    [line] = lines.messages
+    assert line.startswith("topic created: topic=a ")
+
+
+def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
+    world = World()
+    topic = world.create("a", 2)
+    lines.clear()
+
+    asyncio.run(world.topics.add_partitions(topic, NewPartitions(5)))
+
+    assert lines.messages == ["partitions added: topic=a from=2 to=5"]
+
+
+def test_an_altered_configuration_is_a_line_with_what_has_changed(
+    lines: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    topic = world.create("a", 1, {"retention.ms": "5", "segment.ms": "7"})
+    lines.clear()
+
+    asyncio.run(world.topics.alter_config(topic, sets(retention_ms="6", segment_ms="7")))
+    asyncio.run(world.topics.alter_config(topic, sets(retention_ms="6")))
+    asyncio.run(world.topics.alter_config(topic, sets(retention_ms="6")))
+
+    assert lines.messages == [
+        "topic configuration altered: topic=a set={'retention.ms': '6'} removed=[]",
+        "topic configuration altered: topic=a set={} removed=['segment.ms']",
+        "topic configuration altered: topic=a set={} removed=[]",
+    ]
+
+
+def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
+    world = World()
+    topic = world.create("a", 2)
+    lines.clear()
+
+    asyncio.run(world.topics.delete(topic))
+
+    [line] = lines.messages
+    assert line == f"topic deleted: topic=a id={id_to_text(topic.topic_id)} partitions=2"
+
+
+def test_what_is_refused_and_what_a_start_finds_are_no_lines(
+    lines: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.create("a")
+    lines.clear()
+
+    with pytest.raises(RequestError):
+        asyncio.run(world.topics.create(NewTopic("a")))
+    World(store=world.store).topics.load()
+
+    assert lines.messages == []
