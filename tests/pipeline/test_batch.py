@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from broker.pipeline.schema import COLUMNS, HEADERS
 from tests.broker_process import Broker, BrokerProcess
@@ -112,12 +114,14 @@ def test_a_read_begins_and_ends_at_a_time(topic: str, fill: Any, read: Read) -> 
     whole = {"startingTimestamp": str(FIRST_MS + 9), "endingTimestamp": str(FIRST_MS + 15)}
     assert by_time(**whole) == {0: [3, 4], 1: [3, 4], 2: [3, 4]}
     starting = json.dumps({topic: {"0": FIRST_MS + 27, "1": FIRST_MS + 28, "2": FIRST_MS + 29}})
-    ending = json.dumps({topic: {"0": FIRST_MS, "1": FIRST_MS + 99, "2": FIRST_MS + 99}})
+    ending = json.dumps({topic: {"0": FIRST_MS + 27, "1": FIRST_MS + 99, "2": FIRST_MS + 99}})
     assert by_time(startingOffsetsByTimestamp=starting) == {0: [9], 1: [9], 2: [9]}
     assert by_time(startingOffsetsByTimestamp=starting, endingOffsetsByTimestamp=ending) == {
         1: [9],
         2: [9],
     }
+    with pytest.raises(Exception, match=f"{topic}-0: starts at offset 3 and ends at offset 1;"):
+        by_time(startingTimestamp=str(FIRST_MS + 9), endingTimestamp=str(FIRST_MS + 3))
 
 
 def test_a_start_behind_every_record_is_an_error_unless_it_may_be_the_end(
@@ -238,6 +242,14 @@ def test_a_read_that_spark_ends_early_leaves_the_next_one_alone(
         ({"startingOffsets": '{"%s": {"0": 1}}'}, "missing: .*-1, .*-2; not read: none"),
         ({"startingOffsets": '{"%s": {"0": 99, "1": 0, "2": 0}}'}, "expected offset 99, there are"),
         ({"endingOffsets": '{"%s": {"0": 99, "1": 0, "2": 0}}'}, "expected offset 99, there are"),
+        (
+            {
+                "startingOffsets": '{"%s": {"0": 7, "1": 99, "2": 1}}',
+                "endingOffsets": '{"%s": {"0": 3, "1": 98, "2": 1}}',
+            },
+            "cannot end before it starts: .*-0: starts at offset 7 and ends at offset 3;"
+            " .*-1: starts at offset 99 and ends at offset 98",
+        ),
         ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger: only for stream"),
         ({"kafka.security.protocol": "SSL"}, "expected plaintext, got 'SSL'"),
     ],
@@ -297,6 +309,20 @@ def test_a_broker_that_is_killed_during_a_read_costs_no_row_and_doubles_none(
 
     assert found == consumed(broker.address, topic)
     assert len(found) == 2_000
+
+
+def test_a_start_that_retention_moved_beyond_the_end_is_a_loss_and_no_wrong_range(
+    broker: Broker, topic: str, fill: Any, read: Read
+) -> None:
+    fill(topic, some(30, 1), partitions=1)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for each in admin.delete_records([TopicPartition(topic, 0, 15)]).values():
+        each.result(10)
+    ends = json.dumps({topic: {"0": 10}})
+
+    with pytest.raises(Exception, match=f"{topic}-0: expected offset 10, there are 15 to 30"):
+        read(endingOffsets=ends).collect()
+    assert read(endingOffsets=ends, failOnDataLoss="false").collect() == []
 
 
 def test_times_are_those_of_the_records(topic: str, fill: Any, read: Read) -> None:

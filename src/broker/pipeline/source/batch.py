@@ -8,9 +8,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from broker.client.fetch import Range
 from broker.client.metadata import Cluster, Topic
 from broker.client.offsets import EARLIEST, LATEST, list_offsets
+from broker.model.errors import ConfigError
 from broker.pipeline.decoding import Selection
 from broker.pipeline.source.bounds import Bounds
-from broker.pipeline.source.planning import Partition, losses, split
+from broker.pipeline.source.planning import Partition, inverted, losses, split
 from broker.pipeline.source.settings import Settings
 from broker.pipeline.source.task import read_task
 from broker.pipeline.source.topics import edges, find_topics, partitions_of, report_loss, resolve
@@ -83,14 +84,41 @@ class BatchReader(DataSourceReader):
         latest = edges(cluster, settings, starts, LATEST)
         by_offset = settings.starting.offsets or {}
         named = {each: offset for each, offset in by_offset.items() if offset >= 0}
+        self._check_order(starts, ends, earliest, latest)
         lost = losses(named, earliest, latest)
         if settings.ending.offsets:
             ahead = {each: end for each, end in ends.items() if end > latest[each]}
-            lost += losses(ahead, earliest, latest)
+            behind = {
+                each: end for each, end in ends.items() if end < starts[each] <= earliest[each]
+            }
+            lost += losses(ahead | behind, earliest, latest)
         report_loss(settings, lost)
         for each, start in earliest.items():
             starts[each] = max(starts[each], start)
             ends[each] = min(ends[each], latest[each])
+
+    def _check_order(
+        self,
+        starts: dict[Partition, int],
+        ends: dict[Partition, int],
+        earliest: dict[Partition, int],
+        latest: dict[Partition, int],
+    ) -> None:
+        """Refuse what ends before it begins by what was asked for.
+
+        A range may be inverted by what the topic holds as well: retention has moved its start
+        beyond its end, or its start is at a time behind the last stable offset, its end.
+        """
+        begin, end = self._settings.starting.offsets or {}, self._settings.ending.offsets or {}
+        by_topic = {
+            each
+            for each in starts
+            if not (begin.get(each, -1) >= 0 and end.get(each, -1) >= 0)
+            and (starts[each] <= earliest[each] or ends[each] >= latest[each])
+        }
+        wrong = inverted(starts, ends, starts.keys() - by_topic)
+        if wrong:
+            raise ConfigError(f"a read cannot end before it starts: {'; '.join(wrong)}")
 
     def _narrow(
         self, cluster: Cluster, starts: dict[Partition, int], ends: dict[Partition, int]

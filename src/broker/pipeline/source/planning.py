@@ -123,6 +123,18 @@ def limited_by_bytes(
     }
 
 
+def inverted(
+    starts: Mapping[Partition, int], ends: Mapping[Partition, int], which: Iterable[Partition]
+) -> list[str]:
+    """Say which of some ranges end before they begin."""
+    return [
+        f"{topic}-{partition}: starts at offset {starts[topic, partition]} and ends at offset"
+        f" {ends[topic, partition]}"
+        for topic, partition in sorted(which)
+        if ends[topic, partition] < starts[topic, partition]
+    ]
+
+
 def losses(
     begins: Mapping[Partition, int],
     earliest: Mapping[Partition, int],
