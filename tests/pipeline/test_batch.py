@@ -12,7 +12,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from broker.codec import encode
 from broker.pipeline.schema import COLUMNS, HEADERS
+from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess
 from tests.pipeline.pausing import PausingSource, restart_meanwhile
 from tests.pipeline.rows import (
@@ -24,6 +26,7 @@ from tests.pipeline.rows import (
     produce_small_batches,
     some,
 )
+from tests.wire_client import WireClient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -176,7 +179,7 @@ def test_a_read_has_as_many_tasks_as_it_is_told(
         ("offset >= 10 AND offset < 20 AND partition = 1", False),
         ("partition IN (0, 2) AND offset = 5", False),
         (f"timestamp > timestamp_millis({FIRST_MS + 100})", False),
-        (f"timestamp <= timestamp_micros({FIRST_MS * 1000 + 10_500})", False),
+        (f"timestamp <= timestamp_micros({FIRST_MS * 1000 + 10_500})", True),  # drops nulls
         (f"timestamp = timestamp_millis({FIRST_MS + 7})", False),
         ("key = X'6B65792034' OR offset = 1", True),
         ("length(value) > 50 AND offset < 40", True),
@@ -323,6 +326,35 @@ def test_a_start_that_retention_moved_beyond_the_end_is_a_loss_and_no_wrong_rang
     with pytest.raises(Exception, match=f"{topic}-0: expected offset 10, there are 15 to 30"):
         read(endingOffsets=ends).collect()
     assert read(endingOffsets=ends, failOnDataLoss="false").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "offsets"),
+    [
+        (f"timestamp < timestamp_millis({FIRST_MS + 1})", [1]),
+        (f"timestamp >= timestamp_millis({FIRST_MS + 1})", [2]),
+        ("timestamp IS NULL", [0]),
+        ("timestamp IS NOT NULL", [1, 2]),
+        ("timestamp <=> timestamp_millis(-1)", []),
+    ],
+)
+@pytest.mark.parametrize("pushdown", ["false", "true"])
+def test_a_record_without_a_time_has_null_for_filters_too(
+    broker: Broker,
+    topic: str,
+    fill: Any,
+    read: Read,
+    condition: str,
+    offsets: list[int],
+    pushdown: str,
+) -> None:
+    fill(topic, partitions=1)
+    times = [-1, FIRST_MS, FIRST_MS + 1]
+    with WireClient(broker.address) as client:
+        [batch] = encode([(None, b"v", [], each) for each in times])
+        assert wire_requests.produce(client, topic, batch) == (0, 0)
+
+    assert places(read(pushdown=pushdown).where(condition)) == ({0: offsets} if offsets else {})
 
 
 def test_times_are_those_of_the_records(topic: str, fill: Any, read: Read) -> None:

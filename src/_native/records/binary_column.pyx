@@ -17,6 +17,7 @@ from broker.model.errors import LimitExceeded
 
 cdef enum:
     STRIDE = 16    # bytes copied at once, where there is room behind both ends
+    NO_TIMESTAMP = -1    # of a record, ms
 
 
 def gather(data, Column start not None, Column length not None, dict reuse=None):
@@ -59,18 +60,28 @@ def gather(data, Column start not None, Column length not None, dict reuse=None)
         PyBuffer_Release(&view)
 
 
-def microseconds(Column timestamp not None, Column reuse=None):
-    """Return a column of milliseconds as microseconds, Arrow's unit for what Spark reads."""
-    cdef Column scaled = column_reuse(reuse, COLUMN_INT64, timestamp.count)
+def microseconds(Column timestamp not None, dict reuse=None):
+    """Return (microseconds, validity or None, null count) of a column of milliseconds.
+
+    Microseconds are Arrow's unit for what Spark reads; -1 ms is Kafka's word for no time: null.
+    """
+    cdef Column scaled = column_reuse(reused(reuse, "values"), COLUMN_INT64, timestamp.count)
+    cdef Column validity = None
     cdef int64_t* source = <int64_t*>timestamp.data
     cdef int64_t* target = <int64_t*>scaled.data
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, nulls = 0
+    cdef Py_ssize_t rows = timestamp.count
     if timestamp.kind != COLUMN_INT64:
         raise ValueError("timestamps are an int64 column")
-    for i in range(timestamp.count):
+    for i in range(rows):
         target[i] = <int64_t>(<unsigned long long>source[i] * 1000)
-    scaled.count = timestamp.count
-    return scaled
+        nulls += source[i] == NO_TIMESTAMP
+    scaled.count = rows
+    if nulls:
+        validity = column_reuse(reused(reuse, "validity"), COLUMN_BYTE, (rows + 7) // 8)
+        validity.count = (rows + 7) // 8
+        mark_timed(source, <uint8_t*>validity.data, rows)
+    return scaled, validity, nulls
 
 
 cdef object reused(dict reuse, name):
@@ -121,4 +132,12 @@ cdef void mark_valid(const int32_t* length, uint8_t* bitmap, Py_ssize_t rows) no
     memset(bitmap, 0, <size_t>((rows + 7) // 8))
     for i in range(rows):
         if length[i] >= 0:
+            bitmap[i >> 3] |= <uint8_t>(1 << (i & 7))
+
+
+cdef void mark_timed(const int64_t* timestamp, uint8_t* bitmap, Py_ssize_t rows) noexcept nogil:
+    cdef Py_ssize_t i
+    memset(bitmap, 0, <size_t>((rows + 7) // 8))
+    for i in range(rows):
+        if timestamp[i] != NO_TIMESTAMP:
             bitmap[i >> 3] |= <uint8_t>(1 << (i & 7))

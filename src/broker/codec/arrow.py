@@ -45,10 +45,13 @@ def _numbers(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:
 
 def _timestamps(columns: "Columns") -> pa.Array:
     memory = columns.arrow_memory.setdefault("timestamp", {})
-    scaled = binary_column.microseconds(columns.arrays["timestamp"], memory.get("values"))
+    scaled, validity, nulls = binary_column.microseconds(columns.arrays["timestamp"], memory)
     memory["values"] = scaled
-    buffers = [None, pa.py_buffer(scaled)]
-    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(scaled), buffers)
+    if validity is not None:
+        memory["validity"] = validity
+    present = None if validity is None else pa.py_buffer(validity)
+    buffers = [present, pa.py_buffer(scaled)]
+    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(scaled), buffers, nulls)
 
 
 def _binary(columns: "Columns", name: str, kind: pa.DataType) -> pa.Array:

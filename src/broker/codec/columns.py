@@ -88,7 +88,8 @@ class Columns:
         key binary, value binary, topic string, partition int32, offset int64, timestamp
         timestamp[us, UTC], timestampType int32, headers list<struct<key string, value binary>>.
         Without a topic or partition, those two columns are left out. Keys, values and headers are
-        copied, because Arrow wants their bytes in one run; offsets are not.
+        copied, because Arrow wants their bytes in one run; offsets are not. A timestamp of -1,
+        which a record without a time has, is null; encode gives null the time `timestamp_ms`.
 
         Raises:
             LimitExceeded: the values have 2 GiB or more in all.

@@ -3,8 +3,9 @@
     key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
     timestampType int, and where they are asked for headers array<struct<key string, value binary>>
 
-Every column is nullable there, and headers are null where a record has none. A reader may want
-some of them only, in any order: what it does not want is not decoded.
+Every column is nullable there, and headers are null where a record has none. So is the timestamp
+of a record without a time: Spark's own source says 1969-12-31 23:59:59.999. A reader may want some
+of the columns only, in any order: what it does not want is not decoded.
 
 Source: Spark's Structured Streaming + Kafka integration guide; pyspark.sql.pandas.types.
 """
@@ -31,6 +32,8 @@ COLUMNS: Final = {
 }
 HEADERS: Final = {"headers": "array<struct<key:string,value:binary>>"}
 ALL_COLUMNS: Final = COLUMNS | HEADERS
+# In SQL, for jobs that copy records: the sink gives null the time of the write, and -1 ms is none.
+TIMESTAMP_AS_IT_WAS: Final = "coalesce(timestamp, timestamp_millis(-1)) AS timestamp"
 # Name → what decode_columns calls it; topic and partition are in no record.
 _DECODED: Final = {
     "key": "key",

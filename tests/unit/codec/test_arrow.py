@@ -56,7 +56,9 @@ def as_lists(expected: list[Row]) -> dict[str, list[Any]]:
         "key": [row.key for row in expected],
         "value": [row.value for row in expected],
         "offset": [row.offset for row in expected],
-        "timestamp": [wrap(1000 * row.timestamp) for row in expected],
+        "timestamp": [
+            None if row.timestamp == -1 else wrap(1000 * row.timestamp) for row in expected
+        ],
         "timestampType": [row.timestamp_type for row in expected],
         "headers": [
             [{"key": name.decode(), "value": value} for name, value in row.headers]
@@ -168,6 +170,20 @@ def test_a_timestamp_is_an_instant_in_utc() -> None:
 
     assert found.isoformat() == "2023-11-14T22:13:20+00:00"
     assert found.timestamp() == TIMESTAMP / 1000
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65])
+def test_a_record_without_a_time_has_null(count: int) -> None:
+    times = [(-1, -2, 0)[i % 3] for i in range(count)]  # only the first of them is no time
+    records = [Record(each, i, None, None, []) for i, each in enumerate(times)]
+
+    found = arrow(batch(records, base_timestamp=0))
+
+    column = found.column("timestamp")
+    assert column.null_count == times.count(-1)
+    assert column.cast(pa.int64()).to_pylist() == [
+        None if each == -1 else 1000 * each for each in times
+    ]
 
 
 def test_a_record_without_headers_has_an_empty_list() -> None:

@@ -2,7 +2,7 @@
 
     date=2026-11-22/part-00003-00000000000000012345-<hex>.parquet
 
-Names sort by partition and first offset, and within a file the records are in their order. When a
+A record without a time, whose timestamp is null, has the date 1969-12-31. Names sort by partition and first offset, and within a file the records are in their order. When a
 task tells of its files they are durable, and so are their names: a commit may name them.
 """
 
@@ -29,6 +29,7 @@ COLUMNS: Final = (
     " last_offset long"
 )
 _DAY_US: Final = 86_400_000_000
+_NO_TIME_US: Final = -1_000
 _EPOCH: Final = dt.date(1970, 1, 1)
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA: Final = pa.schema(
@@ -144,7 +145,7 @@ class FileWriter:
         )
 
     def _add(self, batch: pa.RecordBatch, partition: int) -> None:
-        times = batch.column("timestamp").cast(pa.int64()).to_numpy()
+        times = batch.column("timestamp").cast(pa.int64()).fill_null(_NO_TIME_US).to_numpy()
         days = times // _DAY_US
         for day in np.unique(days).tolist():
             rows = batch if (days == day).all() else batch.filter(pa.array(days == day))

@@ -26,6 +26,7 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.limits import DEDUPE_BATCH_RECORDS
 from broker.model.report import Report
+from broker.pipeline.schema import TIMESTAMP_AS_IT_WAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,6 +155,7 @@ def _stream(spark: "SparkSession", options: DedupeOptions) -> "DataFrame":
         .option("kafka.isolation.level", "read_committed")
         .option("maxOffsetsPerTrigger", str(options.batch_records))
         .load()
+        .selectExpr("* EXCEPT (timestamp)", TIMESTAMP_AS_IT_WAS)
     )
 
 

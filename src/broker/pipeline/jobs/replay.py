@@ -22,6 +22,7 @@ from broker.model.errors import ConfigError, ErrorCode, RequestError
 from broker.model.limits import REPLAY_SLICE_RECORDS, REPLAY_SLICE_SECONDS
 from broker.model.report import Report
 from broker.pipeline.jobs.archive_tables import open_table
+from broker.pipeline.schema import TIMESTAMP_AS_IT_WAS
 from broker.pipeline.sink.marker_topic import MarkerTopic
 from broker.pipeline.sink.options import SinkOptions
 
@@ -197,7 +198,7 @@ def _write(  # noqa: PLR0913, PLR0917 - a slice of what, and which
     size: int,
     tasks: int,
 ) -> None:
-    columns = ["key", "value", "headers", "timestamp", "partition"]
+    columns = ["key", "value", "headers", TIMESTAMP_AS_IT_WAS, "partition"]
     if not options.keeps_partitions:
         columns.remove("partition")
     given = _sink_options(options) | {
@@ -212,7 +213,7 @@ def _write(  # noqa: PLR0913, PLR0917 - a slice of what, and which
         records.where(f"offset >= {number * size} AND offset < {(number + 1) * size}")
         .repartition(tasks, "partition")
         .sortWithinPartitions("partition", "offset")
-        .select(*columns)
+        .selectExpr(*columns)
         .write.format("polylog")
         .mode("append")
         .options(**given)

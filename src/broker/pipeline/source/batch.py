@@ -125,8 +125,8 @@ class BatchReader(DataSourceReader):
     ) -> None:
         """Move the ends of ranges to where filters let the first and last record be."""
         bounds = self._bounds
-        if bounds.min_timestamp is not None:
-            first = list_offsets(cluster, dict.fromkeys(starts, max(bounds.min_timestamp, 0)))
+        if bounds.min_timestamp is not None and bounds.min_timestamp > 0:
+            first = list_offsets(cluster, dict.fromkeys(starts, bounds.min_timestamp))
             for each, at in first.items():
                 starts[each] = max(starts[each], ends[each] if at.offset < 0 else at.offset)
         for each, end in ends.items():

@@ -1,6 +1,8 @@
 """Filters that Spark hands down, as bounds that a read keeps exactly.
 
 A filter that is taken is enforced, so Spark need not look again; every other one is handed back.
+A time is null where a record has none, -1 for the broker: a filter that lets -1 through as a number
+narrows what is read and is handed back too, so that Spark leaves out the nulls.
 """
 
 import math
@@ -23,7 +25,8 @@ from pyspark.sql.datasource import (
 from broker.pipeline.source.bounds import Bounds
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
+_NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestampType"})
+_NO_TIME_MS: Final = -1
 # Column → field of Bounds, and what its values are.
 _SETS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
     "topic": ("topics", (str,)),
@@ -37,11 +40,22 @@ def take(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
     bounds, others = Bounds(), []
     for each in filters:
         narrower = _narrowed(bounds, each)
-        if narrower is None:
-            others.append(each)
-        else:
+        if narrower is not None:
             bounds = narrower
+        if narrower is None or _may_be_null(each):
+            others.append(each)
     return bounds, others
+
+
+def _may_be_null(condition: Filter) -> bool:
+    """Whether the bounds of a filter alone let a record through that has no time."""
+    if getattr(condition, "attribute", ()) != ("timestamp",):
+        return False
+    only = _narrowed(Bounds(), condition)
+    if only is None:
+        return False
+    low, high = only.min_timestamp, only.max_timestamp
+    return (low is None or low <= _NO_TIME_MS) and (high is None or high >= _NO_TIME_MS)
 
 
 def _narrowed(bounds: Bounds, condition: Filter) -> Bounds | None:

@@ -50,6 +50,19 @@ def test_records_go_to_the_files_of_their_days(
     assert all((tmp_path / each.path).stat().st_size == each.size for each in files)
 
 
+def test_a_record_without_a_time_goes_to_the_day_before_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write(tmp_path, monkeypatch, [NOON, -1])
+
+    assert [(each.date, each.first_offset) for each in files] == [
+        ("1969-12-31", 1),
+        ("2023-11-14", 0),
+    ]
+    [row] = pq.ParquetFile(str(tmp_path / files[0].path)).read().to_pylist()
+    assert row["timestamp"] is None
+
+
 def test_a_file_has_every_column_of_the_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
