@@ -47,6 +47,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--simulation-seed", type=int, help="one of them, again")
     parser.addoption("--job-kills", type=int, help="kill -9 per drill of tests/pipeline")
+    parser.addoption(
+        "--pyspark",
+        action="append",
+        default=[],
+        help="a Python whose environment has another PySpark, for tests/pipeline; may be repeated",
+    )
     parser.addoption("--every-call-site", action="store_true", help="one EIO at each, not some")
 
 
