@@ -213,6 +213,8 @@ OPTIONS: Final = (
     Option("maxBytesPerTrigger", _positive, _S),
     Option("minOffsetsPerTrigger", _positive, _S),
     Option("maxTriggerDelay", _duration, _S, 15 * 60_000),
+    # What tasks may do to the worker, which Spark keeps for others: see worker.py.
+    Option("tuneWorkers", _boolean, _READS | _F | _WRITES, default=True),
     # How rows are written.
     Option("topic", _text, _WRITES),
     Option("delivery", _one_of("at-least-once", "exactly-once"), _WRITES, "at-least-once"),
@@ -350,6 +352,12 @@ def of_table(given: Mapping[str, str], use: Use) -> dict[str, str]:
     if use & _WRITES and "topic" not in by_name and len(topics) == 1 and topics[0]:
         options["topic"] = topics[0]
     return options
+
+
+def tunes_worker(given: Mapping[str, str]) -> bool:
+    """Read the option tuneWorkers alone, where a value that is none is told by others."""
+    by_name = {name.lower(): value for name, value in given.items()}
+    return by_name.get("tuneworkers", "true").lower() != "false"
 
 
 def _find(name: str, use: Use) -> tuple[Option | None, str]:

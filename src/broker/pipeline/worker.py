@@ -10,6 +10,10 @@ as it is freed, and the kernel clears each page that is asked for again.
 Spark hands a task to a worker in two pieces over TCP: the code, then its input. It has not switched
 off Nagle's algorithm (RFC 896), so the second piece waits until the first is acknowledged, and the
 worker's kernel takes 40 ms for that, having nothing else to send (RFC 1122, 4.2.3.2).
+
+A worker serves other programs' tasks too. With the option tuneWorkers=false a read or write leaves
+the worker's collector, its memory and its connections as they are. What an earlier task with the
+option has set stays for as long as the process.
 """
 
 import ctypes
@@ -31,12 +35,19 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 
 class Shipped:
-    """A base of what Spark pickles into the code of a task: no input waits for its arrival."""
+    """A base of what Spark pickles into the code of a task: no input waits for its arrival.
+
+    Attributes:
+        tunes_worker: whether it may change the connections of the process that it is unpickled in.
+    """
+
+    tunes_worker = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over what was pickled."""
         vars(self).update(state)
-        acknowledge()
+        if self.tunes_worker:
+            acknowledge()
 
 
 def acknowledge() -> None:

@@ -5,18 +5,28 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from itertools import count
+from pathlib import Path
 from platform import libc_ver
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import BinaryType, StructField, StructType
+
 from broker.pipeline import worker
+from broker.pipeline.segments import reader as files
+from broker.pipeline.sink import writer
 from broker.pipeline.sink.writer import Sink
+from broker.pipeline.source import batch, stream
 from broker.pipeline.source.polylog import PolylogDataSource
+from broker.pipeline.source.table import with_options
+from tests.segment_files import write_ascending
 
 _PIECE = bytes(9000)
 _UNACKED = struct.Struct("=24xI")  # of Linux's struct tcp_info: segments that nobody acknowledged
@@ -25,9 +35,13 @@ _UNACKED = struct.Struct("=24xI")  # of Linux's struct tcp_info: segments that n
 class InTask:
     """What Spark's tasks have."""
 
+    @classmethod
+    def get(cls) -> "InTask":
+        return cls()
+
     @staticmethod
-    def get() -> object:
-        return object()
+    def partitionId() -> int:  # noqa: N802 - Spark's name
+        return 0
 
 
 @pytest.fixture
@@ -138,3 +152,89 @@ def test_connections_of_other_kinds_are_left_open() -> None:
 
         one.send(b"still open")
         assert other.recv(99) == b"still open"
+
+
+SCHEMA = StructType([StructField("value", BinaryType())])
+BROKER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+READ = BROKER | {"subscribe": "t"}
+Given = dict[str, str]
+
+
+def sink_of(given: Given) -> Sink:
+    return Sink(given | BROKER | {"topic": "t"}, SCHEMA, overwrites=False, is_stream=False)
+
+
+def source_of_a_table(given: Given) -> PolylogDataSource:
+    """A source whose options come with the columns: before, it does not know of them."""
+    source = PolylogDataSource({})
+    assert not source.tunes_worker
+    source.reader(with_options("value binary", READ | given))
+    return source
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        lambda given: PolylogDataSource(READ | given),
+        lambda given: PolylogDataSource({"segments": "nowhere"} | given),
+        source_of_a_table,
+        sink_of,
+    ],
+    ids=["source", "segments", "table", "sink"],
+)
+@pytest.mark.parametrize(("given", "is_tuned"), [({}, True), ({"tuneworkers": "False"}, False)])
+def test_code_acknowledges_its_arrival_unless_it_may_not_tune_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+    code: Callable[[Given], worker.Shipped],
+    given: Given,
+    is_tuned: bool,
+) -> None:
+    shipped = code(given)
+    calls: list[int] = []
+    monkeypatch.setattr(worker, "acknowledge", lambda: calls.append(1))
+
+    copy(shipped)
+
+    assert bool(calls) == is_tuned
+
+
+def read_topics(given: Given, _: Path) -> Iterator[Any]:
+    for reader in (
+        PolylogDataSource(READ | given).reader(SCHEMA),
+        PolylogDataSource(READ | given).streamReader(SCHEMA),
+    ):
+        yield from reader.read(InputPartition(()))
+
+
+def read_files(given: Given, folder: Path) -> Iterator[Any]:
+    reader = PolylogDataSource({"segments": str(folder)} | given).reader(SCHEMA)
+    yield from reader.read(reader.partitions()[0])
+
+
+def write_rows(given: Given, _: Path) -> Iterator[Any]:
+    sink_of(given).write(iter(()))
+    yield from ()
+
+
+@pytest.mark.parametrize(
+    ("task", "count"), [(read_topics, 2), (read_files, 1), (write_rows, 1)]
+)
+@pytest.mark.parametrize(("given", "is_tuned"), [({}, True), ({"tuneWorkers": "false"}, False)])
+def test_a_task_keeps_the_worker_s_memory_unless_it_may_not_tune_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    task: Callable[[Given, Path], Iterator[Any]],
+    count: int,
+    given: Given,
+    is_tuned: bool,
+) -> None:
+    write_ascending(tmp_path)
+    calls: list[int] = []
+    for module in (batch, stream, files, writer):
+        monkeypatch.setattr(module, "begin_task", lambda: calls.append(1))
+    monkeypatch.setattr(writer, "TaskContext", InTask)
+
+    for _ in task(given, tmp_path):
+        pass
+
+    assert len(calls) == (count if is_tuned else 0)

@@ -46,6 +46,7 @@ class _Settings(NamedTuple):
     is_committed: bool
     has_error_rows: bool
     bytes_per_task: int
+    tunes_worker: bool
 
     def wants(self, topic: str) -> bool:
         """Whether a topic is read."""
@@ -119,7 +120,8 @@ class SegmentReader(DataSourceReader):
         """
         if not isinstance(partition, PiecePartition):  # there is no piece at all
             return
-        begin_task()
+        if self._settings.tunes_worker:
+            begin_task()
         piece = partition.piece
         wanted = Wanted(piece.start_offset, piece.end_offset, piece.aborted, piece.ends)
         selection = Selection(self._columns, keys=self._settings.key_prefix)
@@ -234,4 +236,5 @@ def _settings(given: Mapping[str, str]) -> _Settings:
         values["kafka.isolation.level"] != "read_uncommitted",
         values["onCorrupt"] == "row",
         values["bytesPerTask"],
+        values["tuneWorkers"],
     )

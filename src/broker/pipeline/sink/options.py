@@ -28,6 +28,7 @@ class SinkOptions(NamedTuple):
         transaction_ms: the coordinator aborts a task that takes longer.
         give_up_ms: how long a broker that does not answer is waited for.
         ignores_extra_columns: whether columns that no record has are left out.
+        tunes_worker: whether tasks may change settings of the process that they run in.
         rows_per_second: of each task; None: as fast as it goes.
     """
 
@@ -44,6 +45,7 @@ class SinkOptions(NamedTuple):
     transaction_ms: int  # kafka.transaction.timeout.ms
     give_up_ms: int  # kafka.delivery.timeout.ms
     ignores_extra_columns: bool  # extraColumns
+    tunes_worker: bool  # tuneWorkers
     rows_per_second: int | None  # maxRowsPerSecondPerTask
 
     @classmethod
@@ -73,6 +75,7 @@ class SinkOptions(NamedTuple):
             transaction_ms=given["kafka.transaction.timeout.ms"],
             give_up_ms=given["kafka.delivery.timeout.ms"],
             ignores_extra_columns=given["extraColumns"] == "ignore",
+            tunes_worker=given["tuneWorkers"],
             rows_per_second=given["maxRowsPerSecondPerTask"],
         )
 

@@ -57,6 +57,7 @@ class Sink(Shipped):
         if overwrites and not is_stream:  # of a stream it says that the whole result is written
             raise ConfigError("a topic cannot be overwritten: use mode append")
         self.options = SinkOptions.of(options, is_stream=is_stream)
+        self.tunes_worker = self.options.tunes_worker
         self.columns = {each.name: each.dataType.simpleString() for each in schema.fields}
         self.is_stream = is_stream
         check_columns(
@@ -70,7 +71,8 @@ class Sink(Shipped):
         context = TaskContext.get()
         if context is None:
             raise PeerError("Spark has not said which task this is")
-        begin_task()
+        if self.options.tunes_worker:
+            begin_task()
         task = context.partitionId()
         if not self.options.is_exactly_once:
             return TaskWritten(task, write_at_least_once(self.options, task, batches))

@@ -49,7 +49,8 @@ class BatchReader(DataSourceReader):
         """Yield the records of one task."""
         if partition.value is None:
             return  # what Spark plans when there is no task
-        begin_task()
+        if self._settings.tunes_worker:
+            begin_task()
         bounds = self._bounds
         selection = Selection(
             self._columns,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from broker.pipeline.options import Use, of_table, parse
+from broker.pipeline.options import Use, of_table, parse, tunes_worker
 from broker.pipeline.schema import checked_columns, columns_of, ddl, default_columns
 from broker.pipeline.source.settings import settings_of
-from broker.pipeline.source.table import options_of, options_of_new, with_options
+from broker.pipeline.source.table import is_place, options_of, options_of_new, with_options
 from broker.pipeline.versions import needs
 from broker.pipeline.worker import Shipped
 
@@ -31,6 +31,7 @@ class PolylogDataSource(Shipped, DataSource):
         """Keep the options."""
         super().__init__(options)
         self._given = dict(options.items())
+        self.tunes_worker = is_place(self._given) and tunes_worker(self._given)
 
     @classmethod
     def name(cls) -> str:
@@ -89,9 +90,9 @@ class PolylogDataSource(Shipped, DataSource):
 
     def _of(self, schema: StructType) -> "_Given":
         table = options_of(schema, self._given)
-        if table is None:
-            return _Given(self._given, is_table=False)
-        return _Given(table, is_table=True)
+        given = _Given(self._given if table is None else table, is_table=table is not None)
+        self.tunes_worker = tunes_worker(given.options)
+        return given
 
 
 class _Given(NamedTuple):

@@ -61,6 +61,7 @@ class Settings:
     min_partitions: int | None
     records_per_task_max: int | None
     has_pushdown: bool
+    tunes_worker: bool
     trigger_offsets_max: int | None
     trigger_bytes_max: int | None
     trigger_offsets_min: int | None
@@ -109,6 +110,7 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
         min_partitions=values["minPartitions"],
         records_per_task_max=values["maxRecordsPerPartition"],
         has_pushdown=values.get("pushdown", False),
+        tunes_worker=values["tuneWorkers"],
         trigger_offsets_max=maximum,
         trigger_bytes_max=values.get("maxBytesPerTrigger"),
         trigger_offsets_min=minimum,

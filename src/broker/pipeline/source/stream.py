@@ -174,7 +174,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the records of one task."""
         if partition.value is None:
             return
-        begin_task()
+        if self._settings.tunes_worker:
+            begin_task()
         selection = Selection(self._columns, keys=self._settings.key_prefix)
         yield from read_task(self._settings, partition.value, selection)
 

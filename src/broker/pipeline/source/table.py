@@ -62,6 +62,11 @@ def with_options(ddl: str, options: Mapping[str, str]) -> StructType:
     return schema
 
 
+def is_place(given: Mapping[str, str]) -> bool:
+    """Whether options say where rows are; those of a table come later, with its columns."""
+    return not _PLACES.isdisjoint(each.lower() for each in given)
+
+
 def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str] | None:
     """Return the options of the table that a reader or writer is for; None: it is for none.
 
@@ -69,7 +74,7 @@ def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str] |
         schema: the columns that Spark hands over.
         given: the options besides; they go before the table's.
     """
-    if _PLACES & {each.lower() for each in given}:
+    if is_place(given):
         return None
     for each in schema.fields:
         kept = each.metadata.get(_METADATA)
