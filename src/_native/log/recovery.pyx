@@ -224,6 +224,13 @@ def attach(PartitionLog log, list base_offsets, *, int64_t log_start_offset, int
     return True
 
 
+def detach(PartitionLog log):
+    """Let go of what `attach` has taken over, before anybody uses it: `recover` comes next."""
+    log.forget_producers()
+    log.segments = []
+    log.unsynced_indexes = []
+
+
 cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_offset, list epochs):
     log.active = log.visible_segment = <Segment>log.segments[-1]
     log.visible_position = log.active.written
@@ -236,8 +243,11 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
 
 
 def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
-            int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset):
+            int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset,
+            bint has_gaps=False):
     """Find where the log ends after an unclean stop, and cut off what stands behind.
+
+    With `has_gaps`, batches may be missing anywhere, not only below the recovery point.
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
     make the next recovery cut there. `snapshot` (b"" for none) is the producers' state at
@@ -270,13 +280,13 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if not take_over(log, segment):
             raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
     scan.next_offset = base_offsets[first]
-    scan.gaps_end = recovery_point
+    scan.gaps_end = INT64_MAX if has_gaps else recovery_point
     scan.epoch = -1
     is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
         if segment.base_offset != scan.next_offset and not (
-                is_whole and scan.next_offset < segment.base_offset <= recovery_point):
+                is_whole and scan.next_offset < segment.base_offset <= scan.gaps_end):
             # The one before was cut short of here. (A segment that was full when the broker died
             # still has its reserved tail, and the next one follows it without a gap.)
             behind = base_offsets[i:]

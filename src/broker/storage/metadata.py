@@ -6,8 +6,9 @@ Every change raises the store's revision by one. A transaction applies all its o
 its guards compare what the caller saw with what is there, which is how two writers never undo each
 other. Values are JSON objects with a `version` field, readable with the store's own shell.
 
-Calls are synchronous and durable on return. One caller at a time: the loop at start and stop, the
-I/O thread between; a change costs one fdatasync (about 0.5 ms), a read microseconds.
+Calls are synchronous and durable on return, from any thread, one after the other: the loop at start
+and stop, the I/O thread between, and a thread that recovers logs when it needs a new leader epoch;
+a change costs one fdatasync (about 0.5 ms), a read microseconds.
 """
 
 from collections.abc import Sequence

@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from broker._native.kernel import file_ops
 from broker.model import limits
@@ -66,7 +67,7 @@ COMMIT;
 class SqliteMetaStore:
     """A MetaStore in one file."""
 
-    __slots__ = ("_connection", "_path")
+    __slots__ = ("_calling", "_connection", "_path")
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it where there are no partitions yet.
@@ -75,10 +76,11 @@ class SqliteMetaStore:
         disk fails.
         """
         self._path = path
+        self._calling = Lock()
         try:
             if _is_new(path):
                 _create(path)
-            # One caller at a time, but not always the same thread (storage/metadata.py).
+            # Not always the same thread calls (storage/metadata.py), but one at a time: `_calling`.
             self._connection = sqlite3.connect(
                 path,
                 timeout=limits.METADATA_BUSY_SECONDS,
@@ -187,7 +189,8 @@ class SqliteMetaStore:
     @contextmanager
     def _storage_errors(self, verb: str) -> Iterator[None]:
         try:
-            yield
+            with self._calling:
+                yield
         except sqlite3.Error as error:
             is_full = _kind(error) == sqlite3.SQLITE_FULL
             failure = DiskFull if is_full else StorageError

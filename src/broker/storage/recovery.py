@@ -1,11 +1,13 @@
 """Opening and closing partitions: which files a folder has, and what is done with them.
 
 A start after a clean stop reads of each segment only whether its index fits its end: the
-checkpoints say where each log ends. After an unclean one each log is read from its recovery point
-on and cut where it stops making sense (`_native.log.recovery`); every batch written from then on
-carries a leader epoch that no earlier life has used, so that what survived behind a cut is never
-taken for new. That epoch is the number of unclean starts of this directory, made durable in the
-metadata store with one write for all partitions before the first log is opened.
+checkpoints say where each log ends, if its segments are those that the stop has left
+(`opening.py`). After an unclean one each log is read from its recovery point on and cut where it
+stops making sense (`_native.log.recovery`); every batch written from then on carries a leader epoch
+that no earlier life has used, so that what survived behind a cut is never taken for new. That epoch
+is the number of unclean starts of this directory, made durable in the metadata store with one write
+for all partitions before the first log is opened. A clean start that finds changed files counts as
+one, from the first such log on.
 
 All partitions of a start are announced first and then loaded, one by one and in several threads,
 while the broker already serves those that are ready. A thread has the log it loads to itself:
@@ -19,6 +21,7 @@ import json
 import logging
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Lock
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
@@ -27,7 +30,7 @@ from broker._native.log.turn import Turn
 from broker.model.errors import StorageError
 from broker.model.limits import PRODUCER_IDS_PER_PARTITION_MAX
 from broker.model.topic_config import TopicConfig
-from broker.storage import beside_log, checkpoint, damages, digests
+from broker.storage import checkpoint, clean_segments
 from broker.storage.closing import Failed, close_logs, sync_indexes, write_epochs
 from broker.storage.deletion import (
     DELETE_SUFFIX,
@@ -36,11 +39,11 @@ from broker.storage.deletion import (
     remove_folder,
     renamed_folder,
 )
-from broker.storage.folder_plan import FolderPlan, plan_folder
 from broker.storage.log_settings import log_settings
 from broker.storage.metadata import MetaStore, Put
 from broker.storage.offset_checkpoints import OffsetCheckpoints, Points
-from broker.storage.segment_files import DAMAGE, DIGEST, LOG, SNAPSHOT, SWAP, file_name
+from broker.storage.opening import Opening
+from broker.storage.segment_files import SWAP
 from broker.storage.side_files import SideFiles
 from broker.storage.swap import finish_swaps
 from broker.storage.syncing import is_one_sync_cheaper
@@ -63,9 +66,30 @@ class Partitions:
         self._logs: dict[str, PartitionLog] = {}  # folder name → log
         self._unsynced_names: set[PartitionLog] = set()  # loaded, and not settled yet
         self.is_clean = checkpoint.take_clean_shutdown(path)
+        self._store = store
+        self._node_id = node_id
+        self._raising = Lock()
+        self._clean = clean_segments.read(path) if self.is_clean else None
         self._epoch = _epoch_of_this_start(store, node_id, is_clean=self.is_clean)
+        self._is_epoch_raised = not self.is_clean
+        self._opening = Opening(
+            self._offsets,
+            self._side_files,
+            self._clean,
+            lambda: self._epoch,
+            self._raised_epoch,
+            is_clean=self.is_clean,
+        )
         if not self.is_clean:
             file_ops.sync_folder(str(path))  # the last life may have made folders
+
+    def _raised_epoch(self) -> int:
+        """A leader epoch above those of all earlier lives, durable, also after a clean stop."""
+        with self._raising:
+            if not self._is_epoch_raised:
+                self._epoch = _raise_epoch(self._store, self._node_id)
+                self._is_epoch_raised = True
+            return self._epoch
 
     # ---- open --------------------------------------------------------------------------------
 
@@ -90,7 +114,7 @@ class Partitions:
                 self._forget_older([log])
                 self._make(log)
                 self._sync_names([log])
-            elif not self._open(log, names):
+            elif not self._opening.open(log, names):
                 self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
             return f"{error}; its files stay as they are: mend this and restart the broker"
@@ -146,7 +170,7 @@ class Partitions:
                 if there is None:
                     self._make(log)
                 else:
-                    self._open(log, there)
+                    self._opening.open(log, there)
             for log in logs:
                 self._settle(log, is_synced=False)
             self._sync_names(logs)
@@ -221,111 +245,6 @@ class Partitions:
         _log.warning("folder of no known topic set aside: folder=%s as=%s", folder, aside.name)
         file_ops.rename(str(folder), str(aside))
         file_ops.sync_folder(str(self._path))
-
-    def _open(self, log: PartitionLog, names: list[str]) -> bool:
-        """Open a log that has a folder. False: which names of its files are synced is not known."""
-        key = (log.topic, log.partition)
-        plan = plan_folder(names, self._offsets.log_start(key))
-        for name in plan.removed:
-            file_ops.remove(str(Path(log.folder) / name))
-        if any(name.endswith((DIGEST, DAMAGE)) for name in plan.removed):
-            file_ops.sync_folder(log.folder)  # before the log is written to
-        if not plan.base_offsets:
-            recovery.create(log, self._offsets.log_start(key))
-            return False
-        if self._attach(log, plan):
-            damages.recall(log, plan.damaged_offsets)
-            return True
-        self._recover(log, plan)
-        damages.recall(log, plan.damaged_offsets)
-        if log.log_end_offset < self._offsets.log_start(key):
-            self._begin_anew(log, plan)
-            return False
-        # Where a segment has synced records its name is synced, too.
-        return plan.base_offsets[-1] < self._offsets.recovery_point(key)
-
-    def _attach(self, log: PartitionLog, plan: FolderPlan) -> bool:
-        """Believe what a clean stop has written, if all of it is there."""
-        folder, bases = Path(log.folder), plan.base_offsets
-        log_end = self._offsets.recovery_point((log.topic, log.partition))
-        if not self.is_clean or log_end < bases[-1]:
-            return False
-        # A log that was never written to has no epochs and no producers, and no files that say so.
-        snapshot = _read_snapshot(folder, log_end) if log_end else b""
-        epochs = checkpoint.read_leader_epochs(folder) if log_end else [(0, 0)]
-        if (
-            snapshot is None
-            or epochs is None
-            or not recovery.attach(
-                log,
-                bases,
-                log_start_offset=self._log_start(log, plan),
-                log_end_offset=log_end,
-                epochs=epochs,
-                snapshot=snapshot,
-            )
-        ):
-            return False
-        if log_end:
-            self._side_files.found(log, log_end)
-        return True
-
-    def _log_start(self, log: PartitionLog, plan: FolderPlan) -> int:
-        return max(self._offsets.log_start((log.topic, log.partition)), plan.base_offsets[0])
-
-    def _recover(self, log: PartitionLog, plan: FolderPlan) -> None:
-        """Read the log from its recovery point on and cut it where it ends."""
-        folder = Path(log.folder)
-        recovery_point = self._offsets.recovery_point((log.topic, log.partition))
-        snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
-        aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
-        behind = recovery.recover(
-            log,
-            plan.base_offsets,
-            log_start_offset=self._log_start(log, plan),
-            recovery_point=recovery_point,
-            epochs=checkpoint.read_leader_epochs(folder) or [],
-            snapshot=snapshot,
-            snapshot_offset=snapshot_offset,
-        )
-        aborted = digests.of_aborted(folder, plan.aborted_offsets)
-        # What recovery has made anew of them is not what was recorded.
-        remade = [base for base in aborted_before if aborted.get(base) != aborted_before[base]]
-        beside_log.remove(folder, remade, [DIGEST])
-        for base in behind:
-            name = file_name(base, LOG)
-            _log.warning("segment behind the log's end set aside: folder=%s file=%s", folder, name)
-            file_ops.rename(str(folder / name), str(folder / (name + STRAY_SUFFIX)))
-        if behind:
-            last = [base for base in plan.base_offsets if base not in behind][-1:]
-            beside_log.remove(folder, [*last, *behind])
-            file_ops.sync_folder(log.folder)
-        if log.log_end_offset < recovery_point:
-            _log.error(
-                "synced records are gone: folder=%s recovery_point=%d log_end_offset=%d:"
-                " the disk has lost or damaged them",
-                folder,
-                recovery_point,
-                log.log_end_offset,
-            )
-        if log.log_end_offset > log.log_start_offset and self._epoch > log.leader_epoch:
-            log.start_epoch(self._epoch)
-        _log.debug(
-            "log recovered: folder=%s log_end_offset=%d leader_epoch=%d",
-            folder.name,
-            log.log_end_offset,
-            log.leader_epoch,
-        )
-
-    def _begin_anew(self, log: PartitionLog, plan: FolderPlan) -> None:
-        """Go on where the log starts, with nothing: what stood there is lost (only under `os`).
-
-        From an offset before it the next records would count as deleted.
-        """
-        folder = Path(log.folder)
-        doomed = [folder / file_name(base, LOG) for base in plan.base_offsets]
-        file_ops.remove_all([str(file) for file in doomed])
-        recovery.create(log, self._offsets.log_start((log.topic, log.partition)))
 
     def set_strays_aside(self) -> list[Path]:
         """Move away the folders that no topic has; those of deletes that were cut short."""
@@ -419,18 +338,44 @@ class Partitions:
                 self._offsets.note(log, end_offset)
         self.write_checkpoint(self._offsets.take())
         if is_clean:
+            self._write_clean_segments()
             checkpoint.write_clean_shutdown(self._path)
+
+    def _write_clean_segments(self) -> None:
+        left = {}
+        for log in self._logs.values():
+            key = (log.topic, log.partition)
+            if not log.is_loading:
+                sizes = ((base, size) for base, size, _ in log.segment_entries)
+                left[key] = clean_segments.digest(sizes, self._offsets.log_start(key))
+            elif self._clean is not None and key in self._clean:
+                left[key] = self._clean[key]  # nobody has opened it
+        named = clean_segments.without_empty(left)
+        if named != self._clean:
+            clean_segments.write(self._path, named)
 
 
 def _epoch_of_this_start(store: MetaStore, node_id: int, *, is_clean: bool) -> int:
-    key = b"node/%d" % node_id
-    entry = store.get(key)
-    unclean_starts = json.loads(entry.value)["unclean_starts"] if entry else 0
-    if is_clean or (entry is None and not store.scan(b"topic/")[0]):
-        return int(unclean_starts)
-    value = json.dumps({"version": 1, "unclean_starts": unclean_starts + 1}).encode()
-    store.transact([], [Put(key, value)])
-    return int(unclean_starts) + 1
+    is_new = not is_clean and store.get(_node_key(node_id)) is None
+    if is_clean or (is_new and not store.scan(b"topic/")[0]):
+        return _unclean_starts(store, node_id)
+    return _raise_epoch(store, node_id)
+
+
+def _unclean_starts(store: MetaStore, node_id: int) -> int:
+    entry = store.get(_node_key(node_id))
+    return int(json.loads(entry.value)["unclean_starts"]) if entry else 0
+
+
+def _raise_epoch(store: MetaStore, node_id: int) -> int:
+    epoch = _unclean_starts(store, node_id) + 1
+    value = json.dumps({"version": 1, "unclean_starts": epoch}).encode()
+    store.transact([], [Put(_node_key(node_id), value)])
+    return epoch
+
+
+def _node_key(node_id: int) -> bytes:
+    return b"node/%d" % node_id
 
 
 def _is_folder(path: Path) -> bool:
@@ -439,19 +384,3 @@ def _is_folder(path: Path) -> bool:
     except OSError as error:
         _log.warning("left as it is, nobody can look at it: path=%s error=%s", path, error)
         return False
-
-
-def _read_snapshot(folder: Path, offset: int) -> bytes | None:
-    try:
-        return file_ops.read_file(str(folder / file_name(offset, SNAPSHOT)))
-    except FileNotFoundError:
-        return None
-
-
-def _newest_snapshot(folder: Path, plan: FolderPlan, offset_max: int) -> tuple[int, bytes]:
-    """The newest producers' state that the log surely reaches; (0, b"") when there is none."""
-    for offset in reversed(plan.snapshot_offsets):
-        content = _read_snapshot(folder, offset) if offset <= offset_max else None
-        if content is not None:
-            return offset, content
-    return 0, b""

@@ -17,7 +17,7 @@ from broker.model.config import load
 from broker.model.errors import StorageError
 from broker.model.identifiers import random_id
 from broker.model.topic_config import TopicConfig
-from broker.storage import checkpoint, syncing
+from broker.storage import checkpoint, clean_segments, syncing
 from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
@@ -29,6 +29,7 @@ from tests.native_log import WAIT_MS
 TOPIC_ID = random_id()
 CONFIG = TopicConfig({}, load())
 BATCH = batch_of([(b"key", b"value", ())], 1_700_000_000_000)
+HEADER_BYTES = 61
 
 
 class Life:
@@ -205,6 +206,175 @@ def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(li
     assert (broken.is_offline, whole.is_offline) == (True, False)
     assert whole.log_end_offset == 1
     again.kill()
+
+
+# ---- files that somebody has changed since a clean stop ------------------------------------------
+
+
+def restored(life: Life, count: int = 6) -> tuple[Path, list[bytes]]:
+    """Leave a stopped directory whose log has some segments, two records each; a copy of them."""
+    (log,) = life.make()
+    for number in range(count):
+        log.append(BATCH)
+        life.end_synced(log)
+        if number % 2:
+            log.roll()
+    life.end_synced(log)
+    stored = [log.read(offset, 1) for offset in range(count)]
+    life.stop()
+    copy = life.path / "copy"
+    shutil.copytree(log.folder, copy)
+    return copy, stored
+
+
+def all_of(log: PartitionLog) -> list[bytes]:
+    return [log.read(at, 1) for at in range(log.log_start_offset, log.log_end_offset)]
+
+
+def test_files_restored_into_a_cleanly_stopped_directory_are_the_log(life: Life) -> None:
+    """The checkpoint says that the log ends at 0: an append there would stand in front of them."""
+    copy, stored = restored(life)
+    folder = life.path / "topic-0"
+    shutil.rmtree(folder)
+    for file in [*life.path.glob("*checkpoint"), life.path / checkpoint.CLEAN_SHUTDOWN]:
+        file.unlink(missing_ok=True)
+    empty = Life(life.path)
+    empty.open()
+    empty.stop()
+    for file in copy.glob("*.log"):
+        shutil.copy(file, folder)
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert again.partitions.is_clean
+    assert (all_of(log), log.log_end_offset) == (stored, 6)
+    assert log.leader_epoch > 0
+    epoch = log.leader_epoch
+    log.append(BATCH)
+    again.end_synced(log)
+    again.kill()
+    last = Life(life.path)
+    (log,) = last.open()
+    assert (log.log_end_offset, all_of(log)[:6]) == (7, stored)
+    assert log.leader_epoch > epoch
+    last.kill()
+
+
+@pytest.mark.parametrize("change", ["added", "shorter", "longer", "removed", "older"])
+def test_a_clean_start_recovers_the_logs_whose_files_are_others_and_no_others(
+    life: Life, change: str
+) -> None:
+    _, stored = restored(life)
+    folder = life.path / "topic-0"
+    last = folder / file_name(6, LOG)
+    whole = (folder / file_name(4, LOG)).read_bytes()
+    if change == "added":
+        last.write_bytes((6).to_bytes(8) + whole[8 : len(BATCH)])
+    elif change == "shorter":
+        (folder / file_name(4, LOG)).write_bytes(whole[: len(BATCH)])
+        last.unlink()
+    elif change == "longer":
+        last.write_bytes((6).to_bytes(8) + whole[8 : len(BATCH)] + b"torn")
+    elif change == "removed":
+        last.unlink()
+    else:
+        for base in (4, 6):
+            (folder / file_name(base, LOG)).unlink()
+    end = {"added": 7, "shorter": 5, "longer": 7, "removed": 6, "older": 4}[change]
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert log.log_end_offset == end
+    assert all_of(log)[:6] == stored[: min(end, 6)]
+    assert log.leader_epoch == 1
+    log.append(BATCH)
+    again.end_synced(log)
+    assert log.log_end_offset == end + 1
+    again.stop()
+    last_life = Life(life.path)
+    (log,) = last_life.open()
+    assert (log.log_end_offset, log.leader_epoch) == (end + 1, 1)
+    last_life.kill()
+
+
+def test_a_clean_start_reads_no_log_whose_files_are_the_same(life: Life) -> None:
+    """Also where the log start has passed segments, and where a log was not loaded before."""
+    restored(life)
+    life = Life(life.path)
+    (log,) = life.open()
+    log.move_log_start(3)
+    life.stop()
+    shutil.copy(life.path / clean_segments.FILE_NAME, life.path / "kept")
+
+    idle = Life(life.path)
+    idle.partitions.announce_topic("topic", TOPIC_ID, 1, CONFIG)
+    idle.stop()
+    again = Life(life.path)
+    file_ops.start_recording()
+    (log,) = again.open()
+
+    sizes = [
+        size
+        for op, path, _, size, *_ in file_ops.recorded()
+        if op == "read" and path.endswith(".log")
+    ]
+    file_ops.stop_recording()
+    assert max(sizes, default=0) < HEADER_BYTES
+    assert (log.log_start_offset, log.log_end_offset, log.leader_epoch) == (3, 6, 0)
+    assert (life.path / clean_segments.FILE_NAME).read_bytes() == (life.path / "kept").read_bytes()
+    again.kill()
+
+
+def test_a_compacted_log_that_was_restored_keeps_its_gaps(life: Life) -> None:
+    _, stored = restored(life)
+    folder = life.path / "topic-0"
+    (folder / file_name(0, LOG)).write_bytes(stored[1])
+    (folder / file_name(2, LOG)).write_bytes(b"")
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert (log.read(0, 1), log.read(1, 1), log.read(2, 1)) == (stored[1], stored[1], stored[4])
+    assert log.log_end_offset == 6
+    again.kill()
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"0\ntopic 0 0000000000000000\n1\n"])
+def test_without_the_digests_of_a_clean_stop_every_log_is_recovered(
+    life: Life, damage: bytes | None
+) -> None:
+    _, stored = restored(life)
+    file = life.path / clean_segments.FILE_NAME
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_bytes(damage)
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert (all_of(log), log.leader_epoch) == (stored, 1)
+    again.stop()
+    last = Life(life.path)
+    assert last.open()[0].leader_epoch == 1
+    last.kill()
+
+
+def test_the_digests_are_durable_before_the_mark_of_a_clean_stop(life: Life) -> None:
+    (log,) = life.make()
+    log.append(BATCH)
+    life.end_synced(log)
+    file_ops.start_recording()
+
+    life.stop()
+
+    done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    file_ops.stop_recording()
+    renamed = done.index(("rename", clean_segments.FILE_NAME + ".tmp"))
+    synced = done.index(("sync_folder", life.path.name), renamed)
+    assert synced < done.index(("rename", checkpoint.CLEAN_SHUTDOWN + ".tmp"))
 
 
 def test_a_log_that_is_offline_at_the_stop_makes_it_unclean(life: Life) -> None:

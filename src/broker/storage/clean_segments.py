@@ -1,0 +1,85 @@
+"""Which segment files a clean stop has left: a clean start compares the folders with it.
+
+    0                                               version
+    <topic> <partition> <digest of its segments>    of each log but those of one empty segment
+    <XXH3 of all above>                             16 hexadecimal digits
+
+in `clean-stop-segments` of the data directory. The digest is the XXH3 of the base offset and size
+of every segment that is part of the log, so a file that was added, removed or replaced by one of
+another size shows, for the price of the stat that opening a segment costs anyway. Files of the same
+names and sizes are believed: other differences take a read to find, which a scrub does.
+
+The file is written before the mark of a clean stop. A log that it does not name has one empty
+segment; when the file itself is missing or damaged, nothing is known of any log and all of them are
+recovered.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import TypeAlias
+
+from broker._native.kernel import file_ops
+from broker._native.log.segment_check import digest_of
+from broker.storage.offset_checkpoints import Key
+
+FILE_NAME = "clean-stop-segments"
+_VERSION = b"0"
+_log = logging.getLogger(__name__)
+
+Digests: TypeAlias = Mapping[Key, str]
+
+
+def digest(sizes: Iterable[tuple[int, int]], log_start_offset: int) -> str:
+    """The digest of a log's segments, given as (base offset, bytes), oldest first.
+
+    Segments that end at or before the log start offset do not count: a start removes them.
+    """
+    listed = list(sizes)
+    following = (base for base, _ in listed[1:])
+    text = "".join(
+        f"{base} {size}\n"
+        for (base, size), end in zip_longest(listed, following)
+        if end is None or end > log_start_offset
+    )
+    return f"{digest_of(text.encode()):016x}"
+
+
+_EMPTY = digest([(0, 0)], 0)
+
+
+def is_same(digests: Digests | None, key: Key, found: str) -> bool:
+    """Whether a log's segments, by their digest, are those that the stop has left."""
+    return found == (_EMPTY if digests is None else digests.get(key, _EMPTY))
+
+
+def read(path: Path) -> Digests | None:
+    """The digests of a data directory's logs; None when they are not known. Raises StorageError."""
+    file = path / FILE_NAME
+    try:
+        content = file_ops.read_file(str(file))
+    except FileNotFoundError:
+        _log.warning("all logs are recovered: file=%s error=not there", file)
+        return None
+    told, _, check = content.rstrip(b"\n").rpartition(b"\n")
+    version, *lines = told.split(b"\n")
+    if version != _VERSION or check != b"%016x" % digest_of(told + b"\n"):
+        _log.warning("all logs are recovered: file=%s error=damaged", file)
+        return None
+    cells = (line.decode().split(" ") for line in lines)
+    return {(topic, int(partition)): found for topic, partition, found in cells}
+
+
+def without_empty(digests: Digests) -> Digests:
+    """The digests of the logs that the file names."""
+    return {key: found for key, found in digests.items() if found != _EMPTY}
+
+
+def write(path: Path, digests: Digests) -> None:
+    """Replace the file. Raises StorageError."""
+    lines = [
+        f"{topic} {partition} {found}\n" for (topic, partition), found in sorted(digests.items())
+    ]
+    told = _VERSION + b"\n" + "".join(lines).encode()
+    file_ops.write_file_atomic(str(path / FILE_NAME), told + b"%016x\n" % digest_of(told))
