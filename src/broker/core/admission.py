@@ -1,77 +1,255 @@
-"""Requests that become many objects take turns: together they never take more than so much memory.
+"""How much memory requests that become many objects take together, and who is served next.
 
-They are served in the order in which they came. One that is larger than all may be alone is served
-alone.
+    WAITS ---------> RUNS -----------> PARKED ----------> ENDED
+      as bytes         takes a part      takes a part
+                       of bytes_max      of the Parking
+
+A request runs while it is decoded, handled and encoded. From its first wait on, for the disk,
+another thread or the records of a long poll, it is parked: nobody waits until it goes on.
+
+Requests are begun in the order of self-clocked fair queueing (Golestani 1994): a connection has a
+clock that goes on by the weight of each request, and of those that wait the one whose clock shows
+least is begun. So short requests do not wait for many long ones, and a connection that asks for
+more than the others comes behind them.
 """
 
 from asyncio import Future, get_running_loop
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from enum import Enum
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from broker.core.parking import Parking
 from broker.model.errors import PeerError
+
+_CLOCKS_KEPT = 1_024  # before those that are not ahead of the others are dropped
+
+_T = TypeVar("_T")
+
+
+class _State(Enum):
+    RUNS = "runs"
+    PARKED = "parked"
+    ENDED = "ended"
+
+
+class Share:
+    """The memory that one request takes while it is under way."""
+
+    __slots__ = ("_ended_running", "_is_needed", "_parking", "_state", "weight")
+
+    def __init__(
+        self, weight: int, parking: Parking, ended_running: Callable[[int], None] | None = None
+    ) -> None:
+        """Run. `ended_running` is called with the weight once it does not any more."""
+        self.weight = weight
+        self._parking = parking
+        self._ended_running = ended_running
+        self._state = _State.RUNS
+        self._is_needed = False
+
+    def park(self) -> None:
+        """Note that the request waits. It stays parked until it ends."""
+        self._park(is_poll=False)
+
+    @contextmanager
+    def polling(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Note that it waits and may be answered early: `wake` is called when it has to be."""
+        self._park(is_poll=True)
+        with self._parking.poll(self.weight, lambda: self._end_poll(wake)):
+            yield
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether others need its memory: it is to be answered with what there is."""
+        return self._is_needed
+
+    def end(self) -> None:
+        """Take nothing any more."""
+        state, self._state = self._state, _State.ENDED
+        if state is _State.PARKED:
+            self._parking.leave(self.weight, was_woken=self._is_needed)
+        elif state is _State.RUNS:
+            self._stop_running()
+
+    def _park(self, *, is_poll: bool) -> None:
+        if self._state is _State.RUNS:
+            self._state = _State.PARKED
+            self._parking.enter(self.weight, is_poll=is_poll)
+            self._stop_running()
+
+    def _end_poll(self, wake: Callable[[], None]) -> None:
+        self._is_needed = True
+        wake()
+
+    def _stop_running(self) -> None:
+        if self._ended_running is not None:
+            self._ended_running(self.weight)
+
+
+class Parked(Generic[_T]):
+    """Awaits the work of a request and parks it when it waits for something for the first time.
+
+    A step that only lets others have their turn of the loop is no wait.
+    """
+
+    __slots__ = ("_share", "_work")
+
+    def __init__(self, work: Awaitable[_T], share: Share) -> None:
+        """Begin when it is awaited."""
+        self._work = work
+        self._share = share
+
+    def __await__(self) -> Generator[Any, None, _T]:
+        """Go on step by step, as the loop does."""
+        steps = self._work.__await__()
+        go_on: Callable[[], Any] = partial(next, steps)
+        while True:
+            try:
+                awaited = go_on()
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            if awaited is not None:
+                self._share.park()
+            try:
+                yield awaited
+            except BaseException as error:  # noqa: BLE001 - the work's own
+                go_on = partial(steps.throw, error)
+            else:
+                go_on = partial(next, steps)
+
+
+class _Waiting(NamedTuple):
+    """A request that has not begun, in the order in which they do."""
+
+    clock: int  # what its connection's clock will show behind it
+    number: int  # of those alike the first to come
+    size: int
+    weight: int
+    begins: Future[None]
 
 
 class Admission:
-    """What requests that are under way take, and who waits until there is less of it."""
+    """Who runs, and who waits for that."""
 
-    def __init__(self, bytes_max: int, waiting_bytes_max: int) -> None:
+    def __init__(
+        self, bytes_max: int, waiting_bytes_max: int, parking: Parking | None = None
+    ) -> None:
         """Begin with none.
 
         Args:
-            bytes_max: what those under way may take together.
+            bytes_max: what those that run may take together.
             waiting_bytes_max: how many bytes of requests may wait.
+            parking: where they are counted while they wait for something else; None: nowhere.
         """
         self._bytes_max = bytes_max
         self._waiting_bytes_max = waiting_bytes_max
-        self._taken = 0
+        self._parking = Parking(bytes_max) if parking is None else parking
+        self._parking.when_less = self._begin_some
+        self._running = 0
         self._waiting_bytes = 0
-        self._waiting: deque[tuple[int, Future[None]]] = deque()
+        self._waiting: list[_Waiting] = []  # a heap
+        self._passed: list[tuple[int, _Waiting]] = []  # a heap: no room in the parking, by weight
+        self._clock = 0  # of the request that was begun last
+        self._clocks: dict[object, int] = {}  # of connections that may be ahead of it
+        self._number = 0
 
     @asynccontextmanager
-    async def turn(self, size: int, weight: int) -> AsyncIterator[None]:
+    async def turn(self, owner: object, size: int, weight: int) -> AsyncIterator[Share]:
         """Wait until a request of `size` bytes that takes `weight` may be served.
 
+        One that is larger than all may be runs alone.
+
+        Args:
+            owner: the connection; None: one that asks for the first time.
+            size: its bytes.
+            weight: the bytes of the objects that become of it.
+
         Raises:
-            PeerError: too much waits already.
+            PeerError: too much waits, and this is the largest of it.
         """
         if self._waiting or not self._fits(weight):
-            await self._wait(size, weight)
+            await self._wait(owner, size, weight)
         else:
-            self._taken += weight
+            self._begin(weight, self._clock_behind(owner, weight))
+        share = Share(weight, self._parking, self._stopped_running)
         try:
-            yield
+            yield share
         finally:
-            self._taken -= weight
-            self._admit()
+            share.end()
+
+    def short(self, weight: int) -> Share:
+        """Serve a request that is too small to wait for a turn: it counts once it is parked."""
+        return Share(weight, self._parking)
 
     def _fits(self, weight: int) -> bool:
-        return self._taken == 0 or self._taken + weight <= self._bytes_max
+        is_let = self._running == 0 or self._running + weight <= self._bytes_max
+        return is_let and self._parking.has_room_for(weight)
 
-    async def _wait(self, size: int, weight: int) -> None:
+    def _clock_behind(self, owner: object, weight: int) -> int:
+        """What the clock of a connection shows behind its next request."""
+        if owner is None:
+            return self._clock + weight
+        if len(self._clocks) >= _CLOCKS_KEPT + 2 * len(self._waiting):
+            self._clocks = {key: at for key, at in self._clocks.items() if at > self._clock}
+        clock = self._clocks[owner] = max(self._clock, self._clocks.get(owner, 0)) + weight
+        return clock
+
+    def _begin(self, weight: int, clock: int) -> None:
+        self._running += weight
+        self._clock = max(self._clock, clock)
+
+    def _stopped_running(self, weight: int) -> None:
+        self._running -= weight
+        self._begin_some()
+
+    async def _wait(self, owner: object, size: int, weight: int) -> None:
         """Wait for a turn, which is taken when it comes."""
-        if self._waiting_bytes + size > self._waiting_bytes_max:
-            raise PeerError(f"more than {self._waiting_bytes_max} bytes of long requests wait")
-        turn = get_running_loop().create_future()
-        self._waiting.append((weight, turn))
+        self._number += 1
+        begins = get_running_loop().create_future()
+        clock = self._clock_behind(owner, weight)
+        heappush(self._waiting, _Waiting(clock, self._number, size, weight, begins))
         self._waiting_bytes += size
         try:
-            await turn
+            if self._waiting_bytes > self._waiting_bytes_max:
+                self._refuse_largest()
+            self._begin_some()
+            await begins
         except BaseException:
             # Whoever asked has gone; if its turn had come just then, it is the next one's.
-            if turn.done() and not turn.cancelled():
-                self._taken -= weight
-            self._admit()
+            if begins.done() and not begins.cancelled() and begins.exception() is None:
+                self._running -= weight
+            begins.cancel()
+            self._begin_some()
             raise
         finally:
             self._waiting_bytes -= size
 
-    def _admit(self) -> None:
+    def _refuse_largest(self) -> None:
+        """Refuse the one that takes most of the memory, whoever came last."""
+        waiting = (*self._waiting, *(each for _, each in self._passed))
+        largest = max((each for each in waiting if not each.begins.done()), key=_size)
+        text = f"more than {self._waiting_bytes_max} bytes of long requests wait"
+        largest.begins.set_exception(PeerError(text))
+
+    def _begin_some(self) -> None:
+        while self._passed and self._parking.has_room_for(self._passed[0][0]):
+            heappush(self._waiting, heappop(self._passed)[1])
         while self._waiting:
-            weight, turn = self._waiting[0]
-            if not turn.done():
-                if not self._fits(weight):
+            first = self._waiting[0]
+            if not first.begins.done():
+                if not self._parking.has_room_for(first.weight):
+                    heappush(self._passed, (first.weight, first))
+                elif self._fits(first.weight):
+                    self._begin(first.weight, first.clock)
+                    first.begins.set_result(None)
+                else:
                     return
-                self._taken += weight
-                turn.set_result(None)
-            self._waiting.popleft()
+            heappop(self._waiting)
+
+
+def _size(waiting: _Waiting) -> int:
+    return waiting.size

@@ -14,6 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker._native.kernel.crc32c import crc32c
+from broker.core.admission import Share
 from broker.core.log import Log
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.topic_config import TopicConfig
@@ -205,8 +206,13 @@ class Growth:
         """Start with nobody waiting."""
         self._waiting: dict[Log, set[Future[None]]] = {}
 
-    async def wait(self, logs: Iterable[Log], timeout_seconds: float) -> None:
-        """Return when one of the logs grows or fails, or when the time is over."""
+    async def wait(
+        self, logs: Iterable[Log], timeout_seconds: float, share: Share | None = None
+    ) -> bool:
+        """Return when one of the logs grows or fails, or when the time is over.
+
+        False: others need the memory of the request that waits, which has `share`.
+        """
         loop = get_running_loop()
         woken: Future[None] = loop.create_future()
         sets = [self._waiters(log) for log in logs]
@@ -214,7 +220,12 @@ class Growth:
             waiters.add(woken)
         timer = loop.call_later(timeout_seconds, _wake, woken)
         try:
-            await woken
+            if share is None:
+                await woken
+                return True
+            with share.polling(partial(_wake, woken)):
+                await woken
+            return not share.is_needed
         finally:
             timer.cancel()
             for waiters in sets:

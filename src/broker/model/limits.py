@@ -104,12 +104,15 @@ REPLY_SLOTS_KEPT_MAX = 1_024
 MESSAGE_ELEMENT_WEIGHT = 4
 MESSAGE_WEIGHT_MAX = 1 << 23
 REQUEST_WEIGHT_MAX = 1 << 19
-# What requests of Kafka's clients that are not short may take together while they are under way, as
+# What requests of Kafka's clients that are not short may take together while they are processed, as
 # objects, and their answers: a byte of them can become so many, and the rest of them waits for its
 # turn. What waits stays bytes.
 SHORT_REQUEST_BYTES = 1 * KIB
 REQUEST_OBJECTS_PER_BYTE = 64
 REQUEST_OBJECTS_BYTES_MAX = 32 * MIB
+# The same of requests of every size that wait for the disk, a thread or, in Python, for records:
+# above it the largest such fetches are answered at once. A fetch of 1,000 partitions takes 1 MiB.
+PARKED_REQUESTS_BYTES_MAX = 64 * MIB
 LONG_REQUESTS_WAITING_BYTES_MAX = 32 * MIB
 CLIENT_ID_BYTES_MAX = 255
 TOPIC_NAME_BYTES_MAX = 249  # Kafka's: a folder name must hold it, a dash and a partition
@@ -674,6 +677,7 @@ assert FRAME_BUFFERS_BYTES_MAX < UNFINISHED_FRAMES_BYTES_MAX
 assert SENDFILE_BYTES_MAX <= SEND_BYTES_PER_TURN <= REPLY_QUEUE_BYTES_PER_CONNECTION
 assert REPLY_QUEUE_BYTES_PER_CONNECTION >= FETCH_BYTES_MAX
 assert REPLY_MEMORY_BYTES_PER_CONNECTION < REPLY_MEMORY_SCARCE_BYTES < REPLY_MEMORY_BYTES_MAX
+assert REQUEST_OBJECTS_BYTES_MAX <= PARKED_REQUESTS_BYTES_MAX
 assert REQUEST_WEIGHT_MAX < MESSAGE_WEIGHT_MAX
 assert OLD_FETCH_BYTES_PER_TURN <= OLD_FETCH_BYTES_MAX <= FETCH_BYTES_MAX
 assert HOUSEKEEPING_SECONDS < CONTENDED_FRAME_SECONDS < STALLED_SECONDS

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker.core.admission import Admission
+from broker.core.admission import Admission, Parked, Share
+from broker.core.parking import Parking
 from broker.model.errors import PeerError
 
 
@@ -14,15 +15,17 @@ class Turns:
 
     def __init__(self) -> None:
         """Let them take ten together, and as much wait."""
-        self.admission = Admission(bytes_max=10, waiting_bytes_max=10)
+        self.parking = Parking(bytes_max=30)
+        self.admission = Admission(10, 10, self.parking)
         self.under_way: list[str] = []
+        self.shares: dict[str, Share] = {}
         self._ends: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def ask(self, name: str, weight: int, size: int = 1) -> None:
-        """Let a request come."""
+    async def ask(self, name: str, weight: int, size: int = 1, owner: object = None) -> None:
+        """Let a request of a connection come."""
         self._ends[name] = asyncio.Event()
-        self.tasks[name] = asyncio.create_task(self._serve(name, size, weight))
+        self.tasks[name] = asyncio.create_task(self._serve(name, size, weight, owner))
         await settle()
 
     async def end(self, name: str) -> None:
@@ -30,8 +33,14 @@ class Turns:
         self._ends[name].set()
         await settle()
 
-    async def _serve(self, name: str, size: int, weight: int) -> None:
-        async with self.admission.turn(size, weight):
+    async def park(self, name: str) -> None:
+        """Let one wait for something."""
+        self.shares[name].park()
+        await settle()
+
+    async def _serve(self, name: str, size: int, weight: int, owner: object) -> None:
+        async with self.admission.turn(owner, size, weight) as share:
+            self.shares[name] = share
             self.under_way.append(name)
             try:
                 await self._ends[name].wait()
@@ -57,13 +66,13 @@ def played(scenario: Callable[[Turns], Awaitable[None]]) -> None:
 
 def test_as_many_are_under_way_as_fit_and_the_others_follow_in_order() -> None:
     async def scenario(turns: Turns) -> None:
-        for name, weight in (("a", 5), ("b", 5), ("c", 6), ("d", 1)):
-            await turns.ask(name, weight)
+        for name in "abcde":
+            await turns.ask(name, 4)
         assert turns.under_way == ["a", "b"]
 
-        await turns.end("a")
-        assert turns.under_way == ["b"]
         await turns.end("b")
+        assert turns.under_way == ["a", "c"]
+        await turns.end("a")
         assert turns.under_way == ["c", "d"]
 
     played(scenario)
@@ -81,20 +90,137 @@ def test_one_that_is_larger_than_all_may_be_is_served_alone() -> None:
     played(scenario)
 
 
-def test_one_more_than_may_wait_is_refused() -> None:
+def test_when_more_waits_than_may_the_largest_is_refused_whoever_came_last() -> None:
     async def scenario(turns: Turns) -> None:
         await turns.ask("a", 10)
-        await turns.ask("b", 10, size=10)
-        await turns.ask("c", 10)
+        await turns.ask("b", 10, size=3)
+        await turns.ask("c", 10, size=7)
+        await turns.ask("d", 10, size=1)
 
         with pytest.raises(PeerError, match="more than 10 bytes of long requests wait"):
             await turns.tasks["c"]
         await turns.end("a")
         assert turns.under_way == ["b"]
-        await turns.ask("d", 10, size=10)
+        await turns.ask("e", 10, size=10)
+        with pytest.raises(PeerError):
+            await turns.tasks["e"]
         assert not turns.tasks["d"].done()
 
     played(scenario)
+
+
+# ---- whose turn is next --------------------------------------------------------------------------
+
+
+def test_a_short_request_does_not_wait_for_the_long_ones_before_it() -> None:
+    async def scenario(turns: Turns) -> None:
+        for place in range(5):
+            await turns.ask(f"long {place}", 10, owner=place)
+        await turns.ask("short", 1, owner="short")
+
+        await turns.end("long 0")
+
+        assert turns.under_way == ["short"]
+        await turns.end("short")
+        assert turns.under_way == ["long 1"]
+
+    played(scenario)
+
+
+def test_a_connection_that_asks_for_more_comes_behind_one_that_asks_for_less() -> None:
+    async def scenario(turns: Turns) -> None:
+        await turns.ask("other", 10, owner="other")
+        for place in range(3):
+            await turns.ask(f"much {place}", 10, owner="much")
+        await turns.ask("little", 10, owner="little")
+
+        await turns.end("other")
+        assert turns.under_way == ["much 0"]
+        await turns.end("much 0")
+        assert turns.under_way == ["little"]
+
+    played(scenario)
+
+
+def test_long_requests_get_their_turn_however_many_short_ones_come() -> None:
+    async def scenario(turns: Turns) -> None:
+        await turns.ask("first", 10)
+        await turns.ask("long", 10)
+        await turns.ask("short 0", 2)
+        await turns.end("first")
+        for place in range(10):
+            await turns.ask(f"short {place + 1}", 2)
+            await turns.end(f"short {place}")
+            if turns.under_way == ["long"]:
+                return
+        raise AssertionError("the long one waits for all of them")
+
+    played(scenario)
+
+
+# ---- who waits for something else ----------------------------------------------------------------
+
+
+def test_nobody_waits_for_one_that_is_parked() -> None:
+    async def scenario(turns: Turns) -> None:
+        await turns.ask("polls", 10)
+        await turns.ask("next", 10)
+
+        await turns.park("polls")
+
+        assert turns.under_way == ["polls", "next"]
+        assert turns.parking.bytes == 10
+        await turns.end("polls")
+        assert turns.parking.bytes == 0
+
+    played(scenario)
+
+
+def test_one_without_room_to_be_parked_waits_and_smaller_ones_pass_it() -> None:
+    async def scenario(turns: Turns) -> None:
+        for name in ("waits", "waits too"):
+            await turns.ask(name, 10)
+            await turns.park(name)
+        await turns.ask("large", 8)
+        await turns.ask("small", 4)
+        assert turns.under_way == ["waits", "waits too", "small"]
+
+        await turns.end("waits")
+        await turns.end("small")
+        assert turns.under_way == ["waits too", "large"]
+
+    played(scenario)
+
+
+def test_work_is_parked_from_the_first_thing_on_that_it_waits_for() -> None:
+    async def work(share: Share, parking: Parking) -> int:
+        await asyncio.sleep(0)
+        assert parking.bytes == 0, "others have their turn: that is no wait"
+        waits = asyncio.ensure_future(asyncio.sleep(0))
+        await waits
+        assert parking.bytes == share.weight
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return 1
+        raise AssertionError
+
+    async def scenario(turns: Turns) -> None:
+        async with turns.admission.turn(None, 1, 10) as share:
+            task = asyncio.ensure_future(_of(Parked(work(share, turns.parking), share)))
+            await settle()
+            task.cancel()
+            assert await task == 1
+        assert turns.parking.bytes == 0
+
+    played(scenario)
+
+
+async def _of(work: Parked[int]) -> int:
+    return await work
+
+
+# ---- who gives up --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gone", ["a", "b"])

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from broker.core.admission import Share
 from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX, GROUPS_ASKED_PER_TURN
@@ -26,6 +27,7 @@ class Request(NamedTuple):
     version: int
     client_id: str | None
     body: Fields
+    share: Share  # of the memory of requests that are under way
 
 
 # None: the request has no response (Produce with acks=0).
@@ -79,5 +81,5 @@ class Api(NamedTuple):
     handle: Handler
     # What a RequestError that escapes the handler is answered with.
     refuse: Callable[[RequestError], Fields] = refuse
-    # Whether its answer may wait for other requests: then it must not hold up those.
-    waits_for_others: bool = False
+    # Whether what it keeps while it is under way has limits of its own.
+    has_own_limits: bool = False

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from broker._native.wire import kafka as native
 from broker.codec import schema
-from broker.core.admission import Admission
+from broker.core.admission import Admission, Parked, Share
+from broker.core.parking import Parking
 from broker.core.session import Session
 from broker.model import limits
 from broker.model.config import Config
@@ -30,7 +31,9 @@ class Kafka:
     def __init__(self) -> None:
         """Begin without requests."""
         self._admission = Admission(
-            limits.REQUEST_OBJECTS_BYTES_MAX, limits.LONG_REQUESTS_WAITING_BYTES_MAX
+            limits.REQUEST_OBJECTS_BYTES_MAX,
+            limits.LONG_REQUESTS_WAITING_BYTES_MAX,
+            Parking(limits.PARKED_REQUESTS_BYTES_MAX),
         )
 
     def dialect(self, config: Config) -> native.Kafka:
@@ -44,38 +47,45 @@ class Kafka:
         api = apis.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
-        if len(body) > limits.SHORT_REQUEST_BYTES and not api.waits_for_others:
-            return self._handle_in_turn(api, version, client_id, body, session)
-        return self._serve(api, version, client_id, body, session)
+        if api.has_own_limits:
+            share = self._admission.short(0)
+        elif len(body) > limits.SHORT_REQUEST_BYTES:
+            return self._serve_in_turn(api, version, client_id, body, session)
+        else:
+            share = self._admission.short(len(body) * limits.REQUEST_OBJECTS_PER_BYTE)
+        return _serve(api, version, client_id, body, session, share)
 
-    async def _handle_in_turn(
+    async def _serve_in_turn(
         self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Answer:
-        weight = len(body) * limits.REQUEST_OBJECTS_PER_BYTE
-        async with self._admission.turn(len(body), weight):
-            reply = self._serve(api, version, client_id, body, session)
+        size = len(body)
+        # REQUEST_WEIGHT_MAX lets it become no more than the largest may.
+        weight = min(size * limits.REQUEST_OBJECTS_PER_BYTE, limits.REQUEST_OBJECTS_BYTES_MAX)
+        async with self._admission.turn(session, size, weight) as share:
+            reply = _serve(api, version, client_id, body, session, share)
+            del body
             if isinstance(reply, Deferred):
+                share.park()
                 await reply.future
                 return reply.answer()
             return await reply if isinstance(reply, Awaitable) else reply
 
-    def _serve(
-        self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
-    ) -> Reply:
-        fields, _ = schema.request(api.key).decode(
-            version, body, weight_max=limits.REQUEST_WEIGHT_MAX
-        )
-        request = Request(version, client_id, fields)
-        try:
-            authorize(session, api, request)
-            response = api.handle(request, session)
-        except Exception as error:  # noqa: BLE001 - sorted by _failure
-            response = _failure(api, request, error)
-        if response is None or isinstance(response, dict):
-            return _encode(api, version, response)
-        if isinstance(response, Deferred):
-            return Deferred(response.future, lambda _: _answer(api, request, response))
-        return _answer_later(api, request, response)
+
+def _serve(
+    api: Api, version: int, client_id: str | None, body: bytes, session: Session, share: Share
+) -> Reply:
+    fields, _ = schema.request(api.key).decode(version, body, weight_max=limits.REQUEST_WEIGHT_MAX)
+    request = Request(version, client_id, fields, share)
+    try:
+        authorize(session, api, request)
+        response = api.handle(request, session)
+    except Exception as error:  # noqa: BLE001 - sorted by _failure
+        response = _failure(api, version, error)
+    if response is None or isinstance(response, dict):
+        return _encode(api, version, response)
+    if isinstance(response, Deferred):
+        return Deferred(response.future, lambda _: _answer(api, version, response))
+    return _answer_later(api, version, response, share)
 
 
 def _served_apis() -> list[tuple[int, int, int, int]]:
@@ -88,20 +98,25 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _answer(api: Api, request: Request, response: Deferred[Any, Fields]) -> Answer:
+def _answer(api: Api, version: int, response: Deferred[Any, Fields]) -> Answer:
     try:
         fields: Response = response.answer()
     except Exception as error:  # noqa: BLE001 - sorted by _failure
-        fields = _failure(api, request, error)
-    return _encode(api, request.version, fields)
+        fields = _failure(api, version, error)
+    return _encode(api, version, fields)
 
 
-async def _answer_later(api: Api, request: Request, response: Awaitable[Response]) -> Answer:
+async def _answer_later(
+    api: Api, version: int, response: Awaitable[Response], share: Share
+) -> Answer:
     try:
-        fields = await response
-    except Exception as error:  # noqa: BLE001 - sorted by _failure
-        fields = _failure(api, request, error)
-    return _encode(api, request.version, fields)
+        try:
+            fields = await Parked(response, share)
+        except Exception as error:  # noqa: BLE001 - sorted by _failure
+            fields = _failure(api, version, error)
+        return _encode(api, version, fields)
+    finally:
+        share.end()
 
 
 def _encode(api: Api, version: int, response: Response) -> Answer:
@@ -113,13 +128,13 @@ def _encode(api: Api, version: int, response: Response) -> Answer:
         raise _failed(api, version, error) from error
 
 
-def _failure(api: Api, request: Request, error: Exception) -> Fields:
+def _failure(api: Api, version: int, error: Exception) -> Fields:
     """The response to an error that has one; every other error closes the connection."""
     if isinstance(error, RequestError):
         return api.refuse(error)
     if isinstance(error, (CodecError, PeerError)):
         raise error
-    raise _failed(api, request.version, error) from error
+    raise _failed(api, version, error) from error
 
 
 def _failed(api: Api, version: int, error: Exception) -> PeerError:

@@ -48,8 +48,10 @@ async def fetch(request: Request, session: Session) -> Fields:
     loop = get_running_loop()
     deadline = loop.time() + wait_ms / 1000
     while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
-        if not reading.has_more:
-            await session.broker.growth.wait(reading.logs, seconds_left)
+        if not reading.has_more and not await session.broker.growth.wait(
+            reading.logs, seconds_left, request.share
+        ):
+            break  # others need the memory that the request takes
         await reading.go_on()
     return reading.response
 

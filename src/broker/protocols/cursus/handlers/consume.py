@@ -82,7 +82,7 @@ async def handle(request: Request) -> bytes:
     latest: dict[Log, int] = {}
     while True:
         sources = await _sources(request, wanted, latest)
-        async with request.broker.long_answers.turn(0, CURSUS_CONSUME_BYTES_MAX):
+        async with request.broker.long_answers.turn(None, 0, CURSUS_CONSUME_BYTES_MAX):
             answer = await _answer(request, wanted, sources)
         left_ms = deadline_ms - request.broker.clock.monotonic_ms()
         if answer is not None:

@@ -169,12 +169,16 @@ async def _read(request: Request, session: Session) -> _Reading:
 
 
 async def _wait(request: Request, session: Session, reading: _Reading) -> Fields:
-    """Read again whenever a partition grows, until it is enough or the time is over."""
+    """Read again whenever a partition grows, until it is enough or the time is over.
+
+    It ends early when others need the memory that the request takes.
+    """
     wait_ms = min(request.body["max_wait_ms"], FETCH_WAIT_MS_MAX)
     loop = get_running_loop()
     deadline = loop.time() + wait_ms / 1000
     while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
-        await session.broker.growth.wait(reading.logs, seconds_left)
+        if not await session.broker.growth.wait(reading.logs, seconds_left, request.share):
+            break
         reading = await _read(request, session)
     return {"responses": reading.responses}
 

@@ -18,7 +18,8 @@ _SKIP_ASSIGNMENT_SINCE = 9
 def handle(request: Request, session: Session) -> Fields | Later:
     """Wait with the other members for the next generation."""
     joined = session.broker.groups.join(_command(request, session))
-    return then(joined, lambda response: _fields(request.version, response))
+    version = request.version  # all that is kept of the request while it waits
+    return then(joined, lambda response: _fields(version, response))
 
 
 def _command(request: Request, session: Session) -> JoinRequest:
@@ -63,4 +64,4 @@ def _fields(version: int, response: JoinResponse) -> Fields:
     }
 
 
-API = Api(11, "JoinGroup", range(10), handle, waits_for_others=True)
+API = Api(11, "JoinGroup", range(10), handle, has_own_limits=True)

@@ -328,4 +328,4 @@ async def _partition(outcome: _Outcome, number: Callable[[ErrorCode], int]) -> F
     }
 
 
-API = Api(0, "Produce", range(14), handle, waits_for_others=True)
+API = Api(0, "Produce", range(14), handle, has_own_limits=True)

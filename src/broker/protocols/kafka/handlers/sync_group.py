@@ -36,4 +36,4 @@ def _fields(response: SyncResponse) -> Fields:
     }
 
 
-API = Api(14, "SyncGroup", range(6), handle, waits_for_others=True)
+API = Api(14, "SyncGroup", range(6), handle, has_own_limits=True)

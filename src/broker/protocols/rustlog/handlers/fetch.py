@@ -47,7 +47,7 @@ async def handle(request: Fetch, call: Call) -> Fetched:
     log = log_in_service(topic, request.partition, Failure.FETCH)
     try:
         weight = min(request.bytes_max, RUSTLOG_FRAME_BYTES_MAX)
-        async with call.broker.long_answers.turn(0, weight):
+        async with call.broker.long_answers.turn(None, 0, weight):
             fetched = await _read(request, call, log, start)
     except StorageError:
         text = reason(ErrorCode.KAFKA_STORAGE_ERROR)

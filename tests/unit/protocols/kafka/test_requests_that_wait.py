@@ -1,0 +1,139 @@
+"""Requests that wait for something hold up nobody, and what they keep meanwhile is bounded."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from broker.codec import schema
+from broker.core.session import Session
+from broker.model import limits
+from broker.protocols.kafka.dispatch import Kafka
+from tests.fakes import World, batch
+
+FETCH = 1
+METADATA = 3
+LONG_MS = 300_000
+SOON = 100  # turns of the loop
+LONG = 10_000  # partitions: a few such requests fill what all may take together
+ALL_TURNS = 10_000
+fetch_versions = pytest.mark.parametrize("version", [0, 2, 3, 4, 11, 12])
+
+
+class Asked:
+    """A broker, and requests to it that are under way."""
+
+    def __init__(self, world: World) -> None:
+        """Begin with none."""
+        self.world = world
+        self.protocol = Kafka()
+        self.tasks: list[asyncio.Future[Any]] = []
+
+    def ask(self, key: int, version: int, **fields: Any) -> asyncio.Future[Any]:
+        """Let one connection ask."""
+        body = schema.request(key).encode(version, fields)
+        session = Session(self.world.broker, "127.0.0.1", "broker.example", 9092)
+        reply = self.protocol.handle(key, version, "tester", body, session)
+        assert isinstance(reply, Awaitable)
+        self.tasks.append(asyncio.ensure_future(reply))
+        return self.tasks[-1]
+
+    def poll(self, version: int, count: int) -> asyncio.Future[Any]:
+        """Let one wait for the next record of a partition that it names so often."""
+        wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        topics = [{"topic": "a", "partitions": [wanted] * count}]
+        fields = {"max_wait_ms": LONG_MS, "min_bytes": 1, "max_bytes": 1 << 20, "topics": topics}
+        return self.ask(FETCH, version, session_epoch=-1, **fields)
+
+    async def end(self) -> None:
+        """Let all that are left go."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def played(scenario: Callable[[Asked], Awaitable[None]]) -> None:
+    world = World()
+    world.create("a")
+
+    async def play() -> None:
+        asked = Asked(world)
+        try:
+            await scenario(asked)
+        finally:
+            await asked.end()
+
+    asyncio.run(play())
+
+
+async def turns(count: int, until: Callable[[], bool] = lambda: False) -> None:
+    for _ in range(count):
+        if until():
+            return
+        await asyncio.sleep(0)
+
+
+@fetch_versions
+def test_long_polls_hold_up_no_other_long_request(version: int) -> None:
+    async def scenario(asked: Asked) -> None:
+        for _ in range(5):
+            asked.poll(version, LONG)
+        await turns(ALL_TURNS)
+
+        names = [{"name": f"some-longer-name-of-topic-{n}"} for n in range(60)]
+        other = asked.ask(METADATA, 4, topics=names, allow_auto_topic_creation=False)
+        await turns(SOON, other.done)
+
+        assert other.done()
+
+    played(scenario)
+
+
+@fetch_versions
+def test_long_polls_end_when_records_come(version: int) -> None:
+    async def scenario(asked: Asked) -> None:
+        poll = asked.poll(version, 100)
+        await turns(SOON)
+        assert not poll.done()
+
+        asked.world.log("a").append(batch())
+
+        await turns(ALL_TURNS, poll.done)
+        assert poll.done()
+
+    played(scenario)
+
+
+@fetch_versions
+def test_polls_that_keep_too_much_are_answered_with_what_there_is(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PARKED_REQUESTS_BYTES_MAX", 1 << 20)
+
+    async def scenario(asked: Asked) -> None:
+        small = asked.poll(version, 1)
+        polls = [asked.poll(version, 300) for _ in range(10)]
+        await turns(ALL_TURNS, lambda: sum(each.done() for each in polls) >= 7)
+
+        assert sum(each.done() for each in polls) in range(5, 10)
+        assert not small.done(), "it keeps little"
+        answered = next(each for each in polls if each.done())
+        value, _ = schema.response(FETCH).decode(version, answered.result())
+        parts = value["responses"][0]["partitions"]
+        assert [each["error_code"] for each in parts] == [0] * 300
+
+    played(scenario)
+
+
+def test_a_short_poll_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PARKED_REQUESTS_BYTES_MAX", 1 << 16)
+
+    async def scenario(asked: Asked) -> None:
+        polls = [asked.poll(3, 10) for _ in range(30)]
+        assert len(schema.request(FETCH).encode(3, {})) < limits.SHORT_REQUEST_BYTES
+        await turns(SOON)
+
+        assert 0 < sum(each.done() for each in polls) < 30
+
+    played(scenario)
