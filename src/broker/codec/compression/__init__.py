@@ -65,8 +65,11 @@ def compress(codec: int, data: "Buffer", level: int | None = None, *, magic: int
     return zstd_frames.compress(source, found)
 
 
-def decompress(codec: int, data: "Buffer", size_max: int) -> bytes:
+def decompress(codec: int, data: "Buffer", size_max: int, *, strict: bool = False) -> bytes:
     """Unfold `data` to at most `size_max` bytes.
+
+    `strict` is for what others will read: lz4 that Kafka's Java clients cannot read (linked blocks,
+    the header checksum of magic 0, more than one frame) is Unsupported.
 
     Raises CodecError (see above); ValueError for a negative limit.
     """
@@ -76,15 +79,18 @@ def decompress(codec: int, data: "Buffer", size_max: int) -> bytes:
         unfold = _DECOMPRESS[codec]
     except KeyError:
         raise _unknown(codec) from None
+    if strict and codec == LZ4.number:
+        return lz4_frames.decompress(_view(data), size_max, strict=True)
     return unfold(_view(data), size_max)
 
 
-def decompress_into(codec: int, data: "Buffer", output: "Buffer") -> int:
+def decompress_into(codec: int, data: "Buffer", output: "Buffer", *, strict: bool = False) -> int:
     """Unfold `data` into `output`, which may be longer than the content; how many bytes it took.
 
     What stands in `output` behind the content, and anywhere in it after an error, is undefined.
-    `data` and `output` must not overlap. The bytes of snappy, lz4 and large zstd frames are
-    written by the library where they belong; those of gzip and small zstd frames are copied once.
+    `data` and `output` must not overlap. `strict` is that of `decompress`. The bytes of snappy, lz4
+    and large zstd frames are written by the library where they belong; those of gzip and small zstd
+    frames are copied once.
 
     Raises CodecError (see above), LimitExceeded when the content is longer than `output`; TypeError
     when `output` cannot be written.
@@ -96,6 +102,8 @@ def decompress_into(codec: int, data: "Buffer", output: "Buffer") -> int:
         unfold = _DECOMPRESS_INTO[codec]
     except KeyError:
         raise _unknown(codec) from None
+    if strict and codec == LZ4.number:
+        return lz4_frames.decompress_into(_view(data), target, strict=True)
     return unfold(_view(data), target)
 
 

@@ -112,20 +112,24 @@ def _compress_densely(data: memoryview, header: bytes, level: int) -> bytes:
     return b"".join(parts)
 
 
-def decompress(data: memoryview, size_max: int) -> bytes:
-    """Return the content of all frames; CodecError when they are damaged or too long."""
-    frames = _frames(data)
+def decompress(data: memoryview, size_max: int, *, strict: bool = False) -> bytes:
+    """Return the content of all frames; CodecError when they are damaged or too long.
+
+    `strict`: Unsupported, too, for what Kafka's readers in Java cannot read.
+    """
+    frames = _strict_frames(data) if strict else _frames(data)
     content = bytearray(min(size_max, sum(frame.content_max for frame in frames)))
     with memoryview(content) as output:
         count = _decompress_frames(data, frames, output)
         return bytes(output[:count])
 
 
-def decompress_into(data: memoryview, output: memoryview) -> int:
+def decompress_into(data: memoryview, output: memoryview, *, strict: bool = False) -> int:
     """Write the content of all frames to the front of `output`; how many bytes it took."""
     count = _decompress_one_block(data, output)
     if count is None:
-        count = _decompress_frames(data, _frames(data), output)
+        frames = _strict_frames(data) if strict else _frames(data)
+        count = _decompress_frames(data, frames, output)
     return count
 
 
@@ -139,7 +143,7 @@ def _decompress_one_block(data: memoryview, output: memoryview) -> int | None:
         magic != _MAGIC
         or flags != _WRITTEN_DESCRIPTOR[0]
         or block_max_code != _WRITTEN_DESCRIPTOR[1]
-        or checksum not in _header_checksums(_WRITTEN_DESCRIPTOR)
+        or checksum != _header_checksums(_WRITTEN_DESCRIPTOR)[0]
         or _SIZE.unpack_from(data, len(data) - _SIZE.size)[0]
     ):
         return None
@@ -183,6 +187,19 @@ def _frames(data: memoryview) -> list[_Frame]:
             position = frame.end
         else:
             position = _skipped_end(data, position, magic)
+    return frames
+
+
+def _strict_frames(data: memoryview) -> list[_Frame]:
+    """The same, of what Kafka's readers in Java can read, who see the first frame alone."""
+    frames = _frames(data)
+    if len(frames) != 1 or frames[0].start or frames[0].end != len(data):
+        raise Unsupported("lz4: anything but one frame", 0)
+    descriptor = data[_SIZE.size : frames[0].checksum_at].tobytes()
+    if not descriptor[0] & _INDEPENDENT:
+        raise Unsupported("lz4: linked blocks", 0)
+    if data[frames[0].checksum_at] != _header_checksums(descriptor)[0]:
+        raise Unsupported("lz4: the header checksum of magic 0", frames[0].checksum_at)
     return frames
 
 

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.codec import compression
-from broker.codec.compression import lz4_frames
-from broker.model.errors import Corrupt, LimitExceeded, Truncated, Unsupported
+from broker.codec.compression import decompress, decompress_into, lz4_frames
+from broker.model.compressions import LZ4
+from broker.model.errors import CodecError, Corrupt, LimitExceeded, Truncated, Unsupported
 from broker.model.limits import COMPRESSED_PIECES_MIN
+from tests.broken_batches import CASES, UNKNOWN_SERVER_ERROR
 from tests.compressed import text
 
 MANY = 2 * COMPRESSED_PIECES_MIN
@@ -212,3 +214,19 @@ def test_blocks_and_frames_are_counted_before_they_take_long(pieces: tuple[bytes
 
     with pytest.raises(LimitExceeded, match="blocks and frames"):
         compression.decompress(3, start + piece * MANY + END, 1 << 20)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.codec == "lz4"])
+def test_strictly_no_frame_is_read_that_javas_clients_cannot_read(name: str) -> None:
+    case = CASES[name]
+    output = bytearray(1_000)
+
+    if case.code == UNKNOWN_SERVER_ERROR:  # a stream that is broken, or none of Java's
+        with pytest.raises(CodecError):
+            decompress(LZ4.number, case.payload, len(output), strict=True)
+        with pytest.raises(CodecError):
+            decompress_into(LZ4.number, case.payload, output, strict=True)
+    else:
+        content = decompress(LZ4.number, case.payload, len(output), strict=True)
+        count = decompress_into(LZ4.number, case.payload, output, strict=True)
+        assert output[:count] == content == decompress(LZ4.number, case.payload, len(output))
