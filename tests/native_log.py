@@ -2,6 +2,7 @@
 
 import select
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ class Logs:
         self.commit = CommitThread(1) if commit is None else commit
         self.turn = Turn(self.commit)
         self.turn.unfold = decompress_into
+        self.turn.unfold_sent = partial(decompress_into, strict=True)
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import cramjam
 import pytest
 
-from tests import wire_requests
+from tests import broken_batches, wire_requests
 from tests.broker_process import Broker, BrokerProcess
 from tests.wire_client import ConnectionClosedError, WireClient
 from tests.wire_records import CODECS, TIMESTAMP, Batch, read_batches, varint
@@ -66,6 +66,44 @@ BAD_BATCHES = {
         {MESSAGE_TOO_LARGE},
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "name", ["garbage in a record, none", "a key beyond its record, none", "gzip that is none"]
+)
+def test_a_batch_at_which_consumers_would_stop_is_refused_as_kafka_does(
+    wire: WireClient, topic: str, name: str
+) -> None:
+    case = broken_batches.CASES[name]
+    wire_requests.create_topic(wire, topic)
+
+    assert wire_requests.produce(wire, topic, case.batch()) == (case.kafka, -1)
+
+    assert wire_requests.produce(wire, topic, GOOD.encode()) == (NONE, 0)
+    [stored] = read_batches(wire_requests.fetch(wire, topic, 0, 0))
+    assert stored.values == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    "setting", [None, ("cleanup.policy", "compact"), ("compression.type", "zstd")], ids=str
+)
+def test_whatever_some_consumer_cannot_read_is_refused(
+    wire: WireClient, topic: str, setting: tuple[str, str] | None
+) -> None:
+    cases = {
+        name: case
+        for name, case in broken_batches.CASES.items()
+        if case.code != NONE or setting is None  # the sound ones have no keys
+    }
+    wire_requests.create_topic(wire, topic)
+    if setting is not None:
+        wire_requests.alter_topic(wire, topic, dict([setting]))
+
+    answers = {
+        name: wire_requests.produce(wire, topic, case.batch())[0] for name, case in cases.items()
+    }
+
+    assert answers == {name: case.code for name, case in cases.items()}
 
 
 @pytest.mark.parametrize("case", BAD_BATCHES)

@@ -9,10 +9,11 @@ from pathlib import Path
 from broker._native.log.commit import CommitThread
 from broker._native.wire.cursus import Cursus
 from broker._native.wire.v1 import V1
+from tests.broken_batches import CASES
 from tests.cursus_client import Message, batch, envelope
 from tests.fuzz.inputs import OPTIONS_SIZE, Options
 from tests.fuzz.segment_targets import memory_folder
-from tests.native_log import Logs, records
+from tests.native_log import NOW_MS, Logs, records
 from tests.native_wire import API_VERSIONS, Wire, fetch, produce, request
 
 INPUTS_MAX = 1000  # with the same logs, which grow
@@ -83,6 +84,8 @@ def seeds() -> Iterator[bytes]:
     head = bytes(OPTIONS_SIZE)
     for version in (3, 9, 13):
         yield head + produce(version, (0, sent), (1, sent))
+    for case in CASES.values():
+        yield head + produce(9, (0, case.batch(NOW_MS)))
     for version in (4, 11, 12, 13, 18):
         yield head + fetch(version, (0, 0), (1, 0))
     yield head + request(API_VERSIONS, 4, {}) + produce(9, (0, sent), acks=0)

@@ -21,6 +21,7 @@ CONFIGS: Final = [
         {"compression.type": "snappy"},
         {"compression.type": "lz4"},
         {"compression.type": "zstd", "cleanup.policy": "compact"},
+        {},
     )
 ]
 
@@ -33,6 +34,8 @@ def preparation(data: bytes) -> None:
     config = CONFIGS[options.byte(0) % len(CONFIGS)]
     found = prepare(config, bytes(content))
     if found is None:
+        if validate(bytes(content)) is None:  # the append takes it as it came
+            rows(bytes(content))
         return
     try:
         stored = found.run()

@@ -13,6 +13,7 @@ from broker.codec import encode, messages, schema
 from broker.codec.compression import compress
 from broker.codec.schema import Message
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
+from tests.broken_batches import CASES
 from tests.fuzz import (
     compression_targets,
     connection_target,
@@ -154,7 +155,9 @@ def _segments() -> Iterator[bytes]:
 def _without_options(target: str) -> Iterator[bytes]:
     """Batches of all codecs, and message sets for a target that takes both."""
     kinds = ("batch", "message_set") if target == "conversion" else ("batch",)
-    return (each[OPTIONS_SIZE:] for kind in kinds for each in _batches(kind))
+    yield from (each[OPTIONS_SIZE:] for kind in kinds for each in _batches(kind))
+    if target == "preparation":
+        yield from (case.batch() for case in CASES.values())
 
 
 def _batches(target: str) -> Iterator[bytes]:
@@ -188,6 +191,6 @@ def options(*values: int) -> bytes:
 
 HEADS = {
     "compaction": [options(0, 40)],  # a map of so many places
-    "preparation": [options(config) for config in range(6)],
+    "preparation": [options(config) for config in range(7)],
     "conversion": [options()],
 }

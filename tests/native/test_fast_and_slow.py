@@ -17,10 +17,15 @@ from broker.codec.compression import compress
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.errors import ErrorCode
-from broker.model.limits import OLD_MESSAGES_BYTES_MAX
+from broker.model.limits import (
+    OLD_MESSAGES_BYTES_MAX,
+    PRODUCE_UNFOLDED_BYTES_MAX,
+    PRODUCE_UNFOLDED_GZIP_WEIGHT,
+)
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from tests.batches import EMPTY, batch_of
+from tests.broken_batches import CASES, NONE
 from tests.native_log import TOPIC_ID, records
 from tests.native_wire import (
     FETCH,
@@ -34,6 +39,7 @@ from tests.native_wire import (
     request,
     response,
 )
+from tests.native_wire import produce as produce_request
 from tests.oracles import message_set_oracle as message_sets
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 from tests.served_topic import ServedTopic, fast_and_slow
@@ -47,6 +53,7 @@ OWN = {"max.message.bytes": "400", "polylog.durability": "os"}
 CONFIG = TopicConfig(OWN, load())
 FLEXIBLE_FETCH = 12
 LATEST, EARLIEST = -1, -2
+VERSION = 9  # of Produce, where it does not matter
 OTHER_ID = b"another id of 16"
 
 
@@ -126,7 +133,7 @@ FAR = [-(2**63), -2, -1, 0, NOW_MS, NOW_MS + 2 * HOUR_MS, NOW_MS - 2 * HOUR_MS, 
 @st.composite
 def batch(draw: st.DrawFn) -> bytes | None:
     """Return what a client may send for a partition, mostly a sound batch."""
-    kind = draw(st.integers(0, 19))
+    kind = draw(st.integers(0, 20))
     if kind < 8:
         data = records(draw(st.integers(1, 3)), timestamp=NOW_MS)
     elif kind < 14:
@@ -144,6 +151,8 @@ def batch(draw: st.DrawFn) -> bytes | None:
         keys = draw(st.lists(st.sampled_from([b"", b"key", b"key", None]), min_size=1, max_size=3))
         compression = draw(st.sampled_from(["none", "none", "gzip", "zstd"]))
         [data] = encode([(key, b"v") for key in keys], timestamp_ms=NOW_MS, compression=compression)
+    elif kind < 19:
+        data = CASES[draw(st.sampled_from(sorted(CASES)))].batch(NOW_MS)
     else:
         return draw(ODD)
     return data
@@ -346,6 +355,59 @@ def test_both_ways_agree_on_topics_that_look_into_their_batches(
             assert_same(asked, served)
 
         fast, slow = served
+        assert fast.state() == slow.state()
+
+
+@pytest.mark.parametrize("codec", sorted({case.codec for case in CASES.values()}))
+def test_a_batch_that_some_consumer_cannot_read_is_refused_both_ways(
+    tmp_path: Path, codec: str
+) -> None:
+    answers: dict[str, int] = {}
+    python: dict[str, int] = {}
+    cases = {name: case for name, case in CASES.items() if case.codec == codec}
+    with two(tmp_path) as served:
+        fast, slow = served
+        for name, case in cases.items():
+            before = fast.handed_over
+            asked = produce_request(VERSION, (0, case.batch(NOW_MS)))
+            answers[name] = error_of(fast.ask(asked))
+            assert answers[name] == error_of(slow.ask(asked)), name
+            python[name] = fast.handed_over - before - 1  # an empty request follows
+        assert fast.state() == slow.state()
+        end = fast.partitions[0].log_end_offset
+
+    sound = [case.counted for case in cases.values() if case.code == NONE]
+    assert answers == {name: case.code for name, case in cases.items()}
+    assert python == {name: int(case.code != NONE) for name, case in cases.items()}
+    assert end == sum(sound)
+
+
+def error_of(answer: bytes | None) -> int:
+    """Return the error code of the only partition, by a request of VERSION."""
+    assert answer
+    _, body = response(PRODUCE, VERSION, answer)
+    [topic] = body["responses"]
+    [part] = topic["partition_responses"]
+    return int(part["error_code"])
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_short_compressed_batches_are_looked_into_without_python(
+    tmp_path: Path, codec: str
+) -> None:
+    weight = PRODUCE_UNFOLDED_GZIP_WEIGHT if codec == "gzip" else 1
+    share = PRODUCE_UNFOLDED_BYTES_MAX // weight // PARTITIONS
+    config = TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())
+
+    with two(tmp_path, config) as served:
+        fast, slow = served
+        for size, handed_over in ((share - 100, 1), (share + 100, 2)):
+            [batch] = encode([bytes(size)], timestamp_ms=NOW_MS, compression=codec)
+            before = fast.handed_over
+            parts = [(index, batch) for index in range(PARTITIONS)]
+            assert_same(produce_request(VERSION, *parts), served)
+
+            assert fast.handed_over - before == handed_over  # an empty request follows
         assert fast.state() == slow.state()
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from broker._native.records.record_batch import validate
 from broker.model.errors import CodecError
 from tests.batches import batch_of, header, records_of
+from tests.broken_batches import CASES as ALL_CASES
+from tests.broken_batches import NONE
 from tests.oracles import record_batch_oracle as oracle
 from tests.oracles.record_batch_oracle import HEADER, Header, Record
 
@@ -48,6 +50,7 @@ def encode(parts: Iterable[Record]) -> bytes:
 
 
 BATCH = SOUND.encode(encode(RECORDS))
+CASES = {name: case for name, case in ALL_CASES.items() if case.codec == "none"}
 
 
 # ---- records ----------------------------------------------------------------------------------
@@ -134,11 +137,13 @@ def test_a_batch_with_any_one_field_changed_is_judged_as_the_oracle_does(
 @given(st.dictionaries(st.sampled_from(["attributes", "producer_id", "producer_epoch",
                                         "base_sequence", "record_count", "last_offset_delta"]),
                        st.integers(-2, 9)),
-       st.lists(wire_records, max_size=3) | st.binary(max_size=12))  # fmt: skip
+       st.lists(wire_records, max_size=3) | st.binary(max_size=12), st.booleans())  # fmt: skip
 @settings(max_examples=300, deadline=None)
 def test_any_mixture_is_judged_as_the_oracle_does(
-    values: dict[str, int], payload: list[Record] | bytes
+    values: dict[str, int], payload: list[Record] | bytes, in_order: bool
 ) -> None:
+    if in_order and not isinstance(payload, bytes):
+        payload = [each._replace(offset_delta=place) for place, each in enumerate(payload)]
     content = payload if isinstance(payload, bytes) else encode(payload)
     count = 1 if isinstance(payload, bytes) else len(payload)
     sound = replace(SOUND, record_count=count, last_offset_delta=count - 1)
@@ -177,6 +182,28 @@ def test_a_control_batch_is_not_for_clients() -> None:
     batch = replace(SOUND, attributes=0x20).encode(encode(RECORDS))
 
     assert validate(batch) == "attributes a client may not set"
+
+
+@given(st.binary(max_size=3), st.data())
+@settings(max_examples=400, deadline=None)
+def test_records_with_any_bytes_changed_are_judged_as_the_oracle_does(
+    other: bytes, data: st.DataObject
+) -> None:
+    whole = encode(RECORDS)
+    start = data.draw(st.integers(0, len(whole)))
+    end = data.draw(st.integers(start, min(start + 3, len(whole))))
+    batch = SOUND.encode(whole[:start] + other + whole[end:])
+
+    assert validate(batch) == oracle.what_is_wrong(batch)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plain_records_that_some_consumer_cannot_read_are_refused(name: str) -> None:
+    case = CASES[name]
+    batch = case.batch()
+
+    assert validate(batch) == oracle.what_is_wrong(batch)
+    assert (validate(batch) is None) == (case.code == NONE)
 
 
 def test_compressed_records_are_not_looked_at() -> None:

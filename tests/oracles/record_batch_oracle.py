@@ -77,17 +77,17 @@ def nullable(content: bytes | None) -> bytes:
     return varint(-1) if content is None else varint(len(content)) + content
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int] | None:
-    """Return a zigzag varint of at most 32 bits and the position behind it, or None."""
+def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int] | None:
+    """Return a zigzag varint of at most so many bits and the position behind it, or None."""
     value = 0
-    for place in range(5):
+    for place in range(-(-bits // 7)):
         if position + place >= len(data):
             return None
         byte = data[position + place]
         value += (byte & 127) << 7 * place
         if byte < 128:
             folded = value // 2 if value % 2 == 0 else -(value // 2) - 1
-            return (folded, position + place + 1) if value < 2**32 else None
+            return (folded, position + place + 1) if value < 2**bits else None
     return None
 
 
@@ -123,18 +123,52 @@ def _wrong_with(header: Header, payload: bytes) -> str | None:
     if header.producer_id >= 0 and min(header.producer_epoch, header.base_sequence) < 0:
         return counts
     if codec == 0:
-        return None if _fits(payload, header.record_count) else counts
+        sound = are_sound(payload, header.record_count)
+        return None if sound else "records that do not fit their lengths, count or offsets"
     unfolded_max = max(16 << 20, 4 * (HEADER.size + len(payload)))
     return counts if header.record_count > unfolded_max // 7 else None
 
 
-def _fits(payload: bytes, count: int) -> bool:
+def are_sound(payload: bytes, count: int) -> bool:
+    """Whether these are exactly so many whole records, with the offsets from 0 on."""
     position = 0
-    for _ in range(count):
+    for place in range(count):
         read = read_varint(payload, position)
         if read is None or read[0] < 0:
             return False
-        position = read[0] + read[1]
-        if position > len(payload):
+        start = read[1]
+        position = read[0] + start
+        if position > len(payload) or not _is_record(payload[start:position], place):
             return False
     return position == len(payload)
+
+
+def _is_record(data: bytes, place: int) -> bool:
+    time = read_varint(data, 1, 64)
+    offset = time and read_varint(data, time[1])
+    if not offset or offset[0] != place:
+        return False
+    position = offset[1]
+    for _ in ("key", "value"):
+        content = _step_over(data, position, -1)
+        if content is None:
+            return False
+        position = content
+    headers = read_varint(data, position)
+    if headers is None or headers[0] < 0:
+        return False
+    position = headers[1]
+    for part in range(2 * headers[0]):
+        content = _step_over(data, position, -(part % 2))  # a name is never null
+        if content is None:
+            return False
+        position = content
+    return position == len(data)
+
+
+def _step_over(data: bytes, position: int, length_min: int) -> int | None:
+    read = read_varint(data, position)
+    if read is None or read[0] < length_min:
+        return None
+    end = read[1] + max(read[0], 0)
+    return end if end <= len(data) else None

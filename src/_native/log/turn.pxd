@@ -62,6 +62,7 @@ cdef class Turn:
     cdef public object schedule           # asks the loop for one more turn
     cdef public object unfold             # (codec, payload, output) → size: unpacks a batch
     cdef public int64_t unfolded_bytes_max
+    cdef public object unfold_sent        # the same of a producer's batch: what others can read
     # What core/disk_space.py decides: room is taken before a batch is; clients' records, and then
     # the broker's own, are refused.
     cdef public bint is_tight

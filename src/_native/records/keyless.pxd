@@ -1,5 +1,5 @@
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int32_t
 
-from broker._native.records.record_batch cimport BatchInfo
+from broker._native.kernel.cursor cimport Cursor
 
-cdef bint all_have_keys(const uint8_t* batch, const BatchInfo* info) noexcept nogil
+cdef bint all_have_keys(Cursor records, int32_t count) noexcept nogil

@@ -9,23 +9,9 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.records.record_batch cimport (
-    ATTRIBUTE_CODEC,
-    BATCH_HEADER_SIZE,
-    BatchInfo,
-)
-from broker._native.records.record_walk cimport RecordFields, Span, header_take, record_take
+from broker._native.records.record_walk cimport RecordFields, record_take_at
 
 from broker.model.errors import Corrupt
-
-
-cdef bint headers_fit(RecordFields* fields) noexcept nogil:
-    cdef Span name, value
-    cdef int32_t _i
-    for _i in range(fields.header_count):
-        if not header_take(&fields.headers, &name, &value):
-            return False
-    return fields.headers.left == 0
 
 
 cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
@@ -34,8 +20,7 @@ cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
     cdef RecordFields fields
     cdef int32_t found = 0, i
     for i in range(count):
-        if not record_take(records, &fields) or not headers_fit(&fields) or (
-                fields.offset_delta != i):
+        if not record_take_at(records, i, &fields):
             return -1
         if fields.key.length < 0 and found < places_max:
             places[found] = i
@@ -43,15 +28,10 @@ cdef int32_t find_keyless(Cursor* records, int32_t count, int32_t* places,
     return found if records.left == 0 else -1
 
 
-cdef bint all_have_keys(const uint8_t* batch, const BatchInfo* info) noexcept nogil:
-    """Whether every record of a validated batch is sound and has a key; False when compressed."""
-    cdef Cursor records
+cdef bint all_have_keys(Cursor records, int32_t count) noexcept nogil:
+    """Whether these are exactly `count` sound records that have keys."""
     cdef int32_t place
-    if info.attributes & ATTRIBUTE_CODEC:
-        return False
-    records.next = batch + BATCH_HEADER_SIZE
-    records.left = info.size - BATCH_HEADER_SIZE
-    return find_keyless(&records, info.record_count, &place, 1) == 0
+    return find_keyless(&records, count, &place, 1) == 0
 
 
 def keyless(data, int32_t count, int32_t places_max):

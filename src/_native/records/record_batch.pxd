@@ -25,6 +25,7 @@ cdef enum BatchStatus:
     BATCH_COUNT            # counts, offsets and records do not fit each other
     BATCH_ATTRIBUTES       # a codec that does not exist, or a control batch from a client
     BATCH_LENGTH           # a length that no batch can have
+    BATCH_RECORDS          # a record that does not fit its lengths, or is not at its offset
 
 cdef struct BatchInfo:
     int64_t base_offset

@@ -125,6 +125,32 @@ cdef inline bint head_take_granted(Cursor* record, RecordFields* fields) noexcep
     return cursor_varint(record, &fields.header_count) == READ_DONE
 
 
+cdef inline bint record_take_at(
+        Cursor* records, int32_t place, RecordFields* fields) noexcept nogil:
+    """Read the record at the cursor, of that place in its batch, with all its headers.
+
+    False when it or one of its headers does not fit its length, or its offset is another one.
+    """
+    cdef Span name, value
+    cdef int32_t _i
+    if not record_take(records, fields) or fields.offset_delta != place:
+        return False
+    for _i in range(fields.header_count):
+        if not header_take(&fields.headers, &name, &value):
+            return False
+    return fields.headers.left == 0
+
+
+cdef inline bint records_are_sound(Cursor records, int32_t count) noexcept nogil:
+    """Whether these are exactly `count` whole records, with the offsets from 0 on."""
+    cdef RecordFields fields
+    cdef int32_t place
+    for place in range(count):
+        if not record_take_at(&records, place, &fields):
+            return False
+    return records.left == 0
+
+
 cdef inline bint header_take(Cursor* headers, Span* name, Span* value) noexcept nogil:
     """Read one header; its name is never null (KIP-82)."""
     return span_take(headers, name) and name.length >= 0 and span_take(headers, value)

@@ -36,6 +36,7 @@ cdef enum:
     KEY_LIST_OFFSETS = 2
     KEY_API_VERSIONS = 18
     FETCH_WORK = 64           # in requests of the usual kind: of many partitions, at worst
+    UNFOLDED_WORK_SHIFT = 12  # 4 KiB unfolded take as long as one
 
 
 @cython.final
@@ -71,11 +72,14 @@ cdef class Kafka(Dialect):
         cdef ServeStatus status = NOT_SERVED
         cdef ReplySlot* slot = NULL
         cdef RequestHead head
+        cdef int64_t unfolded_bytes = 0
         if envelope_read(frame, &self.apis, &head) != ENVELOPE_OK:
             connection.close("request with a key, version or header that is not served")
             return False
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.shared.topics, connection.shared.turn, &head, &slot)
+            status = produce_serve(connection.shared.topics, connection.shared.turn, &head, &slot,
+                                   &unfolded_bytes)
+            connection.shared.work += <int>(unfolded_bytes >> UNFOLDED_WORK_SHIFT)
         elif head.api_key == KEY_FETCH:
             self.serve_fetch(connection, &head)
             return not connection.is_closed

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int64_t
 
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
@@ -12,5 +12,5 @@ cdef enum ServeStatus:
     NOT_SERVED            # nothing was changed: the Python handler serves the whole request
 
 
-cdef ServeStatus produce_serve(
-    TopicTable topics, Turn turn, RequestHead* head, ReplySlot** slot) noexcept
+cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head, ReplySlot** slot,
+                               int64_t* unfolded_bytes) noexcept

@@ -26,10 +26,12 @@ from broker._native.log.producer_state cimport (
     SequenceStatus,
 )
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn
+from broker._native.records.folded_records cimport folded_are_sound
 from broker._native.records.keyless cimport all_have_keys
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CODEC,
     ATTRIBUTE_TRANSACTIONAL,
+    BATCH_HEADER_SIZE,
     BATCH_OK,
     BatchInfo,
     batch_validate,
@@ -83,6 +85,21 @@ cdef struct Topic:
 cdef Part parts[PARTS_MAX]
 cdef Topic requested[PARTS_MAX]
 cdef uint64_t request_mark = 0
+cdef int64_t unfold_left = 0      # what may still be unfolded for the request at hand
+
+cdef int64_t UNFOLDED_MAX = limits.PRODUCE_UNFOLDED_BYTES_MAX
+
+
+cdef bint records_are_taken(PartitionLog log, const uint8_t* batch, const BatchInfo* info) noexcept:
+    # Whether a validated batch has the records that its log takes, as far as can be seen here.
+    cdef Cursor records
+    if info.attributes & ATTRIBUTE_CODEC:
+        return folded_are_sound(log.turn.unfold_sent, batch, info, log.needs_keys, &unfold_left)
+    if not log.needs_keys:
+        return True
+    records.next = batch + BATCH_HEADER_SIZE
+    records.left = info.size - BATCH_HEADER_SIZE
+    return all_have_keys(records, info.record_count)
 
 
 cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, RequestHead* head,
@@ -103,9 +120,9 @@ cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, Req
     if (part.info.attributes & ATTRIBUTE_TRANSACTIONAL > 0) != has_transaction or (
             head.api_version < 7 and part.info.attributes & ATTRIBUTE_CODEC == CODEC_ZSTD):
         return False
-    if log.needs_keys and not all_have_keys(records, &part.info):
-        return False
     if <int64_t>part.info.size > log.segment_bytes_max or not log.accepts_times(&part.info):
+        return False
+    if not records_are_taken(log, records, &part.info):
         return False
     sequence = log.check_sequence(&part.info, &part.original)
     part.is_duplicate = sequence == SEQUENCE_DUPLICATE
@@ -220,8 +237,19 @@ cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
 
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
-                               ReplySlot** slot) noexcept:
-    """Serve one request whole, or not at all."""
+                               ReplySlot** slot, int64_t* unfolded_bytes) noexcept:
+    """Serve one request whole, or not at all. `unfolded_bytes`: of its batches, see folded_records.
+    """
+    global unfold_left
+    cdef ServeStatus status
+    unfold_left = UNFOLDED_MAX
+    status = serve_whole(topics, turn, head, slot)
+    unfolded_bytes[0] = UNFOLDED_MAX - unfold_left
+    return status
+
+
+cdef ServeStatus serve_whole(
+        TopicTable topics, Turn turn, RequestHead* head, ReplySlot** slot) noexcept:
     global request_mark
     cdef Cursor cursor = head.body
     cdef const uint8_t* transactional_id = NULL

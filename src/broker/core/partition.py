@@ -53,6 +53,7 @@ _REFUSALS = {
     ("batch", 6): ErrorCode.INVALID_RECORD,  # counts
     ("batch", 7): ErrorCode.INVALID_RECORD,  # unknown codec, or a client's control batch
     ("batch", 8): ErrorCode.CORRUPT_MESSAGE,  # a length that no batch has
+    ("batch", 9): ErrorCode.INVALID_RECORD,  # a record that is not what it says
     ("sequence", 2): ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
     ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # no room for one more producer

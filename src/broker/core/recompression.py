@@ -1,9 +1,11 @@
 """What becomes of a batch before it is appended: looked into, and compressed as its topic wants.
 
-Most topics keep batches as they come and nothing here happens. A compacted topic takes no record
-without a key, and one with a compression.type other than "producer" stores every batch with that
-codec, as Kafka does: a batch that has it already stays as it is, whatever its level. Records keep
-their bytes; length, attributes and CRC of the batch follow.
+Most topics keep batches as they come. Of those, plain ones need nothing here, for the log itself
+walks their records; compressed ones are unfolded and walked, as Kafka does, so that no consumer
+meets one that it cannot read. A compacted topic takes no record without a key, and one with a
+compression.type other than "producer" stores every batch with that codec, as Kafka does: a batch
+that has it already stays as it is, whatever its level. Records keep their bytes; length, attributes
+and CRC of the batch follow.
 
 Unfolding and folding a megabyte takes milliseconds, so it happens in a thread of its own, which
 holds no lock of the interpreter while a library works. One batch at a time is unfolded; the others
@@ -83,26 +85,31 @@ class Preparation(NamedTuple):
 
     def run(self) -> bytes:
         """The batch to be appended; RequestError when its records are not what they should be."""
+        plain = self._unfolded()
+        (count,) = _INT32.unpack_from(self.records, _COUNT_POSITION)
         try:
-            return self._run()
-        except LimitExceeded as error:
-            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
-        except Unsupported as error:
-            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
+            places = keyless(plain, count, RECORD_ERRORS_MAX)
         except CodecError as error:
             raise RequestError(ErrorCode.INVALID_RECORD, str(error)) from None
-
-    def _run(self) -> bytes:
-        folded = memoryview(self.records)[BATCH_HEADER_BYTES:]
-        plain = decompress(self.came.number, folded, self.unfolded_bytes_max)
-        (count,) = _INT32.unpack_from(self.records, _COUNT_POSITION)
-        places = keyless(plain, count, RECORD_ERRORS_MAX)
         if self.needs_keys and places:
             raise KeylessRecordsError(places)
         if self.came is self.stored:
             return self.records
-        body = compress(self.stored.number, plain, self.level)
+        try:
+            body = compress(self.stored.number, plain, self.level)
+        except Unsupported as error:
+            raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
         return _with_body(self.records[:BATCH_HEADER_BYTES], self.stored, body)
+
+    def _unfolded(self) -> bytes:
+        folded = memoryview(self.records)[BATCH_HEADER_BYTES:]
+        try:
+            return decompress(self.came.number, folded, self.unfolded_bytes_max, strict=True)
+        except LimitExceeded as error:
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+        except CodecError as error:
+            # What Kafka's validator makes of it (KafkaException), and no producer sends again.
+            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
 
 
 def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
@@ -110,14 +117,15 @@ def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
 
     Also None for a batch that the append will refuse: it says why.
     """
-    needs_keys = "compact" in config.words("cleanup.policy")
-    if config.text("compression.type") == _KEEP and not needs_keys:
-        return None
-    if len(records) > config.integer("max.message.bytes") or validate(records) is not None:
+    if len(records) < BATCH_HEADER_BYTES or len(records) > config.integer("max.message.bytes"):
         return None
     (attributes,) = _ATTRIBUTES.unpack_from(records, ATTRIBUTES_POSITION)
-    came = COMPRESSIONS[attributes & _CODEC]
-    return _preparation(config, records, came, _stored(config, came))
+    codec = attributes & _CODEC
+    if codec >= len(COMPRESSIONS):
+        return None
+    came = COMPRESSIONS[codec]
+    preparation = _preparation(config, records, came, _stored(config, came))
+    return preparation if preparation is not None and validate(records) is None else None
 
 
 def fold(config: TopicConfig, records: bytes, came: Compression) -> bytes:
@@ -138,7 +146,7 @@ def _preparation(
     config: TopicConfig, records: bytes, came: Compression, stored: Compression
 ) -> Preparation | None:
     needs_keys = "compact" in config.words("cleanup.policy")
-    if came is stored and not needs_keys:
+    if came is NONE and stored is NONE and not needs_keys:
         return None
     return Preparation(
         records,

@@ -2,12 +2,14 @@
 
 import errno
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
+from broker.codec import encode
 from tests.batches import batch_of
 from tests.native_log import NOW_MS, Logs, appended, placed, records
 from tests.native_wire import (
@@ -135,7 +137,8 @@ def test_zstd_is_not_returned_to_a_client_that_cannot_know_it(
     client: Client, version: int, error: int, size: int
 ) -> None:
     """KIP-110."""
-    compressed = records(1, size=size, codec=4)
+    value = Random(size).randbytes(size)
+    [compressed] = encode([value], compression="zstd", timestamp_ms=NOW_MS, leader_epoch=0)
     base_offset(client, produce(9, (0, BATCH)))
     base_offset(client, produce(9, (0, compressed)))
 

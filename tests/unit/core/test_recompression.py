@@ -20,12 +20,16 @@ from broker.model.compressions import BY_NAME
 from broker.model.config import load
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.topic_config import TopicConfig
+from broker.protocols.kafka.errors import number
 from tests.batches import header, records_of
+from tests.broken_batches import CASES as ALL_CASES
+from tests.broken_batches import NONE
 from tests.fakes import NOW_MS
 
 VALUE = b"words that fold well " * 20
 CODECS = list(BY_NAME)
 COMPRESSED = CODECS[1:]
+CASES = {name: case for name, case in ALL_CASES.items() if case.codec != "none"}
 FAR_MS = NOW_MS + 77
 
 
@@ -62,7 +66,22 @@ def refusal(config: TopicConfig, batch: bytes) -> RequestError:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_topic_keeps_what_its_producers_send(codec: str) -> None:
-    assert prepare(topic(), records(b"k", codec=codec)) is None
+    batch = records(b"k", None, codec=codec)
+
+    assert prepared(topic(), batch) is batch
+
+
+def test_plain_batches_are_left_to_the_append() -> None:
+    assert prepare(topic(), records(b"k")) is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compressed_records_that_some_consumer_cannot_read_are_refused(name: str) -> None:
+    case = CASES[name]
+    if case.code == NONE:
+        assert prepared(topic(), case.batch()) == case.batch()
+    else:
+        assert number(refusal(topic(), case.batch()).code) == case.code
 
 
 @pytest.mark.parametrize("came", CODECS)
@@ -82,7 +101,9 @@ def test_a_batch_gets_the_codec_of_its_topic_and_keeps_its_records(came: str, st
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_batch_that_has_the_topics_codec_stays_as_it_is(codec: str) -> None:
-    assert prepare(topic(compression_type=codec), records(b"k", codec=codec)) is None
+    batch = records(b"k", codec=codec)
+
+    assert prepared(topic(compression_type=codec), batch) is batch
 
 
 def test_other_attributes_stay() -> None:
@@ -141,10 +162,12 @@ def test_a_batch_above_the_topics_size_is_not_unfolded() -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_records_that_cannot_be_unfolded_are_invalid(codec: str) -> None:
+def test_records_that_cannot_be_unfolded_are_refused_as_kafka_does(codec: str) -> None:
     batch = forged(records(b"k"), BY_NAME[codec].number, b"\xffnothing of the kind" * 9)
 
-    assert refusal(topic(compression_type="uncompressed"), batch).code is ErrorCode.INVALID_RECORD
+    error = refusal(topic(compression_type="uncompressed"), batch)
+
+    assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
@@ -245,7 +268,7 @@ def test_a_batch_that_is_refused_makes_room_again(monkeypatch: pytest.MonkeyPatc
     for _ in range(2):
         with pytest.raises(RequestError) as caught:
             asyncio.run(recompression.append(preparation, len))
-        assert caught.value.code is ErrorCode.INVALID_RECORD
+        assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     recompression.stop()
 
 

@@ -25,6 +25,7 @@ class Turn:
     schedule: Callable[[], object] | None
     unfold: Callable[[int, memoryview, memoryview], int] | None
     unfolded_bytes_max: int
+    unfold_sent: Callable[[int, memoryview, memoryview], int] | None
     is_tight: bool
     refuses_clients: bool
     is_read_only: bool

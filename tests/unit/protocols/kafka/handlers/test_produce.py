@@ -109,8 +109,20 @@ def test_a_bad_batch_is_refused_and_nothing_stored(
 
 
 def test_zstd_before_version_7_is_an_unsupported_compression(world: World) -> None:
-    assert produce(world, 6, batch(attributes=ZSTD))["error_code"] == 76
-    assert produce(world, 7, batch(attributes=ZSTD))["error_code"] == 0
+    [sent] = encode([b"value"], timestamp_ms=NOW_MS, compression="zstd")
+
+    assert produce(world, 6, sent)["error_code"] == 76
+    assert produce(world, 7, sent)["error_code"] == 0
+
+
+def test_a_batch_that_does_not_unfold_is_an_error_of_the_server_as_kafka_has_it(
+    world: World,
+) -> None:
+    answer = produce(world, 9, batch(attributes=ZSTD))
+
+    assert (answer["error_code"], answer["base_offset"]) == (-1, -1)
+    assert answer["error_message"].startswith("zstd: ")
+    assert world.log("a").log_end_offset == 0
 
 
 def test_a_batch_above_max_message_bytes_is_too_large() -> None:
