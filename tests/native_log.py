@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from broker._native.log import recovery
+from broker._native.log import recovery, seal
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
@@ -75,6 +75,7 @@ class Logs:
         epochs: Sequence[tuple[int, int]] = ((0, 0),),
         snapshot: bytes = b"",
         snapshot_offset: int = 0,
+        synced_end: int = 0,
         **settings: int,
     ) -> tuple[PartitionLog, list[int]]:
         """Open what a crash left: the log, and which segments stand behind its end."""
@@ -87,10 +88,15 @@ class Logs:
             epochs=list(epochs),
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
+            synced_end=synced_end,
         )
         if log.is_group_commit:
             recovery.settle(log, is_synced=False)
         return log, behind
+
+    def sealed_offset(self, partition: int = 0) -> int:
+        """Return the offset below which all segments are known to be sealed."""
+        return seal.sealed_offset(str(self.folder(partition)))
 
     def base_offsets(self, partition: int = 0) -> list[int]:
         """Return the base offsets of the segment files that are there."""

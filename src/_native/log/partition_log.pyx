@@ -62,6 +62,7 @@ from broker._native.log.producer_state cimport (
     producers_update,
     sequence_add,
 )
+from broker._native.log.seal cimport seal_write
 from broker._native.log.segment cimport Segment
 from broker._native.log.segmented_log cimport SegmentedLog
 from broker._native.log.transaction_index cimport AbortedTransaction
@@ -582,6 +583,9 @@ cdef class PartitionLog(SegmentedLog):
             sealed = <Segment>self.unsealed.pop(0)
             sealed.reserved = sealed.written
             sealed.is_settled = True
+            # (A note that finds no room is missed only where that segment is damaged and the
+            # broker killed before the next checkpoint.)
+            seal_write(self.folder_path, self.segment_after(sealed).base_offset)
         if self.job.target > self.durable_end:
             self.durable_end = self.job.target
         # What came while the sync went on has been waiting since it began, at most.

@@ -1,167 +1,33 @@
 """Opening a log: taking over what a clean stop left, or finding where the log really ends.
 
-Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5).
-From the segment that holds the recovery point on, every batch is read; the log ends before the
-first that
+From the segment that holds the recovery point on, every batch is read (`log_scan`), until the log
+ends or where a part of it is damaged: that is kept, refused, and everything behind it served. What
+stands behind the end is cut off. Under group-commit the cut and everything recovered are synced
+before the log is used (`settle`); under `os` the next sync of the log sees to it, and until then
+the recovery point stays where it was: should the cut be lost, what stood behind has an older epoch.
 
-    is cut short, has no valid header or a wrong CRC,
-    does not begin at the offset where the one before ended, or
-    has a leader epoch below the one before: it survived behind a torn write of an older life.
-
-Below the recovery point all has been synced once, and compaction has thinned it out: there batches
-may be missing between two others, at the beginning of a segment and at its end.
-
-What stands behind is cut off. Under group-commit the cut and everything recovered are synced before
-the log is used (`settle`); under `os` the next sync of the log sees to it, and until then the
-recovery point stays where it was: should the cut be lost, what stood behind has an older epoch.
+A last segment that is damaged takes no more appends: a new one begins behind it.
 """
 
-from libc.errno cimport ENOMEM
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport strerror
 
-from broker._native.kernel.cursor cimport Cursor, load_int32
 from broker._native.kernel.file_ops cimport (
-    file_pread,
     file_sync_data,
     file_sync_folder,
     file_truncate,
     is_no_space,
 )
+from broker._native.log.log_scan cimport Chunk, Scan, must, scan_segment
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.records.record_batch cimport (
-    ATTRIBUTE_CONTROL,
-    BATCH_HEADER_SIZE,
-    BATCH_LENGTH_END,
-    BATCH_OK,
-    BatchInfo,
-    batch_check_crc,
-    batch_header,
-)
 from broker._native.log.segment cimport PATH_SIZE, Segment
 from broker._native.log.transaction_index cimport aborted_is_whole
 
 import logging
 
-from broker.model import limits
 from broker.model.errors import StorageError
 
 logger = logging.getLogger(__name__)
-
-cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
-
-
-cdef struct Scan:
-    int64_t next_offset        # where the next batch must begin
-    int64_t gaps_end           # up to here it may begin later
-    int32_t epoch              # of the last batch
-    int64_t position           # end of the last good batch
-
-
-cdef class _Chunk:
-    # A window over one file; grows only to hold a batch that the file really has.
-    cdef uint8_t* bytes
-    cdef size_t capacity
-    cdef int64_t start
-    cdef size_t size
-
-    def __cinit__(self):
-        self.capacity = RECOVERY_READ_BYTES
-        self.bytes = <uint8_t*>malloc(RECOVERY_READ_BYTES)
-        if self.bytes == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self.bytes)
-
-    cdef int hold(self, int fd, int64_t position, size_t size) noexcept:
-        # Make [position, position + size) part of the window, or as much as the file has.
-        cdef void* grown
-        cdef ssize_t count
-        if position >= self.start and position + size <= self.start + self.size:
-            return 0
-        if size > self.capacity:
-            grown = realloc(self.bytes, size)
-            if grown == NULL:
-                return -ENOMEM
-            self.bytes = <uint8_t*>grown
-            self.capacity = size
-        with nogil:   # the loop serves others meanwhile
-            count = file_pread(fd, self.bytes, self.capacity, position)
-        if count < 0:
-            return <int>count
-        self.start = position
-        self.size = <size_t>count
-        return 0
-
-
-cdef int must(int status, PartitionLog log, what) except -1:
-    if status < 0:
-        raise StorageError(f"{log.folder}: {what}: {(<bytes>strerror(-status)).decode()}")
-    return 0
-
-
-cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
-                     int* status) noexcept:
-    # Whether a good batch follows; *status < 0 when the file cannot be read.
-    cdef Cursor cursor
-    cdef int64_t left = segment.reserved - scan.position
-    cdef int32_t length
-    if left < BATCH_HEADER_SIZE:
-        return False
-    status[0] = chunk.hold(segment.fd, scan.position, BATCH_HEADER_SIZE)
-    if status[0] < 0 or scan.position + BATCH_HEADER_SIZE > chunk.start + <int64_t>chunk.size:
-        return False
-    length = load_int32(chunk.bytes + (scan.position - chunk.start) + 8)
-    if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > left - BATCH_LENGTH_END:
-        return False
-    status[0] = chunk.hold(segment.fd, scan.position, <size_t>length + BATCH_LENGTH_END)
-    if status[0] < 0:
-        return False
-    cursor.next = chunk.bytes + (scan.position - chunk.start)
-    cursor.left = <size_t>(chunk.start + <int64_t>chunk.size - scan.position)
-    if batch_header(&cursor, info) != BATCH_OK:
-        return False
-    if info.base_offset != scan.next_offset and not (
-            scan.next_offset < info.base_offset <= scan.gaps_end):
-        return False
-    if info.leader_epoch < scan.epoch:
-        return False
-    return info.last_offset_delta >= 0 and batch_check_crc(
-        chunk.bytes + (scan.position - chunk.start), info) == BATCH_OK
-
-
-cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t producers_from,
-                      _Chunk chunk) except -1:
-    # Step over the good batches of one segment, rebuilding its index and the producers' state.
-    cdef BatchInfo info
-    cdef const uint8_t* batch
-    cdef int status = 0
-    segment.is_settled = False   # it stays open while it is read
-    must(segment.open(False), log, "cannot open a segment")
-    must(segment.drop_index(producers_from), log, "cannot cut an index")
-    segment.size = 0
-    segment.max_timestamp = -1
-    scan.position = 0
-    chunk.start = chunk.size = 0
-    while next_batch(chunk, segment, scan, &info, &status):
-        segment.note(&info, info.base_offset, log.index_interval_bytes)
-        if info.base_offset >= producers_from:
-            batch = chunk.bytes + (scan.position - chunk.start)
-            if info.attributes & ATTRIBUTE_CONTROL:
-                must(log.note_abort(segment, batch, &info, info.base_offset), log,
-                     "cannot write an index of aborted transactions")
-            log.remember_producer(batch, &info, info.base_offset)
-        if info.leader_epoch > scan.epoch:
-            if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
-                log.epochs.append((info.leader_epoch, info.base_offset))
-            scan.epoch = info.leader_epoch
-        scan.next_offset = info.base_offset + info.last_offset_delta + 1
-        scan.position += <int64_t>info.size
-    must(status, log, "cannot read a segment")
-    segment.written = segment.size
-    return 0
 
 
 cdef bint take_over(PartitionLog log, Segment segment) except -1:
@@ -179,8 +45,10 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
                    log.folder, segment.base_offset)
     scan.next_offset = segment.base_offset
     scan.gaps_end = INT64_MAX
-    scan.epoch = -1
-    scan_segment(log, segment, &scan, INT64_MAX, _Chunk())
+    scan.synced_end = 0
+    scan.epoch = scan.epoch_before = -1
+    scan.last_offset = -1
+    scan_segment(log, segment, &scan, -1, INT64_MAX, Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
     if not is_no_space(status):   # else it stays in memory, as one that is appended to
@@ -244,10 +112,12 @@ cdef void finish(PartitionLog log, int64_t log_start_offset, int64_t log_end_off
 
 def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             int64_t recovery_point, list epochs, bytes snapshot, int64_t snapshot_offset,
-            bint has_gaps=False):
+            int64_t synced_end=0, bint has_gaps=False):
     """Find where the log ends after an unclean stop, and cut off what stands behind.
 
-    With `has_gaps`, batches may be missing anywhere, not only below the recovery point.
+    All below `synced_end`, and below the recovery point, was on the disk once: what is not whole
+    there is damaged, and refused. With `has_gaps`, batches may be missing anywhere, not only below
+    the recovery point.
 
     Without `epochs` the whole log is read for them: an epoch below that of an older batch would
     make the next recovery cut there. `snapshot` (b"" for none) is the producers' state at
@@ -255,7 +125,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     segments behind the end: the caller sets their files aside. Raises StorageError when a file
     cannot be read or cut.
     """
-    cdef _Chunk chunk = _Chunk()
+    cdef Chunk chunk = Chunk()
     cdef Segment segment
     cdef Scan scan
     cdef Py_ssize_t first, i
@@ -281,7 +151,9 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             raise StorageError(f"{log.folder}: cannot read an index of aborted transactions")
     scan.next_offset = base_offsets[first]
     scan.gaps_end = INT64_MAX if has_gaps else recovery_point
-    scan.epoch = -1
+    scan.synced_end = max(recovery_point, synced_end)
+    scan.epoch = scan.epoch_before = -1
+    scan.last_offset = -1
     is_whole = True
     for i in range(first, len(base_offsets)):
         segment = <Segment>log.segments[i]
@@ -292,7 +164,9 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             behind = base_offsets[i:]
             break
         scan.next_offset = segment.base_offset
-        scan_segment(log, segment, &scan, snapshot_offset, chunk)
+        scan_segment(log, segment, &scan,
+                     base_offsets[i + 1] if i + 1 < len(base_offsets) else -1, snapshot_offset,
+                     chunk)
         # Before a gap that compaction made there is nothing to cut: the file ends with a batch.
         is_whole = segment.size == segment.reserved
         if not is_whole:
@@ -313,12 +187,26 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
             unsynced.append(segment)
     if behind:
         log.segments = log.segments[:len(base_offsets) - len(behind)]
+    if (<Segment>log.segments[-1]).damaged is not None:
+        begin_behind_damage(log, scan.next_offset, unsynced)
     if scan.next_offset < snapshot_offset:
         log.forget_producers()   # it tells of batches that are gone
     finish(log, min(log_start_offset, scan.next_offset), scan.next_offset, log.epochs)
     log.durable_end = min(recovery_point, log.log_end_offset)
     log.unsealed = [segment for segment in unsynced if segment is not log.active]
     return behind
+
+
+cdef int begin_behind_damage(PartitionLog log, int64_t next_offset, list unsynced) except -1:
+    # What is appended goes to a file of its own; what is damaged stays to be looked at.
+    cdef Segment damaged = <Segment>log.segments[-1]
+    cdef Segment segment = log.new_segment(next_offset)
+    damaged.finish_index()
+    log.unsynced_indexes.append(damaged)
+    must(segment.open(True), log, "cannot create a segment")
+    log.segments.append(segment)
+    unsynced.append(segment)
+    return 0
 
 
 cdef bint are_aborted_known(PartitionLog log, int64_t snapshot_offset) except -1:

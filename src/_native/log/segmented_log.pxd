@@ -36,6 +36,7 @@ cdef class SegmentedLog(AwaitedLog):
     cdef Py_ssize_t place_of(self, int64_t offset) noexcept
     cdef Segment segment_of(self, int64_t offset)
     cdef Segment segment_after(self, Segment segment)
+    cdef Segment segment_before(self, Segment segment)
     cdef void step_visible(self) noexcept
     cdef bint may_take_off(self, Segment segment) noexcept
     cdef bint may_replace(self, Segment segment) noexcept

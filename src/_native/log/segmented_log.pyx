@@ -87,6 +87,10 @@ cdef class SegmentedLog(AwaitedLog):
             return None
         return <Segment>PyList_GET_ITEM(self.segments, place)
 
+    cdef Segment segment_before(self, Segment segment):
+        cdef Py_ssize_t place = self.place_of(segment.base_offset)
+        return <Segment>PyList_GET_ITEM(self.segments, place - 1) if place > 0 else None
+
     cdef LogStatus slice(self, int64_t offset, int64_t end_offset, int64_t size_max,
                          bint at_least_one, LogSlice* found, PyObject** owner) noexcept:
         """Find the whole batches from an offset on, in one segment, up to the high watermark or to

@@ -3,9 +3,9 @@
     <bytes of the log>
     <offset> <end offset> <position> <end position>     of each damaged range, ascending
 
-in the frame of `beside_log.py`. It is written when a look at the segment has found damage, and
-removed when a later one finds none. It goes with its log: with retention, deleted records, a
-compaction or the topic. A crash may lose it, then the next look finds the same again.
+in the frame of `beside_log.py`. It is written when a recovery or a look at the segment has found
+damage, and removed when a later look finds none. It goes with its log: with retention, deleted
+records, a compaction or the topic. A crash may lose it, then the next look finds the same again.
 """
 
 import logging
@@ -36,6 +36,13 @@ class DamagedLog(Protocol):
     @property
     def folder(self) -> str:
         """Where its files are."""
+
+    @property
+    def damaged_ranges(self) -> list[tuple[int, int]]:
+        """The (offset, end offset) of all that it refuses."""
+
+    def damages_of(self, base_offset: int) -> list[tuple[int, int, int, int]]:
+        """The ranges of a segment that it refuses."""
 
     def mark_damaged(self, base_offset: int, ranges: list[tuple[int, int, int, int]]) -> bool:
         """Refuse these ranges of a sealed segment and no others; whether it is there."""
@@ -68,6 +75,22 @@ def remove(folder: Path, base_offset: int) -> None:
     """Forget what is known of a segment. Raises StorageError."""
     beside_log.remove(folder, [base_offset], [DAMAGE])
     file_ops.sync_folder(folder)
+
+
+def keep(log: DamagedLog, base_offsets: Iterable[int]) -> list[int]:
+    """Write down what a recovery has found damaged; the base offsets of those segments.
+
+    Raises StorageError.
+    """
+    folder = Path(log.folder)
+    if not log.damaged_ranges:
+        return []
+    found = [base for base in base_offsets if log.damages_of(base)]
+    for base in found:
+        file = folder / file_name(base, LOG)
+        ranges = [Range(*each) for each in log.damages_of(base)]
+        write(folder, base, file_ops.size(file), ranges, file_ops.inode(file))
+    return found
 
 
 def recall(log: DamagedLog, base_offsets: Iterable[int]) -> None:

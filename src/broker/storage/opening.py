@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker._native.kernel import file_ops
-from broker._native.log import recovery
+from broker._native.log import recovery, seal
 from broker._native.log.partition_log import PartitionLog
 from broker.storage import beside_log, checkpoint, clean_segments, damages, digests
 from broker.storage.clean_segments import Digests
@@ -74,10 +74,13 @@ class Opening:
             return True
         is_changed = self._is_clean and not self._is_as_left(log, _sizes(log, plan))
         self._recover(log, plan, is_changed=is_changed)
-        damages.recall(log, plan.damaged_offsets)
+        found = damages.keep(log, plan.base_offsets)
+        damages.recall(log, [base for base in plan.damaged_offsets if base not in found])
         if log.log_end_offset < self._offsets.log_start(key):
             self._begin_anew(log)
             return False
+        if log.segment_entries[-1][0] > plan.base_offsets[-1]:
+            return False  # behind damage a new one was begun
         # Where a segment has synced records its name is synced, too.
         return not is_changed and plan.base_offsets[-1] < self._offsets.recovery_point(key)
 
@@ -130,6 +133,7 @@ class Opening:
                 len(plan.base_offsets),
             )
         recovery_point = 0 if is_changed else self._offsets.recovery_point(_key(log))
+        sealed_offset = seal.sealed_offset(log.folder)
         snapshot_offset, snapshot = _newest_snapshot(folder, plan, recovery_point)
         aborted_before = digests.of_aborted(folder, plan.aborted_offsets)
         behind = recovery.recover(
@@ -140,6 +144,9 @@ class Opening:
             epochs=[] if is_changed else checkpoint.read_leader_epochs(folder) or [],
             snapshot=snapshot,
             snapshot_offset=snapshot_offset,
+            # No crash has torn what somebody has put in place; of its last segment he may have
+            # taken a copy while it was written to.
+            synced_end=plan.base_offsets[-1] if is_changed else sealed_offset,
             has_gaps=is_changed,
         )
         aborted = digests.of_aborted(folder, plan.aborted_offsets)
@@ -154,20 +161,32 @@ class Opening:
             last = [base for base in plan.base_offsets if base not in behind][-1:]
             beside_log.remove(folder, [*last, *behind])
             file_ops.sync_folder(log.folder)
-        if log.log_end_offset < recovery_point:
-            _log.error(
-                "synced records are gone: folder=%s recovery_point=%d log_end_offset=%d:"
-                " the disk has lost or damaged them",
-                folder,
-                recovery_point,
-                log.log_end_offset,
-            )
+        if log.log_end_offset < max(recovery_point, sealed_offset):
+            self._forget_synced(log, max(recovery_point, sealed_offset))
         self._raise_epoch(log, is_changed=is_changed)
         _log.debug(
             "log recovered: folder=%s log_end_offset=%d leader_epoch=%d",
             folder.name,
             log.log_end_offset,
             log.leader_epoch,
+        )
+
+    def _forget_synced(self, log: PartitionLog, synced_end: int) -> None:
+        """Synced records are gone: what is appended at their offsets has to be synced anew.
+
+        Until then a crash may tear it, and the next recovery would take that for damage.
+        """
+        _log.error(
+            "synced records are gone: folder=%s synced=%d log_end_offset=%d:"
+            " the disk has lost or damaged them",
+            log.folder,
+            synced_end,
+            log.log_end_offset,
+        )
+        self._offsets.note(log, log.log_end_offset)
+        self._offsets.write_forgotten()
+        file_ops.write_file_atomic(
+            str(Path(log.folder) / seal.FILE_NAME), seal.note_text(log.log_end_offset)
         )
 
     def _raise_epoch(self, log: PartitionLog, *, is_changed: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker._native.kernel import file_ops
+from broker._native.log import seal
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
@@ -22,7 +23,7 @@ from broker.storage.deletion import DeletedFolders
 from broker.storage.metadata import Put
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
-from broker.storage.segment_files import ABORTED, DIGEST, LOG, file_name
+from broker.storage.segment_files import ABORTED, DAMAGE, DIGEST, LOG, file_name
 from tests.batches import batch_of
 from tests.native_log import WAIT_MS
 
@@ -64,6 +65,15 @@ class Life:
         poll = select.poll()
         poll.register(self.commit.event_fd, select.POLLIN)
         while log.durable_end < log.log_end_offset:
+            assert poll.poll(WAIT_MS)
+            self.turn.poll_synced()
+
+    def end_sealed(self, log: PartitionLog) -> None:
+        """The same, and until every full segment is sealed."""
+        self.end_synced(log)
+        poll = select.poll()
+        poll.register(self.commit.event_fd, select.POLLIN)
+        while log.unsealed_count:
             assert poll.poll(WAIT_MS)
             self.turn.poll_synced()
 
@@ -205,6 +215,109 @@ def test_a_partition_whose_file_cannot_be_read_is_offline_and_the_others_work(li
 
     assert (broken.is_offline, whole.is_offline) == (True, False)
     assert whole.log_end_offset == 1
+    again.kill()
+
+
+# ---- damage behind the last checkpoint -----------------------------------------------------------
+
+
+def rolled(life: Life, count: int = 8) -> list[bytes]:
+    """Kill a broker whose log has two records in each segment, all sealed but the last."""
+    (log,) = life.make()
+    for number in range(count):
+        log.append(BATCH)
+        life.end_synced(log)
+        if number % 2:
+            log.roll()
+    life.end_sealed(log)
+    stored = all_of(log)
+    life.kill()
+    return stored
+
+
+def served(log: PartitionLog) -> list[bytes | None]:
+    """What a reader gets at each offset; None: an error."""
+    found: list[bytes | None] = []
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        try:
+            found.append(log.read(offset, 1))
+        except StorageError:
+            found.append(None)
+    return found
+
+
+def flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+def test_damage_in_a_sealed_segment_costs_its_batch_and_is_known_to_every_later_start(
+    life: Life,
+) -> None:
+    stored = rolled(life)
+    flip(life.path / "topic-0" / file_name(2, LOG), 70)
+    expected = [*stored[:2], None, *stored[3:]]
+
+    for _ in range(2):
+        again = Life(life.path)
+        (log,) = again.open()
+        assert served(log) == expected
+        again.kill()
+    again = Life(life.path)
+    (log,) = again.open()
+    log.append(BATCH)
+    again.end_synced(log)
+    again.stop()
+    last = Life(life.path)
+    (log,) = last.open()
+
+    assert (life.path / "topic-0" / file_name(2, DAMAGE)).exists()
+    assert last.partitions.is_clean
+    assert served(log)[:8] == expected
+    assert log.log_end_offset == 9
+    last.kill()
+
+
+def test_what_is_lost_at_the_end_is_not_known_to_be_synced_any_more(life: Life) -> None:
+    """A crash may tear what is appended there: that would count as damage, not as the end."""
+    rolled(life)
+    folder = life.path / "topic-0"
+    for base in (4, 6, 8):
+        (folder / file_name(base, LOG)).unlink()
+    again = Life(life.path)
+    (log,) = again.open()
+    assert log.log_end_offset == 4
+    for _ in range(3):
+        log.append(BATCH)
+    again.end_synced(log)
+    again.kill()
+    assert seal.sealed_offset(str(folder)) == 4
+    flip(folder / file_name(2, LOG), 3 * len(BATCH) + 70)
+
+    last = Life(life.path)
+    (log,) = last.open()
+
+    assert (log.log_end_offset, log.damaged_ranges) == (5, [])
+    last.kill()
+
+
+def test_segments_restored_into_a_clean_directory_are_served_around_their_damage(
+    life: Life,
+) -> None:
+    copy, stored = restored(life)
+    folder = life.path / "topic-0"
+    for file in folder.glob("*.log"):
+        file.unlink()
+    flip(copy / file_name(2, LOG), len(BATCH) + 70)
+    for file in copy.glob("*[024].log"):
+        shutil.copy(file, folder)
+
+    again = Life(life.path)
+    (log,) = again.open()
+
+    assert again.partitions.is_clean
+    assert served(log) == [*stored[:3], None, *stored[4:]]
     again.kill()
 
 
@@ -413,6 +526,7 @@ def test_no_digest_is_left_of_a_segment_that_recovery_has_cut_or_set_aside(life:
         log.roll()
     life.kill()
     folder = Path(log.folder)
+    (folder / seal.FILE_NAME).unlink()  # as if a power cut had torn what was never synced
     for base in range(4):
         (folder / file_name(base, DIGEST)).write_bytes(b"x")
     damaged = folder / file_name(1, LOG)

@@ -119,7 +119,7 @@ def test_a_swap_that_is_cut_off_anywhere_is_the_old_log_or_the_new_one(tmp_path:
         assert found in (ALL, KEPT), step
         seen.add(len(found))
         leftovers = {file.suffix for file in stopped.folder.iterdir()}
-        assert leftovers <= {".log", ".index", ".timeindex", ".digest", ".tmp"}, step
+        assert leftovers <= {"", ".log", ".index", ".timeindex", ".digest", ".tmp"}, step
         assert all(is_of_its_log(file) for file in stopped.folder.glob("*.digest")), step
     assert seen == {len(ALL), len(KEPT)}
 

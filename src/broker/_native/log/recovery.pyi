@@ -19,6 +19,7 @@ def recover(
     epochs: list[tuple[int, int]],
     snapshot: bytes,
     snapshot_offset: int,
+    synced_end: int = 0,
     has_gaps: bool = False,
 ) -> list[int]: ...
 def detach(log: PartitionLog) -> None: ...

@@ -1,0 +1,30 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segment cimport Segment
+
+
+cdef struct Scan:
+    int64_t next_offset        # where the next batch must begin
+    int64_t gaps_end           # up to here it may begin later
+    int64_t synced_end         # all below was on the disk once: what is not whole there is damaged
+    int64_t batches_end        # no batch of the segment reaches past it
+    int64_t last_offset        # the base offset of the last batch, -1: there is none
+    int32_t epoch              # of the last batch
+    int32_t epoch_before       # of the one before it
+    int64_t position           # end of the last good batch
+
+
+# What was read of a file last.
+cdef class Chunk:
+    cdef uint8_t* bytes
+    cdef size_t capacity
+    cdef int64_t start
+    cdef size_t size
+
+    cdef int hold(self, int fd, int64_t position, size_t size) noexcept
+
+
+cdef int must(int status, PartitionLog log, what) except -1
+cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
+                      int64_t producers_from, Chunk chunk) except -1

@@ -1,0 +1,319 @@
+"""Reading a segment after an unclean stop: where its log ends, and what in front of that is damaged.
+
+Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5). A
+batch does not go on with the log
+
+    that is cut short, has no valid header or a wrong CRC,
+    that does not begin at the offset where the one before ended, or
+    whose leader epoch is below the one before: it survived behind a torn write of an older life.
+
+Below the recovery point compaction has thinned the log out: there batches may be missing between two
+others, at the beginning of a segment and at its end.
+
+What that means depends on where it stands. All below `synced_end` was on the disk once: the recovery
+point, or the end of the last segment that is known to have been sealed, whichever is higher. A crash
+does not change what was on the disk, so there it is damage: those records are refused, and what
+stands behind them, which was acknowledged, is served. From `synced_end` on, a crash may have left any
+part of what was written; what it tore ends the log.
+
+Of a damaged batch the next sound one is where the damaged one says that it ends, if a batch with a
+right CRC stands there that goes on with the log; else the one that `SegmentCheck` finds. A leader
+epoch is not under the CRC: where it falls, but not below the one before the last batch, the last
+batch is taken for the wrong one.
+"""
+
+from libc.errno cimport ENOMEM
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport strerror
+
+from broker._native.kernel.cursor cimport Cursor, load_int32
+from broker._native.kernel.file_ops cimport file_pread
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.segment cimport PATH_SIZE, Segment
+from broker._native.records.record_batch cimport (
+    ATTRIBUTE_CONTROL,
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_END,
+    BATCH_OK,
+    BatchInfo,
+    batch_check_crc,
+    batch_header,
+)
+
+import logging
+
+from broker._native.kernel import file_ops
+from broker._native.log.segment_check import SegmentCheck
+from broker.model import limits
+from broker.model.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
+
+
+cdef class Chunk:
+    # A window over one file; grows only to hold a batch that the file really has.
+    def __cinit__(self):
+        self.capacity = RECOVERY_READ_BYTES
+        self.bytes = <uint8_t*>malloc(RECOVERY_READ_BYTES)
+        if self.bytes == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.bytes)
+
+    cdef int hold(self, int fd, int64_t position, size_t size) noexcept:
+        # Make [position, position + size) part of the window, or as much as the file has.
+        cdef void* grown
+        cdef ssize_t count
+        if position >= self.start and position + size <= self.start + self.size:
+            return 0
+        if size > self.capacity:
+            grown = realloc(self.bytes, size)
+            if grown == NULL:
+                return -ENOMEM
+            self.bytes = <uint8_t*>grown
+            self.capacity = size
+        with nogil:   # the loop serves others meanwhile
+            count = file_pread(fd, self.bytes, self.capacity, position)
+        if count < 0:
+            return <int>count
+        self.start = position
+        self.size = <size_t>count
+        return 0
+
+
+cdef int must(int status, PartitionLog log, what) except -1:
+    if status < 0:
+        raise StorageError(f"{log.folder}: {what}: {(<bytes>strerror(-status)).decode()}")
+    return 0
+
+
+cdef bint next_batch(Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
+                     int* status) noexcept:
+    # Whether a good batch follows; *status < 0 when the file cannot be read.
+    cdef Cursor cursor
+    cdef int64_t left = segment.reserved - scan.position
+    cdef int32_t length
+    if left < BATCH_HEADER_SIZE:
+        return False
+    status[0] = chunk.hold(segment.fd, scan.position, BATCH_HEADER_SIZE)
+    if status[0] < 0 or scan.position + BATCH_HEADER_SIZE > chunk.start + <int64_t>chunk.size:
+        return False
+    length = load_int32(chunk.bytes + (scan.position - chunk.start) + 8)
+    if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END or length > left - BATCH_LENGTH_END:
+        return False
+    status[0] = chunk.hold(segment.fd, scan.position, <size_t>length + BATCH_LENGTH_END)
+    if status[0] < 0:
+        return False
+    cursor.next = chunk.bytes + (scan.position - chunk.start)
+    cursor.left = <size_t>(chunk.start + <int64_t>chunk.size - scan.position)
+    if batch_header(&cursor, info) != BATCH_OK:
+        return False
+    if info.base_offset != scan.next_offset and not (
+            scan.next_offset < info.base_offset <= scan.gaps_end):
+        return False
+    if info.leader_epoch < scan.epoch:
+        return False
+    if info.last_offset_delta < 0 or (
+            info.base_offset + info.last_offset_delta >= scan.batches_end):
+        return False
+    return batch_check_crc(
+        chunk.bytes + (scan.position - chunk.start), info) == BATCH_OK
+
+
+cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
+                      int64_t producers_from, Chunk chunk) except -1:
+    """Step over the batches of one segment, rebuilding its index and the producers' state.
+
+    `end_offset` is where the next segment begins, -1: there is none.
+    """
+    cdef _Damages damages = None
+    cdef bytes index = b""
+    cdef int status = 0
+    segment.is_settled = False   # it stays open while it is read
+    must(segment.open(False), log, "cannot open a segment")
+    if segment.base_offset < scan.synced_end:
+        index = index_of(segment)   # the way to the next sound batch, if one is not
+    must(segment.drop_index(producers_from), log, "cannot cut an index")
+    segment.size = 0
+    segment.max_timestamp = -1
+    scan.position = 0
+    scan.batches_end = end_offset if 0 <= end_offset <= scan.synced_end else INT64_MAX
+    chunk.start = chunk.size = 0
+    while True:
+        step_over(log, segment, scan, producers_from, chunk, &status)
+        must(status, log, "cannot read a segment")
+        if scan.next_offset >= scan.synced_end or scan.next_offset == end_offset:
+            break
+        if damages is None:
+            damages = _Damages(log, segment, index)
+        if not damages.pass_by(scan, chunk):
+            break
+    segment.written = segment.size
+    if damages is not None:
+        damages.refuse()
+    return 0
+
+
+cdef int step_over(PartitionLog log, Segment segment, Scan* scan, int64_t producers_from,
+                   Chunk chunk, int* status) except -1:
+    # Step over the good batches from a position on.
+    cdef BatchInfo info
+    cdef const uint8_t* batch
+    while next_batch(chunk, segment, scan, &info, status):
+        segment.note(&info, info.base_offset, log.index_interval_bytes)
+        if info.base_offset >= producers_from:
+            batch = chunk.bytes + (scan.position - chunk.start)
+            if info.attributes & ATTRIBUTE_CONTROL:
+                must(log.note_abort(segment, batch, &info, info.base_offset), log,
+                     "cannot write an index of aborted transactions")
+            log.remember_producer(batch, &info, info.base_offset)
+        scan.epoch_before = scan.epoch
+        if info.leader_epoch > scan.epoch:
+            if not log.epochs or log.epochs[-1][0] < info.leader_epoch:
+                log.epochs.append((info.leader_epoch, info.base_offset))
+            scan.epoch = info.leader_epoch
+        scan.last_offset = info.base_offset
+        scan.next_offset = info.base_offset + info.last_offset_delta + 1
+        scan.position += <int64_t>info.size
+    return 0
+
+
+cdef bytes index_of(Segment segment):
+    cdef char path[PATH_SIZE]
+    segment.path(path, b".index")
+    name = (<bytes>path).decode("utf-8", "surrogateescape")
+    try:
+        return file_ops.read_range(name, 0, min(file_ops.size(name), limits.INDEX_READ_BYTES_MAX))
+    except (FileNotFoundError, StorageError):
+        return b""   # it is not needed
+
+
+cdef class _Damages:
+    """What is damaged of one segment; all of it was on the disk once."""
+
+    cdef PartitionLog log
+    cdef Segment segment
+    cdef bytes index
+    cdef list found                # (offset, end offset, position, end position), ascending
+    cdef list examined             # the same, of a look at the whole file; None: not needed yet
+
+    def __cinit__(self, PartitionLog log, Segment segment, bytes index):
+        self.log = log
+        self.segment = segment
+        self.index = index
+        self.found = []
+
+    cdef bint pass_by(self, Scan* scan, Chunk chunk) except -1:
+        """Go on behind what is damaged at the scan's position; False: the log ends here."""
+        cdef bint is_sealed = scan.batches_end != INT64_MAX
+        cdef int64_t end, offset
+        if is_sealed and scan.position == self.segment.reserved and (
+                scan.batches_end <= scan.gaps_end):
+            return False   # what is missing up to the next segment, compaction has removed
+        if self.blames_last(scan, chunk):
+            return True
+        end, offset = self.stated_end(scan, chunk, is_sealed)
+        if end < 0:
+            end, offset = self.examined_end(scan, is_sealed)
+        if end < 0 and is_sealed:
+            end, offset = self.segment.reserved, scan.batches_end
+        if end < 0:
+            return False
+        self.found.append((scan.next_offset, offset, scan.position, end))
+        self.segment.size = scan.position = end
+        scan.next_offset = offset
+        return True
+
+    cdef bint blames_last(self, Scan* scan, Chunk chunk) except -1:
+        # Whether the last batch had a leader epoch that it never had.
+        cdef Scan probe = scan[0]
+        cdef BatchInfo info
+        cdef int status = 0
+        cdef Segment holder = self.segment
+        cdef int64_t position
+        if scan.last_offset < 0 or scan.epoch_before == scan.epoch:
+            return False
+        probe.epoch = scan.epoch_before
+        if not next_batch(chunk, self.segment, &probe, &info, &status):
+            return False
+        if scan.last_offset < holder.base_offset:
+            holder = self.log.segment_before(holder)
+        position = holder.last_batch_position
+        spoiled = (scan.last_offset, scan.next_offset, position, holder.size)
+        if holder is self.segment:
+            self.found.append(spoiled)
+        else:
+            holder.refuse([*(holder.damaged or ()), spoiled])
+            tell(self.log, holder, spoiled)
+        while self.log.epochs and self.log.epochs[-1][1] >= scan.last_offset:
+            self.log.epochs.pop()
+        if not self.log.epochs:
+            self.log.epochs.append((max(scan.epoch_before, 0), holder.base_offset))
+        scan.epoch = scan.epoch_before
+        scan.last_offset = -1
+        return True
+
+    cdef (int64_t, int64_t) stated_end(self, Scan* scan, Chunk chunk, bint is_sealed) except *:
+        # Where the batch ends by its own word, and the offset there, if a sound one follows.
+        cdef Scan probe = scan[0]
+        cdef BatchInfo info
+        cdef uint8_t head[BATCH_LENGTH_END]
+        cdef int status = 0
+        cdef int32_t length
+        if file_pread(self.segment.fd, head, BATCH_LENGTH_END, scan.position) < BATCH_LENGTH_END:
+            return -1, -1
+        length = load_int32(head + 8)
+        if length < BATCH_HEADER_SIZE - BATCH_LENGTH_END:
+            return -1, -1
+        probe.position += BATCH_LENGTH_END + <int64_t>length
+        if is_sealed and probe.position == self.segment.reserved:
+            return probe.position, scan.batches_end
+        probe.next_offset += 1
+        probe.gaps_end = INT64_MAX
+        if probe.position < self.segment.reserved and next_batch(
+                chunk, self.segment, &probe, &info, &status):
+            return probe.position, info.base_offset
+        return -1, -1
+
+    cdef (int64_t, int64_t) examined_end(self, Scan* scan, bint is_sealed) except *:
+        # The same, by a look at the whole segment.
+        if self.examined is None:
+            self.examined = self.examine(is_sealed)
+        for first, end_offset, position, end_position in self.examined:
+            if position <= scan.position < end_position and scan.next_offset < end_offset <= (
+                    scan.batches_end):
+                return end_position, end_offset
+        return -1, -1
+
+    cdef list examine(self, bint is_sealed):
+        cdef char path[PATH_SIZE]
+        self.segment.path(path, b".log")
+        check = SegmentCheck(<bytes>path, self.segment.base_offset, index=self.index,
+                             is_active=not is_sealed)
+        try:
+            while check.step(limits.SEGMENT_CHECK_STEP_BYTES):
+                pass
+            return [(each.offset, each.end_offset, each.position, each.end_position)
+                    for each in check.damages if each.end_offset >= 0]
+        finally:
+            check.close()
+
+    cdef int refuse(self) except -1:
+        """Have the segment's readers told."""
+        if self.found:
+            self.segment.refuse(self.found)
+            for each in self.found:
+                tell(self.log, self.segment, each)
+        return 0
+
+
+cdef int tell(PartitionLog log, Segment segment, tuple damaged) except -1:
+    offset, end_offset, position, end_position = damaged
+    logger.error("damaged records are refused: folder=%s base_offset=%d bytes=%d..%d "
+                 "offsets=%d..%d: they were on the disk, all others are served", log.folder,
+                 segment.base_offset, position, end_position, offset, end_offset)
+    return 0

@@ -1,0 +1,83 @@
+"""Up to where a log's segments are known to be sealed: `sealed-offset` in the partition's folder.
+
+    <offset, 20 digits> <CRC-32C of those, 8 hexadecimal digits> <line feed>
+
+Written over in place, without a sync, after the sync of a segment that takes no more has ended. So
+whatever a crash leaves of it tells of a sync that had ended before: all below the offset was on the
+disk once. A power cut may take the newest ones back; then recovery knows less, and nothing wrong.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdio cimport snprintf, sscanf
+from posix.fcntl cimport O_CREAT, O_RDONLY, O_WRONLY
+
+import os
+
+from broker._native.kernel.crc32c cimport crc32c_extend
+from broker._native.kernel.file_ops cimport file_close, file_open, file_pread, file_pwrite
+from broker._native.log.segment cimport PATH_SIZE
+
+cdef enum:
+    DIGITS = 20
+    SIZE = 30
+
+FILE_NAME = "sealed-offset"
+
+
+cdef void seal_text(char* into, int64_t offset) noexcept nogil:
+    snprintf(into, SIZE + 1, b"%020lld", <long long>offset)
+    snprintf(into + DIGITS, SIZE + 1 - DIGITS, b" %08x\n",
+             crc32c_extend(0, <const uint8_t*>into, DIGITS))
+
+
+cdef int seal_write(const char* folder, int64_t offset) noexcept nogil:
+    """Note that all below an offset is on the disk. 0 or -errno: then the older note may stand."""
+    cdef char path[PATH_SIZE]
+    cdef char text[SIZE + 1]
+    cdef ssize_t written
+    cdef int fd
+    snprintf(path, PATH_SIZE, b"%s/sealed-offset", folder)
+    fd = file_open(path, O_WRONLY | O_CREAT, 0o600)
+    if fd < 0:
+        return fd
+    seal_text(text, offset)
+    written = file_pwrite(fd, text, SIZE, 0)
+    file_close(fd)
+    return 0 if written >= 0 else <int>written
+
+
+cdef int64_t seal_read(const char* folder) noexcept nogil:
+    cdef char path[PATH_SIZE]
+    cdef char text[SIZE + 1]
+    cdef char expected[SIZE + 1]
+    cdef long long offset = 0
+    cdef ssize_t size
+    cdef int fd, i
+    snprintf(path, PATH_SIZE, b"%s/sealed-offset", folder)
+    fd = file_open(path, O_RDONLY, 0)
+    if fd < 0:
+        return 0
+    size = file_pread(fd, text, SIZE, 0)
+    file_close(fd)
+    if size != SIZE:
+        return 0
+    text[SIZE] = 0
+    if sscanf(text, b"%20lld", &offset) != 1 or offset < 0:
+        return 0
+    seal_text(expected, offset)
+    for i in range(SIZE):
+        if text[i] != expected[i]:
+            return 0
+    return offset
+
+
+def sealed_offset(str folder not None):
+    """The offset below which all of a log was on the disk once; 0 when that is not known."""
+    return seal_read(os.fsencode(folder))
+
+
+def note_text(int64_t offset):
+    """What the file has for an offset."""
+    cdef char text[SIZE + 1]
+    seal_text(text, offset)
+    return <bytes>text[:SIZE]

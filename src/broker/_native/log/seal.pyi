@@ -1,0 +1,6 @@
+__pyx_capi__: dict[str, object]  # what seal.pxd declares
+
+FILE_NAME: str
+
+def sealed_offset(folder: str) -> int: ...
+def note_text(offset: int) -> bytes: ...
