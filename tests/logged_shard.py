@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from broker.core.coordinator import RecordFormat
-from broker.core.machine import Decision, Moment, Token
+from broker.core.machine import Decision, Moment, RecordFormat, Token
+from broker.model.errors import CodecError
+
+UNREADABLE = b"\x7f\xff"  # a value of a version that nobody knows
 
 
 class Shard(Protocol):
@@ -56,10 +58,22 @@ class LoggedShard(Generic[ShardT]):
         shard = self.make()
         for batch in self.log:
             for key, value in batch:
-                record = self.format.decode(key, value)
-                assert record is not None
-                shard.replay(record)
+                record = self.read(key, value)
+                if record is not None:
+                    shard.replay(record)
         return shard
+
+    def read(self, key: bytes, value: bytes | None) -> Any:
+        """A record as a load reads it; None for one that is set aside."""
+        try:
+            return self.format.decode(key, value)
+        except CodecError:
+            return self.format.without_value(key)
+
+    def spoil_last(self) -> None:
+        """The value of the last record can be read no more."""
+        key, _ = self.log[-1][-1]
+        self.log[-1][-1] = key, UNREADABLE
 
     def reload(self) -> Iterable[Decision[Any, Any]]:
         """Lose everything but the log; how it goes on."""

@@ -20,6 +20,7 @@ class MemoryLog:
         self.leader_epoch = 0
         self.is_offline = False
         self.batches: list[tuple[int, bytes]] = []
+        self.damaged_ranges: list[tuple[int, int]] = []
         self._callbacks: list[tuple[int, Callable[[bool], None]]] = []
 
     def append_internal(self, batch: bytes) -> int:
@@ -35,12 +36,17 @@ class MemoryLog:
         return base_offset
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from an offset up to the high watermark, at least one."""
+        """Whole batches from an offset up to the high watermark or damage, at least one."""
         found = b""
+        sound_end = min((start for start, end in self.damaged_ranges if end > offset), default=None)
+        if sound_end is not None and sound_end <= offset:
+            raise StorageError(f"memory log is damaged at offset {offset}")
         for base_offset, batch in self.batches:
             end = header(batch).last_offset
             if end < offset or base_offset >= self.high_watermark:
                 continue
+            if sound_end is not None and base_offset >= sound_end:
+                break
             if found and len(found) + len(batch) > size_max:
                 break
             found += batch

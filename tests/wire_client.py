@@ -25,9 +25,12 @@ class ConnectionClosedError(Exception):
 class WireClient:
     """One connection."""
 
-    def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, address: str, timeout_s: float = TIMEOUT_S, *, client_id: str = "wire"
+    ) -> None:
         """Connect."""
         self._address = address
+        self._client_id = client_id.encode()
         self._timeout_s = timeout_s
         self._correlation_id = 0
         self._connect()
@@ -90,7 +93,8 @@ class WireClient:
         self._correlation_id += 1
         return (
             REQUEST_HEAD.pack(key, version, self._correlation_id)
-            + b"\x00\x04wire"
+            + len(self._client_id).to_bytes(2)
+            + self._client_id
             + b"\x00" * (schema.request_header_version(key, min(version, highest)) > 1)
             + body
         )

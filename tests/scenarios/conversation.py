@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic
 
-from broker.core.coordinator import RecordFormat
-from broker.core.machine import Decision, Moment
+from broker.core.machine import Decision, Moment, RecordFormat
 from broker.model.limits import GROUP_ID_BYTES_MAX
 from tests.logged_shard import LoggedShard, ShardT
 from tests.subscriptions import Place, by_topic, place
@@ -126,6 +125,10 @@ class Conversation(ABC, Generic[ShardT]):
             self.apply_all(decisions)
             if len(self.lines) > before:
                 self.lines.insert(before, f"+{self.logged.now_ms - start_ms} ms")
+
+    def do_spoil(self, _words: Words) -> None:
+        """The last record can be read no more, which shows after a reload."""
+        self.logged.spoil_last()
 
     def do_reload(self, _words: Words) -> None:
         """Lose everything but the log."""

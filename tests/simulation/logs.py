@@ -84,6 +84,7 @@ class SimulatedLog:
         self.entries: list[Entry] = []
         self.leader_epoch = 0
         self.is_offline = False
+        self.damaged_ranges: list[tuple[int, int]] = []
         self.synced_end = 0
         self.producers: dict[int, Producer] = {}
         self.on_append: Callable[[SimulatedLog, Entry], None] = lambda _log, _entry: None

@@ -69,7 +69,7 @@ def decode_group_record(key: "Buffer", value: "Buffer | None") -> CoordinatorRec
 
     Raises:
         Unsupported: a type of key or a version of a value that is unknown here. Kafka skips such
-            records; `group_record_name` tells before.
+            records; `group_record_name` and `transactional_id_of` tell before.
         CodecError: the bytes are no such record.
     """
     return _decode(_kinds_of_groups(), key, value)
@@ -88,6 +88,20 @@ def group_record_name(key: "Buffer") -> str | None:
     """
     found = _kinds_of_groups().get(_version_of(key))
     return None if found is None else found.name
+
+
+def transactional_id_of(key: "Buffer") -> str | None:
+    """Return whose record of `__transaction_state` a key is, or None for an unknown type of key.
+
+    Raises:
+        CodecError: the bytes are no such key.
+    """
+    kind = _kind_of_transactions().get(_version_of(key))
+    if kind is None:
+        return None
+    named, _ = kind.key.decode(0, key, _VERSION.size)
+    transactional_id: str = named["transactional_id"]
+    return transactional_id
 
 
 def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:

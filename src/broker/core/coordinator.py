@@ -6,52 +6,34 @@
                               |         v
                         durable? ----> replies leave
 
-Loading reads the same log through the same `replay`. Every reply waits until all that was appended
-before it is durable, reads included: nobody is told what a power cut can take back. When an append
-fails or the log goes offline, the machine is dropped, who waits is told to look for the
-coordinator again, and the next command loads a new machine from the log.
+Loading (coordinator_load.py) reads the same log through the same `replay`. Every reply waits until
+all that was appended before it is durable, reads included: nobody is told what a power cut can take
+back. When an append fails or the log goes offline, the machine is dropped, who waits is told to
+look for the coordinator again, and the next command loads a new machine from the log.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
-from itertools import islice
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
-from broker.codec import BatchHeader, encode, records, scan_headers
-from broker.codec.control_records import (
-    Marker,
-    decode_marker,
-    encode_marker,
-    is_control,
-    is_transactional,
-)
+from broker.codec import encode
+from broker.codec.control_records import Marker, encode_marker
+from broker.core.coordinator_load import CoordinatorLoad
 from broker.core.log import InternalLog
-from broker.core.machine import Decision, Machine, Token
+from broker.core.machine import Decision, Machine, RecordFormat, Token
 from broker.core.notes import Notes
 from broker.model.clock import Clock
 from broker.model.errors import DiskFull, ErrorCode, NoRoom, PolylogError
-from broker.model.limits import (
-    BATCH_BYTES_MAX,
-    LOAD_BYTES_PER_STEP,
-    LOAD_RECORDS_PER_STEP,
-    REPLIES_PER_TURN,
-)
+from broker.model.limits import BATCH_BYTES_MAX, REPLIES_PER_TURN
 
 logger = logging.getLogger(__name__)
 
 RecordT = TypeVar("RecordT")
 ResponseT = TypeVar("ResponseT")
 ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
-
-
-class RecordFormat(NamedTuple, Generic[RecordT]):
-    """How the records of a machine stand in its log."""
-
-    encode: Callable[[RecordT], tuple[bytes, bytes | None]]
-    decode: Callable[[bytes, bytes | None], RecordT | None]  # None: not a record of this machine
 
 
 class Promise(Protocol[ResponseT_contra]):
@@ -125,11 +107,12 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         wake: Callable[[], None],
         *,
         notes: Notes,
+        known_damages: set[tuple[int, int]],
     ) -> None:
         """Begin to load: `load_step` has to be called until `state` is not LOADING.
 
         `wake` is called when a load that had to wait can go on, and when there are more replies to
-        give than one turn takes.
+        give than one turn takes. `known_damages`: see CoordinatorLoad.
         """
         self.name = name
         self.state = PartitionState.LOADING
@@ -139,11 +122,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._clock = clock
         self._wake = wake
         self._notes = notes
-        self._next_offset = log.log_start_offset
-        # What was appended before a failure may still become durable, and then counts.
-        self._load_end = log.log_end_offset
+        self._load = CoordinatorLoad(log, machine, record_format, known_damages)
         self._load_is_waiting = False
-        self._loading: Iterator[None] | None = None  # what was read and is not all replayed
         self._end_offset = log.log_end_offset
         self._awaited_offset = 0  # the log has been asked to call back up to here
         self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
@@ -162,76 +142,48 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         return self.state is PartitionState.LOADING and not self._load_is_waiting
 
     def load_step(self) -> None:
-        """Replay the next part of the log; ACTIVE once its end is reached, UNLOADED on failure."""
+        """Replay the next part of the log; ACTIVE once its end is reached, UNLOADED on failure.
+
+        Raises what the machine raises, UNLOADED then too.
+        """
+        load = self._load
         try:
-            if self._next_offset < self._load_end:
-                self._load_some()
+            if not load.is_done and not load.step():  # The rest is not durable yet.
+                self._load_is_waiting = True
+                self._log.when_durable(load.end_offset, self._load_on)
         except (PolylogError, OSError, IndexError) as error:
             logger.error(  # noqa: TRY400 (the message says it all; the trace is of no use)
                 "coordinator load failed partition=%s offset=%d error=%s: its clients are answered"
                 " COORDINATOR_NOT_AVAILABLE",
                 self.name,
-                self._next_offset,
+                load.next_offset,
                 error,
             )
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        if self._next_offset >= self._load_end:
+        except Exception:
+            self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise
+        if self.state is PartitionState.LOADING and load.is_done:
             self.state = PartitionState.ACTIVE
+            self._note_lost()
 
-    def _load_some(self) -> None:
-        if self._loading is None:
-            data = self._log.read(self._next_offset, LOAD_BYTES_PER_STEP)
-            if not data and self._log.high_watermark >= self._load_end:
-                logger.error(
-                    "records are gone: partition=%s offsets=%d..%d: a file has lost what was synced"
-                    " to it; it goes on without them",
-                    self.name,
-                    self._next_offset,
-                    self._load_end,
-                )
-                self._next_offset = self._load_end
-                return
-            if not data:  # The rest is not durable yet.
-                self._load_is_waiting = True
-                self._log.when_durable(self._load_end, self._load_on)
-                return
-            self._loading = self._replay_all(data)
-        for _ in islice(self._loading, LOAD_RECORDS_PER_STEP):
-            pass
+    def _note_lost(self) -> None:
+        total, offsets, reason = self._load.lost
+        if total:
+            logger.error(
+                "coordinator load set records aside partition=%s count=%d offsets=%s%s"
+                " first_error=%s: they cannot be read, all others are in use",
+                self.name,
+                total,
+                ",".join(map(str, offsets)),
+                ",..." if total > len(offsets) else "",
+                reason,
+            )
 
-    def _replay_all(self, data: bytes) -> Iterator[None]:
-        """Replay what was read, record by record."""
-        headers = scan_headers(data)
-        pending = self._machine.pending
-        if pending is None or not any(map(is_transactional, headers)):
-            yield from self._replay(data, self._machine.replay)
-        else:
-            for header in headers:
-                batch = data[header.position : header.position + header.size]
-                yield from self._replay_batch(header, batch)
-        # Not behind the last record: compaction leaves gaps, and batches without records.
-        self._next_offset = headers[-1].last_offset + 1
-        self._loading = None
-
-    def _replay(self, data: bytes, replay: Callable[[RecordT], None]) -> Iterator[None]:
-        for stored in records(data):
-            key = stored.key
-            record = None if key is None else self._format.decode(key, stored.value)
-            if record is not None:
-                replay(record)
-            yield
-
-    def _replay_batch(self, header: BatchHeader, batch: bytes) -> Iterator[None]:
-        pending = self._machine.pending
-        if pending is None or not is_transactional(header):
-            yield from self._replay(batch, self._machine.replay)
-        elif not is_control(header):
-            yield from self._replay(batch, partial(pending.replay_pending, header.producer_id))
-        elif header.record_count:
-            marker = decode_marker(batch)
-            if marker is not None:
-                pending.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+    @property
+    def lost_count(self) -> int:
+        """How many records the load could not read, so far."""
+        return self._load.lost.total
 
     def _load_on(self, is_durable: bool) -> None:
         self._load_is_waiting = False

@@ -20,11 +20,10 @@ from broker.core.coordinator import (
     CoordinatorPartition,
     PartitionState,
     Promise,
-    RecordFormat,
     Waiter,
 )
 from broker.core.log import InternalLog
-from broker.core.machine import Decision, Machine, Moment, Token
+from broker.core.machine import Decision, Machine, Moment, RecordFormat, Token
 from broker.core.notes import Notes
 from broker.model import limits
 from broker.model.clock import Clock
@@ -132,6 +131,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._expected: set[int] = set()  # their logs are being recovered
         self._not_empty: set[int] = set()  # when they were recovered, or in use since
         self._lost: set[int] = set()  # their disk has failed: not before the next start
+        self._damages: dict[int, set[tuple[int, int]]] = {}  # what their loads have found so far
         # What is to be done everywhere and is not: a shard that is dropped leaves it to the next.
         self._unfinished: dict[int, list[Work[ShardT]]] = {}
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
@@ -186,6 +186,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def is_ready(self) -> bool:
         """Whether every partition within reach can say what it holds."""
         return all(self.shard(number) is not None for number in self.within_reach())
+
+    @property
+    def lost_count(self) -> int:
+        """How many records of the partitions in memory could not be read."""
+        return sum(each.driver.lost_count for each in self._partitions.values())
 
     def leader_epoch(self, number: int) -> int:
         """The epoch under which a partition is coordinated: its log's."""
@@ -440,6 +445,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             self._world.clock,
             lambda: self._wake(self._world.clock.monotonic_ms()),
             notes=self._notes,
+            known_damages=self._damages.setdefault(number, set()),
         )
         partition = self._partitions[number] = _Partition(number, driver, shard)
         self._not_empty.add(number)
@@ -449,14 +455,16 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return partition
 
     def _load_step(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
-        partition.driver.load_step()
+        try:
+            partition.driver.load_step()
+        finally:
+            if partition.driver.state is PartitionState.UNLOADED:
+                self._retry_later(partition.number)
         if partition.driver.state is PartitionState.ACTIVE:
             partition.work.append(self._resume(partition))
             unfinished = self._unfinished.get(partition.number, ())
             partition.work.extend(self._finish(partition, work) for work in unfinished)
             self._work_off(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
-        elif partition.driver.state is PartitionState.UNLOADED:
-            self._retry_later(partition.number)
 
     def _resume(
         self, partition: _Partition[RecordT, ResponseT, ShardT]

@@ -48,6 +48,10 @@ class SyncedLog(ReadableLog, Protocol):
 class InternalLog(SyncedLog, Protocol):
     """A log that a coordinator writes."""
 
+    @property
+    def damaged_ranges(self) -> list[tuple[int, int]]:
+        """The (offset, end offset) of records that `read` refuses, ascending."""
+
     def append_internal(self, batch: bytes) -> int:
         """Append a batch of our own; its base offset. StorageError when that fails.
 

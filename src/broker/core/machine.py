@@ -6,7 +6,7 @@ hands each of them to `replay`, which is also how it is loaded. Whoever waits fo
 that the machine keeps and gives back.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker.model import limits
@@ -64,6 +64,25 @@ class Decision(Generic[RecordT, ResponseT]):
         """
         fields = [f"{name}={_shown(value)}" for name, value in names.items()]
         self.notes.append(" ".join([event, *fields, f"reason={_printable(reason)}"]))
+
+
+def _no_record(_key: bytes) -> None:
+    """What stands for a record whose value cannot be read: none, the one before it stays true."""
+
+
+class RecordFormat(NamedTuple, Generic[RecordT]):
+    """How the records of a machine stand in its log.
+
+    Attributes:
+        encode: the key and value of a record.
+        decode: the record of a key and value; None: it is not one of this machine. Raises
+            CodecError when they cannot be read.
+        without_value: the record to replay for a key whose value cannot be read; None: none.
+    """
+
+    encode: Callable[[RecordT], tuple[bytes, bytes | None]]
+    decode: Callable[[bytes, bytes | None], RecordT | None]
+    without_value: Callable[[bytes], RecordT | None] = _no_record
 
 
 class PendingRecords(Protocol[RecordT_contra]):

@@ -444,6 +444,9 @@ GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
 LOAD_RETRY_MS = 1_000
 
+# Offsets of records that a load could not read, in the line of the log that counts them.
+LOST_OFFSETS_SHOWN = 10
+
 # Of an id or a reason that came from a client, in a line of the broker's log.
 NOTE_CHARS_MAX = 255
 # Lines of a kind of coordinator (reliability.md 4.3), before they are only counted.

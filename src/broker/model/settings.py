@@ -307,6 +307,9 @@ _PROCESS = (
     Setting("polylog.insecure", Kind.BOOLEAN, False,
             doc="Whether to listen on addresses that other machines reach, without"
                 " authentication."),
+    Setting("polylog.internal.topics.writable", Kind.BOOLEAN, False,
+            doc="Whether a client that calls itself __admin_client may Produce to internal topics,"
+                " as to Apache Kafka. What it writes there is taken for the coordinators' own."),
     Setting("polylog.clock.confirmed.ms", Kind.LONG, 0, minimum=0, unit="ms",
             is_dynamic=True,
             doc="A wall time, since 1970, that the clock has shown since it stepped, and that was"

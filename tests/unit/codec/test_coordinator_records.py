@@ -17,6 +17,7 @@ from broker.codec.coordinator_records import (
     encode_coordinator_record,
     encode_subscription,
     group_record_name,
+    transactional_id_of,
 )
 from broker.codec.schema import Message
 from broker.model.errors import CodecError, Truncated, Unsupported
@@ -123,7 +124,15 @@ def test_an_unknown_type_of_key_is_unsupported_and_has_no_name(kind: int) -> Non
         decode_group_record(key, None)
 
 
-def test_an_unknown_type_of_transaction_record_is_unsupported() -> None:
+def test_the_id_of_a_transaction_record_is_read_from_its_key_alone() -> None:
+    assert transactional_id_of(b"\0\0\0\1t") == "t"
+    for cut in (b"", b"\0", b"\0\0\0\2t"):
+        with pytest.raises(CodecError):
+            transactional_id_of(cut)
+
+
+def test_an_unknown_type_of_transaction_record_is_unsupported_and_of_no_id() -> None:
+    assert transactional_id_of(b"\0\1\0\1t") is None
     with pytest.raises(Unsupported, match="record of type 1"):
         decode_transaction_record(b"\0\1\0\1t", None)
 

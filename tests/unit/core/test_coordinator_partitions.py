@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from broker.core.coordinator import RecordFormat
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.guarded_clock import GuardedClock
-from broker.core.machine import Decision, Moment, Token
+from broker.core.machine import Decision, Moment, RecordFormat, Token
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import DiskFull, ErrorCode
+from tests.batches import batch_of
 from tests.memory_log import MemoryLog
 
 EXPIRY_MS = 1_000
@@ -27,6 +27,7 @@ class Shard:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
+        self.replayed: list[str] = []
         self.resuming = self.ticking = self.expiring = 0  # how many decisions each takes
         self.weight = 0
         self.records: tuple[str, ...] = ()
@@ -35,7 +36,9 @@ class Shard:
         self.moments: dict[str, Moment] = {}  # the last that each kind was given
 
     def replay(self, record: str) -> None:
-        """Remember nothing."""
+        if self.fails == "replay":
+            raise RuntimeError("a mistake of ours")
+        self.replayed.append(record)
 
     def waiting(self) -> list[Token]:
         return []
@@ -281,5 +284,49 @@ def test_a_log_that_has_lost_its_end_is_loaded_without_it(
     broker.load(0)
     broker.turn()
 
-    assert "records are gone: partition=toys-0 offsets=0..2" in caplog.messages[0]
+    assert "set records aside partition=toys-0 count=2 offsets=0" in caplog.messages[0]
     assert broker.partitions.shard(0) is not None
+
+
+def test_a_machine_that_fails_while_it_loads_is_loaded_again_later() -> None:
+    broker = Broker(lambda shard: setattr(shard, "fails", "replay"))
+    broker.logs[0].append_internal(batch_of([(b"x", b"", ())], 0))
+    broker.load(0)
+    with pytest.raises(RuntimeError):
+        broker.turn()
+    assert broker.partitions.shard(0) is None
+    next_ms = broker.partitions.tick()
+
+    broker.prepare = leisurely
+    broker.machine.advance(limits.LOAD_RETRY_MS)
+    broker.turn()
+
+    assert next_ms == limits.LOAD_RETRY_MS
+    assert [number for number, _ in broker.made] == [0, 0]
+    assert broker.partitions.shard(0) is broker.made[-1][1]
+
+
+def test_damage_is_passed_over_by_the_next_load_as_far_as_it_is_known_by_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A log refuses the rest of a segment first, and finds out then what of it is damaged."""
+    broker = Broker(leisurely)
+    log = broker.logs[0]
+    for name in b"abcdef":
+        log.append_internal(batch_of([(bytes([name]), b"", ())], 0))
+    log.damaged_ranges = [(2, 6)]
+    broker.load(0)
+    broker.turn()
+    assert broker.partitions.shard(0) is None
+
+    log.damaged_ranges = [(2, 4)]
+    for _ in range(2):  # the first load that meets this range fails, too
+        broker.machine.advance(limits.LOAD_RETRY_MS)
+        for _ in range(3):
+            broker.turn()
+
+    shard = broker.partitions.shard(0)
+    assert shard is not None
+    assert shard.replayed == ["a", "b", "e", "f"]
+    assert broker.partitions.lost_count == 2
+    assert "count=2 offsets=2,... first_error=damaged on the disk" in caplog.messages[-1]

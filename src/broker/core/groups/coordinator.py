@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import Promise, RecordFormat, Told
+from broker.core.coordinator import Promise, Told
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups import records
 from broker.core.groups.assigned.commands import (
@@ -56,7 +56,7 @@ from broker.core.groups.consumer.subscriptions import SeenTopics
 from broker.core.groups.records import CommittedOffset
 from broker.core.groups.shard import GroupShard
 from broker.core.groups.weights import GroupRoom
-from broker.core.machine import Moment, Token
+from broker.core.machine import Moment, RecordFormat, Token
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model import limits
 from broker.model.errors import ErrorCode

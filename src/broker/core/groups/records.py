@@ -26,6 +26,7 @@ from broker.codec.coordinator_records import (
 )
 from broker.codec.schema import Fields
 from broker.core.groups.consumer import records as consumer
+from broker.model.errors import Corrupt
 
 _OFFSET_COMMIT = "OffsetCommit"
 _GROUP_METADATA = "GroupMetadata"
@@ -186,6 +187,8 @@ def _to_group(record: CoordinatorRecord) -> GroupRecord:
         timestamp_ms,
         {member.member_id: member for member in members},
     )
+    if image.generation < 0:
+        raise Corrupt(f"a group of generation {image.generation}")
     return GroupRecord(group_id, image)
 
 
@@ -203,7 +206,7 @@ def _encode_member(member: Member) -> Fields:
 
 
 def _decode_member(version: int, body: Fields) -> Member:
-    return Member(
+    member = Member(
         body["member_id"],
         body["group_instance_id"],
         body["client_id"],
@@ -214,3 +217,6 @@ def _decode_member(version: int, body: Fields) -> Member:
         body["subscription"],
         body["assignment"],
     )
+    if member.session_timeout_ms <= 0:
+        raise Corrupt(f"a member with a session timeout of {member.session_timeout_ms} ms")
+    return member

@@ -9,11 +9,11 @@ from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import RecordFormat, Told, Waiter
+from broker.core.coordinator import Told, Waiter
 from broker.core.coordinator_partitions import CoordinatorPartitions, World
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.log import TransactionalLog
-from broker.core.machine import Moment, Token
+from broker.core.machine import Moment, RecordFormat, Token
 from broker.core.notes import Notes
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions import records
@@ -45,7 +45,7 @@ from broker.model import limits
 from broker.model.errors import ErrorCode
 
 RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
-    records.encode, records.decode
+    records.encode, records.decode, records.without_value
 )
 # The version of a producer whose epoch grows with each transaction (KIP-890).
 _IMPLICIT_VERSION = 2
@@ -150,7 +150,9 @@ class TransactionCoordinator:
             for shard in self._partitions.shards():
                 undecided.update(shard.undecided())
             self._orphans.abort_some(
-                lambda producer_id, place: place in undecided.get(producer_id, ()), epoch=0
+                lambda producer_id, place: place in undecided.get(producer_id, ()),
+                epoch=0,
+                is_certain=not self._partitions.lost_count,
             )
 
     def close(self) -> None:

@@ -3,9 +3,11 @@
 A partition's addition is durable before its first append, so there are none, unless somebody took
 `__transaction_state` away or an older broker left them. They can be told once every transactional
 id is known, and a log's own state is recovered (kafka.md 2.9: the last stable offset is never stuck
-after a crash).
+after a crash). A record of `__transaction_state` that cannot be read leaves that in doubt: then
+they stay open for an operator to end, because an abort could undo a commit that was acknowledged.
 """
 
+import logging
 from collections.abc import Callable
 
 from broker.codec.control_records import Marker
@@ -15,6 +17,7 @@ from broker.core.transactions.records import Place
 from broker.model import limits
 from broker.model.errors import ErrorCode
 
+logger = logging.getLogger(__name__)
 _EPOCH_MIN = 0
 
 
@@ -49,8 +52,14 @@ class Orphans:
         self._suspects |= self._failed
         self._failed = {}
 
-    def abort_some(self, is_known: Callable[[int, Place], bool], epoch: int) -> None:
-        """Look at the next open transactions, and abort those that nobody knows."""
+    def abort_some(
+        self, is_known: Callable[[int, Place], bool], epoch: int, *, is_certain: bool
+    ) -> None:
+        """Look at the next open transactions, and abort those that nobody knows.
+
+        Unless `is_certain`, a record of `__transaction_state` could not be read that may know them:
+        they may have been committed, and an operator decides.
+        """
         room = limits.MARKERS_PER_TURN
         while self._suspects and room > 0:
             place = next(iter(self._suspects))
@@ -66,10 +75,29 @@ class Orphans:
                     known = log.active_producer(producer_id)
                     # Of one that a full log could not remember, an epoch that fences no other.
                     producer_epoch = _EPOCH_MIN if known is None else known[1]
-                    self._abort(place, Marker(producer_id, producer_epoch, False, epoch))
+                    if is_certain:
+                        self._abort(place, Marker(producer_id, producer_epoch, False, epoch))
+                    else:
+                        self._leave_open(place, producer_id, still_open[producer_id])
             if len(producers) > room:
                 self._suspects[place] = producers[room:]
             room -= max(1, len(producers))
+
+    def _leave_open(self, place: Place, producer_id: int, first_offset: int) -> None:
+        topic, partition = place
+        logger.error(
+            "transaction left open topic=%s partition=%d producer_id=%d first_offset=%d: no"
+            " coordinator knows of it, and a record of __transaction_state could not be read that"
+            " may have decided it; 'kafka-transactions.sh abort --topic %s --partition %d"
+            " --start-offset %d' aborts it",
+            topic,
+            partition,
+            producer_id,
+            first_offset,
+            topic,
+            partition,
+            first_offset,
+        )
 
     def _abort(self, place: Place, marker: Marker) -> None:
         topic, partition = place

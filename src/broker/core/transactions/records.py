@@ -14,8 +14,9 @@ from broker.codec.coordinator_records import (
     CoordinatorRecord,
     decode_transaction_record,
     encode_coordinator_record,
+    transactional_id_of,
 )
-from broker.model.errors import Corrupt
+from broker.model.errors import CodecError, Corrupt
 
 _NAME = "TransactionLog"
 _VALUE_VERSION = 1
@@ -106,12 +107,14 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     return encode_coordinator_record(CoordinatorRecord(_NAME, _VALUE_VERSION, key, value))
 
 
-def decode(key: bytes, value: bytes | None) -> TransactionRecord:
-    """The record of a key and value from the log.
+def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
+    """The record of a key and value from the log; None for a type of key that is unknown here.
 
     Raises:
         CodecError: the bytes are no such record.
     """
+    if transactional_id_of(key) is None:
+        return None
     record = decode_transaction_record(key, value)
     transactional_id, body = record.key["transactional_id"], record.value
     if body is None:
@@ -138,6 +141,19 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord:
         body["client_transaction_version"],
     )
     return TransactionRecord(transactional_id, image)
+
+
+def without_value(key: bytes) -> TransactionRecord | None:
+    """What to replay for a key whose value cannot be read: the id is forgotten.
+
+    Its next producer gets a new producer id. An older image would give out epochs again that the
+    lost record may have given out.
+    """
+    try:
+        transactional_id = transactional_id_of(key)
+    except CodecError:
+        return None
+    return None if transactional_id is None else TransactionRecord(transactional_id, None)
 
 
 def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:

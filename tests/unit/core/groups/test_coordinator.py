@@ -8,6 +8,7 @@ import pytest
 from broker.codec import scan_headers
 from broker.codec.control_records import Marker
 from broker.core import coordinator as driver
+from broker.core import coordinator_load
 from broker.core.coordinator_partitions import World
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
@@ -27,9 +28,10 @@ from broker.core.groups.commands import (
     SyncRequest,
 )
 from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.groups.records import OffsetRecord, encode
 from broker.model import limits
 from broker.model.clock import ManualClock
-from broker.model.errors import DiskFull, ErrorCode, NoRoom, RequestError
+from broker.model.errors import DiskFull, ErrorCode, NoRoom, RequestError, StorageError
 from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
@@ -84,6 +86,10 @@ class Broker:
 
 def refuse(_batch: bytes) -> int:
     raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def unreadable(offset: int, _size: int) -> bytes:
+    raise StorageError(f"no bytes at {offset}")
 
 
 @pytest.fixture
@@ -278,11 +284,51 @@ def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(world:
     assert world.opened == 2
 
 
-def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
+# A key that ends too early; values that end too early, or are of a version of the future.
+CUT_KEY = (b"\x00\x01cut", b"")
+COMMIT_KEY, _ = encode(OffsetRecord("g", "t", 0, None))
+CUT_COMMIT = (COMMIT_KEY, b"\0\x03cut")
+FUTURE_COMMIT = (COMMIT_KEY, b"\0\x63")
+NO_KEY = (None, b"anything")
+
+
+@pytest.mark.parametrize("bad", [CUT_KEY, CUT_COMMIT, FUTURE_COMMIT, NO_KEY])
+def test_a_record_that_cannot_be_read_is_set_aside_and_told_once_for_each_load(
+    world: Broker, caplog: pytest.LogCaptureFixture, bad: tuple[bytes | None, bytes]
+) -> None:
+    """A consumer reads again from the offset before, rather than from where it never was."""
+    world.commit(5)
+    for _ in range(20):
+        world.log.append_internal(batch_of([(*bad, ())], 0))
+    world.coordinator = world.start()
+
+    assert world.committed() == 5
+    assert world.commit(6).result().errors == (ErrorCode.NONE,)
+    for _ in range(5):
+        world.clock.advance(limits.LOAD_RETRY_MS)
+        world.coordinator.tick()
+    [line] = [each for each in caplog.messages if "set records aside" in each]
+    partition = world.coordinator.partition_for("g")
+    start = f"coordinator load set records aside partition=__consumer_offsets-{partition} count=20"
+    assert line.startswith(f"{start} offsets=1,2,3,")
+
+
+def test_a_record_of_a_kind_of_the_future_is_passed_over(
     world: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.commit(5)
-    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
+    world.log.append_internal(batch_of([(b"\x63\0rest", b"\0\0", ())], 0))
+    world.coordinator = world.start()
+
+    assert world.committed() == 5
+    assert "set records aside" not in caplog.text
+
+
+def test_a_failed_read_makes_its_groups_unavailable_not_empty(
+    world: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.commit(5)
+    monkeypatch.setattr(world.log, "read", unreadable)
     world.coordinator = world.start()
 
     answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
@@ -294,9 +340,8 @@ def test_a_damaged_record_makes_its_groups_unavailable_not_empty(
 def test_a_load_that_fails_is_tried_again_later_however_long_it_took(
     world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     world.commit(5)
-    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
+    monkeypatch.setattr(world.log, "read", unreadable)
     world.coordinator = world.start()
     world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
     world.coordinator.tick()
@@ -306,7 +351,7 @@ def test_a_load_that_fails_is_tried_again_later_however_long_it_took(
     world.coordinator.tick()
     next_ms = world.coordinator.tick()
 
-    assert world.opened == opened
+    assert world.opened == opened + 1
     assert next_ms == world.clock.monotonic_ms() + limits.LOAD_RETRY_MS
 
 
@@ -412,8 +457,11 @@ def test_a_marker_that_cannot_be_written_has_the_partition_loaded_again(
     assert world.wakes == [world.clock.monotonic_ms()]
 
 
-def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(world: Broker) -> None:
-    world.log.append_internal(batch_of([(b"\x00\x01cut", b"", ())], 0))
+def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(
+    world: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.log.append_internal(batch_of([(*CUT_KEY, ())], 0))
+    monkeypatch.setattr(world.log, "read", unreadable)
 
     listed = world.coordinator.list_groups(0, ListGroupsRequest())
     deleted = world.coordinator.delete_group("g")
@@ -504,7 +552,7 @@ def test_what_was_not_durable_is_gone_after_a_crash(world: Broker) -> None:
 def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
     world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     world.commit(5)
     world.commit(6)
     world.coordinator = world.start()
@@ -611,7 +659,7 @@ def test_loading_waits_for_what_may_still_become_durable(world: Broker) -> None:
 def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
     world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)
+    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)
     world.commit(5)
     world.commit(6)
     world.coordinator = world.start()
@@ -627,7 +675,7 @@ def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
 def test_a_step_of_a_load_replays_few_records_however_large_their_batch_is(
     world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_RECORDS_PER_STEP", 40)
+    monkeypatch.setattr(coordinator_load, "LOAD_RECORDS_PER_STEP", 40)
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
     world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
     world.coordinator = world.start()

@@ -55,7 +55,7 @@ def test_a_record_is_read_as_it_was_written(record: Record) -> None:
 
 
 def test_members_keep_their_order() -> None:
-    members = {name: Member(name, None, "", "", 0, 0) for name in ("z", "a", "m")}
+    members = {name: Member(name, None, "", "", 0, 1) for name in ("z", "a", "m")}
 
     record = decode(*encode(GroupRecord("g", GroupImage(members=members))))
 
@@ -99,3 +99,17 @@ def test_a_value_of_an_unknown_version_is_refused() -> None:
 
     with pytest.raises(CodecError, match="version 9"):
         decode(key, pack(">h", 9) + value[2:])
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        IMAGE._replace(generation=-1),
+        IMAGE._replace(members={"m-1": MEMBER._replace(session_timeout_ms=0)}),
+        IMAGE._replace(members={"m-1": MEMBER._replace(session_timeout_ms=-5)}),
+    ],
+)
+def test_a_group_that_cannot_be_is_no_record(image: GroupImage) -> None:
+    """A session that ends before it begins would end for ever."""
+    with pytest.raises(CodecError):
+        decode(*encode(GroupRecord("g", image)))

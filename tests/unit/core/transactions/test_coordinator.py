@@ -4,116 +4,28 @@ Every log is in memory; what is appended is durable at once, or when a test has 
 """
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator_partitions import World
 from broker.core.groups.commands import CommitRequest, FetchOffsetsRequest, OffsetToCommit
-from broker.core.groups.coordinator import GroupCoordinator
-from broker.core.topic import OFFSETS_TOPIC
 from broker.core.transactions.commands import (
     AddRequest,
     EndRequest,
-    EndResponse,
     InitRequest,
     Producer,
 )
-from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.records import Place, TransactionState
+from broker.core.transactions.records import (
+    Place,
+    TransactionState,
+)
 from broker.core.transactions.transaction import Transaction
 from broker.model import limits
-from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode, StorageError
-from tests.memory_log import ClientLog, MemoryLog
-
-FIRST, SECOND = ("t", 0), ("t", 1)
-OFFSETS = (OFFSETS_TOPIC, 0)
-NONE = ErrorCode.NONE
-
-
-class Broker:
-    """Both coordinators, the logs of a topic, a clock that stands."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.clock = ManualClock()
-        self.state = MemoryLog()
-        self.logs: dict[Place, ClientLog] = {FIRST: ClientLog(), SECOND: ClientLog()}
-        self.offsets = MemoryLog()
-        self.ids = iter(range(1, 1_000))
-        self.restart()
-
-    def restart(self) -> None:
-        """A broker that finds the logs as they are."""
-        for log in self.logs.values():
-            log.admitted.clear()
-        self.groups = GroupCoordinator(self.world(self.offsets), partition_count=1)
-        self.transactions = TransactionCoordinator(
-            self.world(self.state), self.find, self.groups, partition_count=1
-        )
-        self.transactions.expect([0])
-
-    def recover(self) -> None:
-        """The logs have recovered, and what is to be done for them is done."""
-        self.recover_logs()
-        self.tick()
-
-    def recover_logs(self) -> None:
-        """The logs have recovered."""
-        for place, log in self.logs.items():
-            if log.open_transactions:
-                self.transactions.suspect(place)
-        self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
-
-    def world(self, log: MemoryLog) -> World:
-        return World(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
-
-    def find(self, place: Place) -> ClientLog | None:
-        if place == OFFSETS:
-            return ClientLog()
-        return self.logs.get(place)
-
-    def tick(self, ms: int = 0) -> None:
-        self.clock.advance(ms)
-        while self.transactions.tick() <= self.clock.monotonic_ms():
-            pass
-
-    def init(self, name: str = "x") -> Producer:
-        request = InitRequest(name, 60_000, next(self.ids))
-        error, producer_id, epoch = self.transactions.init(request).result()
-        assert error is NONE
-        return Producer(name, producer_id, epoch)
-
-    def add(self, producer: Producer, *places: Place) -> asyncio.Future[ErrorCode]:
-        return self.transactions.add(AddRequest(producer, places))
-
-    def begin(self, *places: Place, name: str = "x") -> Producer:
-        """A producer that has written into partitions."""
-        producer = self.init(name)
-        assert self.add(producer, *places).result() is NONE
-        for place in places:
-            assert place == OFFSETS or self.logs[place].send(*producer[1:])
-        return producer
-
-    def end(self, producer: Producer, *, is_commit: bool = True) -> asyncio.Future[EndResponse]:
-        return self.transactions.end(EndRequest(producer, is_commit))
-
-    def state_of(self, name: str = "x") -> TransactionState:
-        return self.transactions.describe(name).result().state
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    loop = asyncio.new_event_loop()
-    world = Broker(loop)
-    world.recover()
-    yield world
-    loop.close()
-
+from tests.memory_log import ClientLog
+from tests.unit.core.transactions.broker import FIRST, NONE, OFFSETS, SECOND, Broker
 
 # ---- ids -----------------------------------------------------------------------------------------
 
@@ -633,125 +545,6 @@ def test_an_open_transaction_goes_on_after_a_restart(broker: Broker) -> None:
     assert broker.loop.run_until_complete(admission) == {FIRST: NONE}
     assert broker.logs[FIRST].send(*producer[1:])
     assert broker.end(producer).result().error is NONE
-
-
-def test_an_open_transaction_that_no_coordinator_knows_is_aborted(broker: Broker) -> None:
-    known = broker.begin(FIRST)
-    log = broker.logs[FIRST]
-    log.admit_transaction(99, 4)
-    log.send(99, 4)
-
-    broker.restart()
-    broker.recover()
-
-    assert log.markers == [Marker(99, 4, False, 0)]
-    assert log.open_transactions == {known.producer_id: 0}
-
-
-def test_an_abort_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
-    log = broker.logs[FIRST]
-    log.admit_transaction(99, 4)
-    log.send(99, 4)
-    broker.restart()
-    log.is_offline = True
-    broker.recover()
-    assert log.markers == []
-
-    log.is_offline = False
-    broker.tick(limits.TRANSACTION_RETRY_MS)
-
-    assert log.markers == [Marker(99, 4, False, 0)]
-
-
-def test_each_abort_that_cannot_be_written_is_tried_once_at_a_time(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = broker.logs[FIRST]
-    for producer_id in (98, 99):
-        log.admit_transaction(producer_id, 4)
-        log.send(producer_id, 4)
-    tried: list[bytes] = []
-
-    def fail(batch: bytes) -> int:
-        tried.append(batch)
-        raise StorageError("no room")
-
-    monkeypatch.setattr(log, "append_internal", fail)
-    broker.restart()
-    broker.recover()
-    for retry in range(1, 4):
-        assert len(tried) == 2 * retry
-        broker.tick(limits.TRANSACTION_RETRY_MS)
-
-
-def test_the_many_unknown_of_one_log_are_aborted_over_several_turns(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = broker.logs[FIRST]
-    for producer_id in range(95, 100):
-        log.admit_transaction(producer_id, 4)
-        log.send(producer_id, 4)
-    broker.restart()
-    broker.recover_logs()
-    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
-
-    written = []
-    for _ in range(3):
-        broker.transactions.tick()
-        written.append(len(log.markers))
-
-    assert written == [2, 4, 5]
-
-
-def test_aborts_of_the_unknown_are_so_many_lines_a_second(
-    broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    log = broker.logs[FIRST]
-    for producer_id in range(limits.NOTES_PER_SECOND_MAX + 5):
-        log.admit_transaction(producer_id, 4)
-        log.send(producer_id, 4)
-
-    broker.restart()
-    broker.recover()
-
-    lines = [each for each in caplog.messages if "no coordinator knows of it" in each]
-    assert len(lines) == limits.NOTES_PER_SECOND_MAX
-
-
-def test_an_open_transaction_of_a_producer_that_its_log_had_no_room_to_remember_is_aborted(
-    broker: Broker,
-) -> None:
-    log = broker.logs[FIRST]
-    log.admit_transaction(99, 4)
-    log.send(99, 4)
-    log.epochs.clear()
-
-    broker.restart()
-    broker.recover()
-
-    assert log.markers == [Marker(99, 0, False, 0)]
-
-
-def test_what_is_known_is_gathered_by_producer_however_many_partitions_it_touches(
-    broker: Broker,
-) -> None:
-    """It is gathered in each turn that looks for what nobody knows."""
-    producer = broker.begin(FIRST, SECOND)
-
-    [shard] = broker.transactions._partitions.shards()
-
-    assert list(shard.undecided()) == [(producer.producer_id, frozenset((FIRST, SECOND)))]
-
-
-def test_nothing_is_taken_for_unknown_before_everything_is_loaded(broker: Broker) -> None:
-    broker.begin(FIRST)
-    broker.restart()
-
-    broker.transactions.suspect(FIRST)
-    broker.tick()
-
-    assert broker.logs[FIRST].markers == []
 
 
 # ---- failures of its own log ---------------------------------------------------------------------

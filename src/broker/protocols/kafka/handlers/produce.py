@@ -54,7 +54,7 @@ _COORDINATOR_IS_BUSY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-_ADMIN_CLIENT = "__admin_client"  # Kafka's own, which alone may write to internal topics
+_ADMIN_CLIENT = "__admin_client"  # Kafka's own, which alone may be allowed into internal topics
 
 
 class _Written(NamedTuple):
@@ -201,10 +201,16 @@ def _topic(request: Request, session: Session, wanted: Fields) -> Topic:
         topic = topic_by_id(topics, wanted["topic_id"])
     else:
         topic = topic_by_name(topics, wanted["name"])
-    if topic.is_internal and request.client_id != _ADMIN_CLIENT:
+    if topic.is_internal and not _may_write_internal(request, session):
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     return topic
+
+
+def _may_write_internal(request: Request, session: Session) -> bool:
+    return request.client_id == _ADMIN_CLIENT and session.broker.config.flag(
+        "polylog.internal.topics.writable"
+    )
 
 
 def _check_batch(request: Request, records: bytes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core import coordinator as driver
+from broker.core import coordinator_load
 from broker.core.coordinator import Told
 from broker.core.coordinator_partitions import World
 from broker.core.groups.assigned.commands import (
@@ -242,7 +242,7 @@ def test_lists_show_it_with_its_family(world: Broker) -> None:
 def test_while_its_partition_loads_every_command_is_told_so(
     world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     world.join().result()
     world.join("b").result()
     world.groups = world.start()
@@ -270,7 +270,7 @@ def test_over_a_log_that_has_failed_every_command_is_told_so(world: Broker) -> N
 def test_what_cursus_asks_while_its_partition_loads_is_told_so(
     world: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
+    monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
     world.join().result()
     world.join("b").result()
     world.groups = world.start()

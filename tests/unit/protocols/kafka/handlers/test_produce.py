@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.codec import encode, scan_headers
-from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode, PeerError
 from tests.batches import batch_of, records_of
@@ -170,16 +170,41 @@ def test_a_partition_named_twice_is_refused_and_answered_once(world: World) -> N
     assert world.log("a").log_end_offset == 0
 
 
-def test_an_internal_topic_accepts_only_the_admin_client(world: World) -> None:
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
+@pytest.mark.parametrize(
+    ("client_id", "writable", "code"),
+    [
+        ("tester", "false", 17),
+        ("__admin_client", "false", 17),
+        ("tester", "true", 17),
+        ("__admin_client", "true", 0),
+    ],
+)
+def test_an_internal_topic_takes_records_of_the_admin_client_if_a_setting_allows_it(
+    topic: str, client_id: str, writable: str, code: int
+) -> None:
+    world = World({"polylog.internal.topics.writable": writable})
+    world.create(topic)
+
+    answer = world.ask(0, 9, acks=1, topic_data=one(topic, batch()), client_id=client_id)
+
+    assert only(only(answer["responses"])["partition_responses"])["error_code"] == code
+    assert world.log(topic).log_end_offset == (code == 0)
+
+
+def test_a_transaction_cannot_be_written_to_an_internal_topic(world: World) -> None:
     world.create(OFFSETS_TOPIC)
-    data = one(OFFSETS_TOPIC, batch())
 
-    def code(client_id: str) -> int:
-        answer = world.ask(0, 9, acks=1, topic_data=data, client_id=client_id)
-        return only(only(answer["responses"])["partition_responses"])["error_code"]
+    answer = world.ask(
+        0,
+        9,
+        acks=-1,
+        topic_data=one(OFFSETS_TOPIC, IN_TRANSACTION),
+        transactional_id="x",
+        client_id="__admin_client",
+    )
 
-    assert code("tester") == 17
-    assert code("__admin_client") == 0
+    assert only(only(answer["responses"])["partition_responses"])["error_code"] == 17
 
 
 class Admissions:

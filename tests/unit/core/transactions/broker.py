@@ -1,0 +1,97 @@
+"""Both coordinators and the logs of a topic, for the tests of transactions."""
+
+import asyncio
+
+from broker.core.coordinator_partitions import World
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.topic import OFFSETS_TOPIC
+from broker.core.transactions.commands import (
+    AddRequest,
+    EndRequest,
+    EndResponse,
+    InitRequest,
+    Producer,
+)
+from broker.core.transactions.coordinator import TransactionCoordinator
+from broker.core.transactions.records import (
+    Place,
+    TransactionState,
+)
+from broker.model.clock import ManualClock
+from broker.model.errors import ErrorCode
+from tests.memory_log import ClientLog, MemoryLog
+
+FIRST, SECOND = ("t", 0), ("t", 1)
+OFFSETS = (OFFSETS_TOPIC, 0)
+NONE = ErrorCode.NONE
+
+
+class Broker:
+    """Both coordinators, the logs of a topic, a clock that stands."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.clock = ManualClock()
+        self.state = MemoryLog()
+        self.logs: dict[Place, ClientLog] = {FIRST: ClientLog(), SECOND: ClientLog()}
+        self.offsets = MemoryLog()
+        self.ids = iter(range(1, 1_000))
+        self.restart()
+
+    def restart(self) -> None:
+        """A broker that finds the logs as they are."""
+        for log in self.logs.values():
+            log.admitted.clear()
+        self.groups = GroupCoordinator(self.world(self.offsets), partition_count=1)
+        self.transactions = TransactionCoordinator(
+            self.world(self.state), self.find, self.groups, partition_count=1
+        )
+        self.transactions.expect([0])
+
+    def recover(self) -> None:
+        """The logs have recovered, and what is to be done for them is done."""
+        self.recover_logs()
+        self.tick()
+
+    def recover_logs(self) -> None:
+        """The logs have recovered."""
+        for place, log in self.logs.items():
+            if log.open_transactions:
+                self.transactions.suspect(place)
+        self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
+
+    def world(self, log: MemoryLog) -> World:
+        return World(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
+
+    def find(self, place: Place) -> ClientLog | None:
+        if place == OFFSETS:
+            return ClientLog()
+        return self.logs.get(place)
+
+    def tick(self, ms: int = 0) -> None:
+        self.clock.advance(ms)
+        while self.transactions.tick() <= self.clock.monotonic_ms():
+            pass
+
+    def init(self, name: str = "x") -> Producer:
+        request = InitRequest(name, 60_000, next(self.ids))
+        error, producer_id, epoch = self.transactions.init(request).result()
+        assert error is NONE
+        return Producer(name, producer_id, epoch)
+
+    def add(self, producer: Producer, *places: Place) -> asyncio.Future[ErrorCode]:
+        return self.transactions.add(AddRequest(producer, places))
+
+    def begin(self, *places: Place, name: str = "x") -> Producer:
+        """A producer that has written into partitions."""
+        producer = self.init(name)
+        assert self.add(producer, *places).result() is NONE
+        for place in places:
+            assert place == OFFSETS or self.logs[place].send(*producer[1:])
+        return producer
+
+    def end(self, producer: Producer, *, is_commit: bool = True) -> asyncio.Future[EndResponse]:
+        return self.transactions.end(EndRequest(producer, is_commit))
+
+    def state_of(self, name: str = "x") -> TransactionState:
+        return self.transactions.describe(name).result().state

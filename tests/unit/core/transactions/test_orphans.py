@@ -1,0 +1,210 @@
+"""Open transactions that no coordinator knows, and records that no coordinator can read."""
+
+import pytest
+
+from broker.codec.control_records import Marker
+from broker.core.transactions.records import (
+    TransactionRecord,
+    encode,
+)
+from broker.model import limits
+from broker.model.errors import ErrorCode, StorageError
+from tests.batches import batch_of
+from tests.unit.core.transactions.broker import FIRST, NONE, SECOND, Broker
+
+
+def test_an_open_transaction_that_no_coordinator_knows_is_aborted(broker: Broker) -> None:
+    known = broker.begin(FIRST)
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+
+    broker.restart()
+    broker.recover()
+
+    assert log.markers == [Marker(99, 4, False, 0)]
+    assert log.open_transactions == {known.producer_id: 0}
+
+
+def test_an_abort_that_cannot_be_written_is_tried_again(broker: Broker) -> None:
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+    broker.restart()
+    log.is_offline = True
+    broker.recover()
+    assert log.markers == []
+
+    log.is_offline = False
+    broker.tick(limits.TRANSACTION_RETRY_MS)
+
+    assert log.markers == [Marker(99, 4, False, 0)]
+
+
+def test_each_abort_that_cannot_be_written_is_tried_once_at_a_time(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.logs[FIRST]
+    for producer_id in (98, 99):
+        log.admit_transaction(producer_id, 4)
+        log.send(producer_id, 4)
+    tried: list[bytes] = []
+
+    def fail(batch: bytes) -> int:
+        tried.append(batch)
+        raise StorageError("no room")
+
+    monkeypatch.setattr(log, "append_internal", fail)
+    broker.restart()
+    broker.recover()
+    for retry in range(1, 4):
+        assert len(tried) == 2 * retry
+        broker.tick(limits.TRANSACTION_RETRY_MS)
+
+
+def test_the_many_unknown_of_one_log_are_aborted_over_several_turns(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.logs[FIRST]
+    for producer_id in range(95, 100):
+        log.admit_transaction(producer_id, 4)
+        log.send(producer_id, 4)
+    broker.restart()
+    broker.recover_logs()
+    monkeypatch.setattr(limits, "MARKERS_PER_TURN", 2)
+
+    written = []
+    for _ in range(3):
+        broker.transactions.tick()
+        written.append(len(log.markers))
+
+    assert written == [2, 4, 5]
+
+
+def test_aborts_of_the_unknown_are_so_many_lines_a_second(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    log = broker.logs[FIRST]
+    for producer_id in range(limits.NOTES_PER_SECOND_MAX + 5):
+        log.admit_transaction(producer_id, 4)
+        log.send(producer_id, 4)
+
+    broker.restart()
+    broker.recover()
+
+    lines = [each for each in caplog.messages if "no coordinator knows of it" in each]
+    assert len(lines) == limits.NOTES_PER_SECOND_MAX
+
+
+def test_an_open_transaction_of_a_producer_that_its_log_had_no_room_to_remember_is_aborted(
+    broker: Broker,
+) -> None:
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+    log.epochs.clear()
+
+    broker.restart()
+    broker.recover()
+
+    assert log.markers == [Marker(99, 0, False, 0)]
+
+
+def test_what_is_known_is_gathered_by_producer_however_many_partitions_it_touches(
+    broker: Broker,
+) -> None:
+    """It is gathered in each turn that looks for what nobody knows."""
+    producer = broker.begin(FIRST, SECOND)
+
+    [shard] = broker.transactions._partitions.shards()
+
+    assert list(shard.undecided()) == [(producer.producer_id, frozenset((FIRST, SECOND)))]
+
+
+def test_nothing_is_taken_for_unknown_before_everything_is_loaded(broker: Broker) -> None:
+    broker.begin(FIRST)
+    broker.restart()
+
+    broker.transactions.suspect(FIRST)
+    broker.tick()
+
+    assert broker.logs[FIRST].markers == []
+
+
+# ---- records that cannot be read -----------------------------------------------------------------
+
+
+def spoilt(name: str) -> bytes:
+    """A record of an id whose value is of a version of the future."""
+    key, _ = encode(TransactionRecord(name, None))
+    return batch_of([(key, b"\0\x63", ())], 0)
+
+
+UNREADABLE = [
+    spoilt("z"),
+    batch_of([(b"\0\0\0\x20z", b"", ())], 0),  # the key ends too early
+    batch_of([(b"\0", b"", ())], 0),
+    batch_of([(None, b"", ())], 0),
+]
+
+
+@pytest.mark.parametrize("record", UNREADABLE)
+def test_ids_go_on_beside_a_record_that_cannot_be_read(
+    broker: Broker, record: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = broker.begin(FIRST)
+    broker.state.append_internal(record)
+
+    broker.restart()
+    broker.recover()
+
+    assert broker.end(producer).result().error is NONE
+    broker.tick()
+    assert broker.logs[FIRST].markers == [Marker(*producer[1:], True, 0)]
+    assert "set records aside partition=__transaction_state-0 count=1 offsets=2" in caplog.text
+
+
+def test_an_id_whose_last_record_cannot_be_read_is_given_to_its_next_producer_under_another_id(
+    broker: Broker,
+) -> None:
+    before = broker.begin(FIRST)
+    broker.state.append_internal(spoilt("x"))
+
+    broker.restart()
+    broker.recover()
+
+    assert broker.add(before, FIRST).result() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.init().producer_id != before.producer_id
+
+
+@pytest.mark.parametrize("record", UNREADABLE)
+def test_an_open_transaction_is_not_aborted_that_a_record_may_know_which_cannot_be_read(
+    broker: Broker, record: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have been committed, and its producer told so."""
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+    broker.state.append_internal(record)
+
+    broker.restart()
+    broker.recover()
+    broker.tick(limits.TRANSACTION_RETRY_MS)
+
+    assert log.markers == []
+    [line] = [each for each in caplog.messages if "transaction left open" in each]
+    assert "topic=t partition=0 producer_id=99 first_offset=0" in line
+    assert "kafka-transactions.sh abort --topic t --partition 0 --start-offset 0" in line
+
+
+def test_a_record_of_a_kind_of_the_future_leaves_no_doubt(broker: Broker) -> None:
+    log = broker.logs[FIRST]
+    log.admit_transaction(99, 4)
+    log.send(99, 4)
+    broker.state.append_internal(batch_of([(b"\0\x63", b"", ())], 0))
+
+    broker.restart()
+    broker.recover()
+
+    assert log.markers == [Marker(99, 4, False, 0)]
