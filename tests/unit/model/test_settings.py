@@ -48,6 +48,10 @@ DYNAMIC_IN_KAFKA = set(
 )
 
 
+def test_the_first_member_of_a_group_does_not_wait_unless_told_to() -> None:
+    assert BROKER_SETTINGS["group.initial.rebalance.delay.ms"].default == 0
+
+
 def test_the_settings_of_kafka_that_can_be_altered_while_it_runs_can_be_here() -> None:
     ours_alone = {
         "log.message.downconversion.enable",
