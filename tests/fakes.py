@@ -46,7 +46,13 @@ from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
 from broker.model.identifiers import ID_BYTES
 from broker.model.topic_config import TopicConfig
-from broker.protocols.base import Deferred, DroppableAnswer, FlowAnswer, LastAnswer
+from broker.protocols.base import (
+    Deferred,
+    DroppableAnswer,
+    FlowAnswer,
+    LastAnswer,
+    SilentAnswer,
+)
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
 from tests.memory_log import MemoryLog
@@ -631,6 +637,8 @@ class World:
             reply = reply.answer()
         elif isinstance(reply, Awaitable):
             reply = await reply
+        if isinstance(reply, SilentAnswer):
+            return None
         assert not isinstance(reply, (LastAnswer, DroppableAnswer, FlowAnswer))
         return reply
 

@@ -69,6 +69,16 @@ class WireClient:
         self.send_frame(self.encoded(name, version, body))
         self._waiting.append((name, version, self._correlation_id))
 
+    def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
+        """Send requests in one go; a Produce with acks=0 has no response to `receive`."""
+        data = b""
+        for name, version, body in requests:
+            frame = self.encoded(name, version, body)
+            data += SIZE.pack(len(frame)) + frame
+            if body.get("acks") != 0:
+                self._waiting.append((name, version, self._correlation_id))
+        self.send_bytes(data)
+
     def encoded(self, name: str, version: int, body: dict[str, Any]) -> bytes:
         """Return a request without its size."""
         message = schema.request(API_KEY_BY_NAME[name])

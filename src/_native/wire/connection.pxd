@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.wire.fetch cimport FetchSession, FetchSessions
@@ -8,6 +9,7 @@ from broker._native.wire.frame_memory cimport FrameMemory, Kept
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer, TimerWheel
+from broker._native.wire.unseen_writes cimport UnseenWrites
 
 
 cdef class Shared:
@@ -52,7 +54,7 @@ cdef class Dialect:
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept
-    cdef bint waits(self, Connection connection, Cursor frame) noexcept
+    cdef bint is_write(self, Cursor frame) noexcept
     cdef bint serve(self, Connection connection, Cursor frame)
     cdef void answered(self, int64_t begun_ns) noexcept
     cdef void refuse(self, Connection connection, int64_t cut)
@@ -97,12 +99,14 @@ cdef class Connection:
     cdef ReplySlot* slots_head
     cdef ReplySlot* slots_tail
     cdef int64_t slots_bytes              # what they take, with the replies in them
+    cdef int32_t slots_waiting            # how many of them wait for a write or for Python
+    cdef UnseenWrites unseen              # that no slot waits for
     cdef OutputQueue output
     cdef FetchSession parked              # the long poll it waits on, or None
     cdef Flow flow                        # what it sends by itself, or None
     cdef Timer timer
     cdef bint is_busy                     # a request is being served that later ones wait behind
-    cdef bint is_held                     # busy until its earlier requests are answered
+    cdef bint is_held                     # busy until its earlier writes are visible and answered
     cdef bint is_closed
     cdef bint is_closing                  # close once everything has been sent
     cdef bint has_ended                   # the peer says no more, and waits for its answers
@@ -119,6 +123,9 @@ cdef class Connection:
     cdef void listen(self)
     cdef void begin_anew(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
+    cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept
+    cdef bint must_wait(self, Cursor frame)
+    cdef bint wait_for_unseen(self)
     cdef bint decide(self, const uint8_t* data, size_t size)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void park(self, FetchSession session)

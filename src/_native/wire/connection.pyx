@@ -2,7 +2,8 @@
 
 Requests of a connection start in order and are answered in order. A request that is not answered at
 once (a long poll, or one that Python still works on) holds back the later ones of its connection,
-as Apache Kafka does; produce requests that wait for their sync do not, they are bounded by bytes.
+as Apache Kafka does. A write that waits for its sync holds back all but other writes, so that a
+request sees everything that was written in front of it; writes are bounded by bytes.
 
     recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> Dialect.serve
                                                                                        |
@@ -30,6 +31,7 @@ from posix.unistd cimport close as c_close
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.kernel.cursor cimport Cursor
+from broker._native.log.partition_log cimport PartitionLog
 from broker._native.wire.buffer_pool cimport pool_trim
 from broker._native.wire.detection cimport PROTOCOL_UNDECIDED, PROTOCOLS, Protocol, protocol_of
 from broker._native.wire.epoll cimport (
@@ -65,6 +67,13 @@ from broker._native.wire.output_queue cimport (
 )
 from broker._native.wire.reply_slot cimport ReplySlot, slot_cost, slot_free, slot_new
 from broker._native.wire.timer_wheel cimport wheel_clear, wheel_set
+from broker._native.wire.unseen_writes cimport (
+    unseen_add,
+    unseen_free,
+    unseen_prune,
+    unseen_slot,
+    unseen_wait,
+)
 
 from broker.model import limits
 
@@ -89,6 +98,7 @@ cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
 cdef int64_t SEND_BYTES_PER_TURN = limits.SEND_BYTES_PER_TURN
 cdef int64_t UNFINISHED_FRAMES_BYTES_MAX = limits.UNFINISHED_FRAMES_BYTES_MAX
 cdef int64_t WAITING_REPLY_BYTES_PER_CONNECTION = limits.WAITING_REPLY_BYTES_PER_CONNECTION
+cdef uint32_t UNSEEN_PARTITIONS_MAX = limits.UNSEEN_PARTITIONS_PER_CONNECTION_MAX
 cdef int UNREAD_ANSWER_BYTES_MAX = limits.UNREAD_ANSWER_BYTES_MAX
 cdef int64_t REPLY_QUEUE_BYTES_PER_CONNECTION = limits.REPLY_QUEUE_BYTES_PER_CONNECTION
 cdef int64_t REPLY_MEMORY_BYTES_PER_CONNECTION = limits.REPLY_MEMORY_BYTES_PER_CONNECTION
@@ -154,8 +164,11 @@ cdef class Dialect:
         """How long the frame is that begins here; 0 when that is not known, or not allowed."""
         return 0
 
-    cdef bint waits(self, Connection connection, Cursor frame) noexcept:
-        """Whether a request may not start before the earlier ones are answered."""
+    cdef bint is_write(self, Cursor frame) noexcept:
+        """Whether a request only appends, and may start before earlier writes are visible.
+
+        The frame may lack its end.
+        """
         return False
 
     cdef bint serve(self, Connection connection, Cursor frame):
@@ -212,15 +225,17 @@ cdef class PendingReply:
         """What the protocol keeps for the connection."""
         return self.connection.session
 
-    def send(self, body, *, is_last=False, is_droppable=False):
+    def send(self, body, *, is_last=False, is_droppable=False, written=()):
         """Answer with a body (bytes), or with None: this request gets no response.
 
         After the last one the connection is closed. One that is droppable is not sent when the peer
-        does not read what it was sent before.
+        does not read what it was sent before. What was `written`, as (log, end offset), need not be
+        visible yet: later requests of the connection that are no writes wait for it.
         """
         cdef uint32_t head = self.head.size
         cdef uint32_t size
         cdef bytes content
+        cdef PartitionLog log
         if self.slot == NULL:
             raise RuntimeError(f"{self!r} is answered already")
         if body is not None:
@@ -240,6 +255,9 @@ cdef class PendingReply:
             self.slot.size = head + size
         self.slot.is_closing = is_last
         self.slot.is_droppable = is_droppable
+        for log, end_offset in written:
+            if not self.connection.is_closed and not self.connection.note_unseen(log, end_offset):
+                raise MemoryError
         # Behind the last answer nothing is served any more, until the connection is closed.
         self.finish(is_last)
 
@@ -272,6 +290,7 @@ cdef class PendingReply:
         if slot.connection == NULL:
             slot_free(slot)     # the connection has gone meanwhile
             return
+        self.connection.slots_waiting -= 1
         self.connection.is_busy = is_busy
         self.connection.touch()
         self.connection.shared.turn.request_end()
@@ -287,6 +306,7 @@ cdef class PendingReply:
         connection = <Connection>self.slot.connection
         self.slot.is_closing = True
         self.slot.waiting = 0
+        connection.slots_waiting -= 1
         connection.touch()
         connection.shared.turn.request_end()
 
@@ -307,6 +327,7 @@ cdef class Connection:
     def __dealloc__(self):
         # Closed long ago, unless the poller itself was dropped.
         self.drop_replies()
+        unseen_free(&self.unseen)
         free(self.kept.data)
 
     def __repr__(self):
@@ -466,9 +487,11 @@ cdef class Connection:
                 self.has_ended = True
                 self.dialect.refuse(self, taken)
                 return -1 if self.is_closed else <Py_ssize_t>size
-            if self.slots_head != NULL and self.dialect.waits(self, frame):
-                self.is_held = self.is_busy = self.has_waiting = True
+            if self.must_wait(frame):
+                self.has_waiting = True
                 break
+            if self.is_closed:
+                return -1
             self.dialect.requests += 1
             self.shared.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
             if not self.dialect.serve(self, frame):
@@ -476,19 +499,56 @@ cdef class Connection:
             used += <size_t>taken
         return <Py_ssize_t>used
 
+    cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept:
+        """Note a write that no reply waits for; False without memory."""
+        return log.high_watermark >= end_offset or unseen_add(&self.unseen, log, end_offset)
+
+    cdef bint must_wait(self, Cursor frame):
+        """Hold a request back until the writes in front of it are visible; whether it is.
+
+        Writes wait only when very many partitions have been written to that no reply waits for.
+        """
+        if self.slots_waiting == 0 and self.unseen.count == 0:
+            return False
+        if self.unseen.count < UNSEEN_PARTITIONS_MAX and self.dialect.is_write(frame):
+            return False
+        if not self.wait_for_unseen() or self.slots_waiting == 0:
+            return False
+        self.is_held = self.is_busy = True
+        return True
+
+    cdef bint wait_for_unseen(self):
+        # Have a slot wait for the writes that none waits for; False when it closed instead.
+        cdef ReplySlot* slot
+        unseen_prune(&self.unseen)
+        if self.unseen.count == 0:
+            return True
+        slot = unseen_slot(&self.unseen)
+        if slot == NULL:
+            self.close("no memory for its reply")
+            return False
+        self.enqueue(slot)
+        unseen_wait(&self.unseen, slot)
+        return True
+
     cdef void end(self):
         """The peer says no more. One that only half-closed gets what it is owed first."""
         cdef Cursor rest
         if self.dialect is None or not self.dialect.answers_after_end:
             self.close("closed by the peer")
             return
-        self.has_ended = True
         self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
         if self.kept.data != NULL:
             rest.next = self.kept.data
             rest.left = self.kept.size
+            if self.must_wait(rest):
+                return      # the end is read again when what it waits for is visible
+            if self.is_closed:
+                return
+            self.has_ended = True
             self.dialect.serve_last(self, rest)
             kept_drop(&self.shared.memory, &self.kept)
+        self.has_ended = True
         self.touch()
 
     cdef void enqueue(self, ReplySlot* slot):
@@ -501,6 +561,8 @@ cdef class Connection:
         self.slots_tail = slot
         if slot.waiting == 0:
             self.touch()
+        else:
+            self.slots_waiting += 1
 
     cdef void reply(self, const uint8_t* data, size_t size):
         """Answer at once, in the order of requests."""
@@ -694,6 +756,7 @@ cdef class Connection:
             self.flow = None
             flow.ended()
         self.drop_replies()
+        unseen_free(&self.unseen)
         kept_drop(&self.shared.memory, &self.kept)
         if self.shared.on_close is not None:
             self.shared.on_close(self, reason)

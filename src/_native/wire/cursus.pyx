@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
-from broker._native.wire.cursus_produce cimport cursus_produce
-from broker._native.wire.cursus_publish cimport RoundRobin, cursus_publish
+from broker._native.wire.cursus_produce cimport BATCH_MAGIC, cursus_produce
+from broker._native.wire.cursus_publish cimport RoundRobin, cursus_publish, publish_take
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.reply_slot cimport ReplySlot
 
@@ -39,13 +39,16 @@ cdef class Cursus(Dialect):
     cdef void refuse(self, Connection connection, int64_t cut):
         connection.close(f"frame of more than {FRAME_BYTES_MAX} bytes")
 
+    cdef bint is_write(self, Cursor frame) noexcept:
+        return (frame.left > 0 and frame.next[0] == BATCH_MAGIC) or publish_take(&frame)
+
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef ReplySlot* slot = cursus_produce(
-            connection.shared.topics, connection.shared.turn, frame)
+            connection.shared.topics, connection.shared.turn, &connection.unseen, frame)
         if slot == NULL:
             slot = cursus_publish(
-                connection.shared.topics, connection.shared.turn, self.turns, connection.session,
-                frame)
+                connection.shared.topics, connection.shared.turn, self.turns,
+                &connection.unseen, connection.session, frame)
         if slot != NULL:
             connection.enqueue(slot)
             return True

@@ -32,6 +32,7 @@ from broker._native.wire.cursus_batch cimport (
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.unseen_writes cimport UnseenWrites, unseen_add
 
 from broker.model import limits
 
@@ -159,15 +160,19 @@ cdef uint32_t put_answer(
     return FRAME_HEAD_SIZE + <uint32_t>size
 
 
-cdef void put_unacknowledged(ReplySlot* slot) noexcept nogil:
+cdef void put_unacknowledged(
+        ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept:
     """Answer acks of 0: not every client reads that, so it may be dropped."""
     slot.size = FRAME_HEAD_SIZE + 15
     store_uint32(slot.data, 15)
     memcpy(slot.data + FRAME_HEAD_SIZE, b'{"status":"OK"}', 15)
     slot.is_droppable = True
+    if log.high_watermark < end_offset and not unseen_add(unseen, log, end_offset):
+        slot.is_closing = True       # later requests might not see what was written
 
 
-cdef ReplySlot* cursus_produce(TopicTable topics, Turn turn, Cursor body) noexcept:
+cdef ReplySlot* cursus_produce(
+        TopicTable topics, Turn turn, UnseenWrites* unseen, Cursor body) noexcept:
     """Append a batch; its answer's slot, or NULL when nothing was changed."""
     cdef CursusHead head
     cdef CursusRecord last
@@ -178,7 +183,7 @@ cdef ReplySlot* cursus_produce(TopicTable topics, Turn turn, Cursor body) noexce
     cdef bint have_keys = False, is_done
     cdef Acks acks
     cdef int64_t base_offset = -1
-    if body.left < 2 or body.next[0] != 0xBA or body.left > BATCH_BYTES_MAX:
+    if body.left < 2 or body.next[0] != BATCH_MAGIC or body.left > BATCH_BYTES_MAX:
         return NULL
     if cursus_check(body, &head, &records, &last) != CURSUS_OK or head.count == 0:
         return NULL
@@ -202,7 +207,7 @@ cdef ReplySlot* cursus_produce(TopicTable topics, Turn turn, Cursor body) noexce
         slot_free(slot)
         return NULL
     if acks == ACKS_NONE:
-        put_unacknowledged(slot)
+        put_unacknowledged(slot, unseen, log, base_offset + head.count)
         return slot
     slot.size = put_answer(
         slot.data, b"OK", base_offset + head.count - 1, &head, &last, b"")

@@ -4,6 +4,7 @@ from broker._native.kernel.cursor cimport Cursor
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.unseen_writes cimport UnseenWrites
 
 
 cdef class RoundRobin:
@@ -12,5 +13,6 @@ cdef class RoundRobin:
     cdef int32_t peek(self, int32_t partition_count) noexcept
 
 
+cdef bint publish_take(Cursor* body) noexcept nogil
 cdef ReplySlot* cursus_publish(
-    TopicTable topics, Turn turn, RoundRobin turns, session, Cursor body)
+    TopicTable topics, Turn turn, RoundRobin turns, UnseenWrites* unseen, session, Cursor body)

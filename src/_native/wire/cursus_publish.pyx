@@ -39,6 +39,7 @@ from broker._native.wire.cursus_produce cimport (
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 from broker._native.wire.plain_append cimport PLAIN_DONE, plain_append, plain_takes, plain_wait
 from broker._native.wire.reply_slot cimport ReplySlot, slot_free, slot_new
+from broker._native.wire.unseen_writes cimport UnseenWrites
 
 from broker.model import limits
 
@@ -158,16 +159,21 @@ cdef bint read_arguments(Cursor head, Message* message) noexcept nogil:
             return False
 
 
+cdef bint publish_take(Cursor* body) noexcept nogil:
+    """Step over the keyword and the envelope in front of it; False for every other command."""
+    cdef const uint8_t* word
+    if body.left > ENVELOPE_HEAD and body.next[0] == 0:
+        if cursor_take(body, ENVELOPE_HEAD + <size_t>body.next[1]) == NULL:
+            return False
+    word = cursor_take(body, WORD_SIZE)
+    return word != NULL and memcmp(word, b"PUBLISH ", WORD_SIZE) == 0
+
+
 cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
     """Understand a PUBLISH; False for every other, and for what is no PUBLISH."""
-    cdef const uint8_t* word
     cdef const uint8_t* behind
     cdef Cursor head
-    if body.left > ENVELOPE_HEAD and body.next[0] == 0:
-        if cursor_take(&body, ENVELOPE_HEAD + <size_t>body.next[1]) == NULL:
-            return False
-    word = cursor_take(&body, WORD_SIZE)
-    if word == NULL or memcmp(word, b"PUBLISH ", WORD_SIZE) != 0:
+    if not publish_take(&body):
         return False
     while body.left > 0 and (is_white(body.next[body.left - 1]) or body.next[body.left - 1] == 0):
         body.left -= 1
@@ -240,7 +246,8 @@ cdef bint has_structured_errors(session):
 
 
 cdef ReplySlot* cursus_publish(
-        TopicTable topics, Turn turn, RoundRobin turns, session, Cursor body):
+        TopicTable topics, Turn turn, RoundRobin turns, UnseenWrites* unseen, session,
+        Cursor body):
     """Append a message; its answer's slot, or NULL when nothing was changed."""
     cdef Message message
     cdef TopicEntry entry
@@ -268,7 +275,7 @@ cdef ReplySlot* cursus_publish(
     if message.partition == ANY_PARTITION:
         turns.given += 1
     if message.acks == ACKS_NONE:
-        put_unacknowledged(slot)
+        put_unacknowledged(slot, unseen, log, offset + 1)
         return slot
     put_answers(slot, &message.record, offset)
     plain_wait(log, slot, offset + 1)

@@ -6,10 +6,10 @@ An answer's head is the length, the correlation id and, in flexible versions, no
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.big_endian cimport store_uint32
-from broker._native.kernel.cursor cimport Cursor
+from broker._native.kernel.cursor cimport READ_DONE, Cursor, cursor_int16
 from broker._native.wire.connection cimport Connection, Dialect, PendingReply
 from broker._native.wire.envelope cimport (
     API_KEYS,
@@ -64,6 +64,10 @@ cdef class Kafka(Dialect):
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
         return frame_announced(data, size, <uint32_t>self.frame_bytes_max)
 
+    cdef bint is_write(self, Cursor frame) noexcept:
+        cdef int16_t key = -1
+        return cursor_int16(&frame, &key) == READ_DONE and key == KEY_PRODUCE
+
     cdef void refuse(self, Connection connection, int64_t cut):
         connection.close(
             f"frame of a length that is not {REQUEST_HEAD_MIN} to {self.frame_bytes_max}")
@@ -77,8 +81,8 @@ cdef class Kafka(Dialect):
             connection.close("request with a key, version or header that is not served")
             return False
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.shared.topics, connection.shared.turn, &head, &slot,
-                                   &unfolded_bytes)
+            status = produce_serve(connection.shared.topics, connection.shared.turn, &head,
+                                   &connection.unseen, &slot, &unfolded_bytes)
             connection.shared.work += <int>(unfolded_bytes >> UNFOLDED_WORK_SHIFT)
         elif head.api_key == KEY_FETCH:
             self.serve_fetch(connection, &head)

@@ -295,6 +295,7 @@ cdef class Poller(Shared):
         cdef AckWaiter* waiter = self.turn.finished
         cdef AckWaiter* next_waiter
         cdef ReplySlot* slot
+        cdef Connection connection
         self.turn.finished = self.turn.finished_tail = NULL
         while waiter != NULL:
             next_waiter = waiter.next
@@ -306,7 +307,9 @@ cdef class Poller(Shared):
                 if slot.connection == NULL:
                     slot_free(slot)
                 else:
-                    (<Connection>slot.connection).touch()
+                    connection = <Connection>slot.connection
+                    connection.slots_waiting -= 1
+                    connection.touch()
             waiter = next_waiter
 
     cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept:

@@ -4,6 +4,7 @@ from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.wire.envelope cimport RequestHead
 from broker._native.wire.reply_slot cimport ReplySlot
+from broker._native.wire.unseen_writes cimport UnseenWrites
 
 cdef enum ServeStatus:
     SERVED                # there is a reply, or one to come
@@ -12,5 +13,6 @@ cdef enum ServeStatus:
     NOT_SERVED            # nothing was changed: the Python handler serves the whole request
 
 
-cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head, ReplySlot** slot,
+cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
+                               UnseenWrites* unseen, ReplySlot** slot,
                                int64_t* unfolded_bytes) noexcept

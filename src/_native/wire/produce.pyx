@@ -48,6 +48,7 @@ from broker._native.wire.envelope cimport (
 )
 from broker._native.wire.old_produce cimport old_set_take, old_sets_begin
 from broker._native.wire.reply_slot cimport ReplySlot, slot_new
+from broker._native.wire.unseen_writes cimport UnseenWrites, unseen_add
 
 from broker.model import limits
 
@@ -205,9 +206,10 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
     return at
 
 
-cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
+cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t** at,
                       RequestHead* head) noexcept:
-    # Append and answer one partition; False when it was refused: by a disk that failed or is full.
+    # Append and answer one partition, or note it where there is no answer (no slot); False when it
+    # was refused: by a disk that failed or is full.
     cdef PartitionLog log = <PartitionLog>part.log
     cdef AckWaiter* waiter
     cdef int64_t base_offset = -1
@@ -220,8 +222,9 @@ cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
     else:
         status = log.append_batch(part.batch, &part.info, &base_offset)
         end_offset = base_offset + part.info.last_offset_delta + 1
-    if not has_reply:
-        return status == LOG_OK
+    if slot == NULL:
+        return status == LOG_OK and (
+            log.high_watermark >= end_offset or unseen_add(unseen, log, end_offset))
     if status == LOG_OK:
         waiter = part.waiter = &slot.waiters[slot.waiting]
         waiter.offset = end_offset
@@ -237,19 +240,20 @@ cdef bint append_part(Part* part, bint has_reply, ReplySlot* slot, uint8_t** at,
 
 
 cdef ServeStatus produce_serve(TopicTable topics, Turn turn, RequestHead* head,
-                               ReplySlot** slot, int64_t* unfolded_bytes) noexcept:
+                               UnseenWrites* unseen, ReplySlot** slot,
+                               int64_t* unfolded_bytes) noexcept:
     """Serve one request whole, or not at all. `unfolded_bytes`: of its batches, see folded_records.
     """
     global unfold_left
     cdef ServeStatus status
     unfold_left = UNFOLDED_MAX
-    status = serve_whole(topics, turn, head, slot)
+    status = serve_whole(topics, turn, head, unseen, slot)
     unfolded_bytes[0] = UNFOLDED_MAX - unfold_left
     return status
 
 
-cdef ServeStatus serve_whole(
-        TopicTable topics, Turn turn, RequestHead* head, ReplySlot** slot) noexcept:
+cdef ServeStatus serve_whole(TopicTable topics, Turn turn, RequestHead* head,
+                             UnseenWrites* unseen, ReplySlot** slot) noexcept:
     global request_mark
     cdef Cursor cursor = head.body
     cdef const uint8_t* transactional_id = NULL
@@ -274,7 +278,7 @@ cdef ServeStatus serve_whole(
     if head.is_flexible and not read_tags(&cursor):
         return NOT_SERVED
     if acks == 0:
-        return append_silently(head, part_count)
+        return append_silently(head, unseen, part_count)
     slot[0] = slot_new(reply_size + <uint32_t>part_count * REPLY_PART_SIZE, part_count)
     if slot[0] == NULL:
         return SERVED_CLOSE
@@ -282,11 +286,12 @@ cdef ServeStatus serve_whole(
     return SERVED
 
 
-cdef ServeStatus append_silently(RequestHead* head, int32_t part_count) noexcept:
+cdef ServeStatus append_silently(
+        RequestHead* head, UnseenWrites* unseen, int32_t part_count) noexcept:
     cdef bint is_good = True
     cdef int32_t i
     for i in range(part_count):
-        is_good = append_part(&parts[i], False, NULL, NULL, head) and is_good
+        is_good = append_part(&parts[i], unseen, NULL, NULL, head) and is_good
     return SERVED_SILENTLY if is_good else SERVED_CLOSE
 
 
@@ -304,7 +309,7 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
     for i in range(topic_count):
         at = put_topic(at, head, &requested[i])
         for _j in range(requested[i].part_count):
-            append_part(&parts[part], True, slot, &at, head)
+            append_part(&parts[part], NULL, slot, &at, head)
             part += 1
         if head.is_flexible:
             at[0] = 0

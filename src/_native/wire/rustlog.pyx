@@ -9,7 +9,7 @@ Python (protocols/rustlog), which can serve every request and says what is right
     string    uint16 length | UTF-8
 
 Requests are served one by one, as the original does. Only produces need not wait for each other:
-they are appended in order, and so are their answers.
+they are appended in order, and their answers leave in it.
 """
 
 cimport cython
@@ -84,7 +84,6 @@ cdef enum:
     READ_BYTES_MIN = 4 << 10
     READ_BYTES_MAX = 256 << 10
     SAID_JSON = 1             # of Connection.manners: the last frame was JSON
-    OWES_PRODUCE = 2          # a produce may wait for its sync
     READ_BYTES_SHIFT = 10     # so much of a log counts as a request
 
 cdef uint32_t FRAME_BYTES_MAX = limits.RUSTLOG_FRAME_BYTES_MAX
@@ -166,18 +165,15 @@ cdef class RustLog(Dialect):
             pending.api_version = is_json
             pending.head.size = FRAME_HEAD_SIZE
 
-    cdef bint waits(self, Connection connection, Cursor frame) noexcept:
-        # For the produces before it: what they wrote is to be seen.
-        return connection.manners & OWES_PRODUCE > 0 and frame.next[0] != KIND_PRODUCE
+    cdef bint is_write(self, Cursor frame) noexcept:
+        return frame.left > 0 and frame.next[0] == KIND_PRODUCE
 
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef Cursor body = frame
         cdef uint8_t kind = cursor_take(&body, 1)[0]
         cdef bint is_json = begins_json(frame.next, frame.left), is_served = False
         cdef uint8_t[FRAME_HEAD_SIZE + 1] pong
-        if connection.slots_head == NULL:
-            connection.manners = 0
-        connection.manners = (connection.manners & OWES_PRODUCE) | (SAID_JSON if is_json else 0)
+        connection.manners = SAID_JSON if is_json else 0
         if kind == KIND_PRODUCE:
             is_served = self.serve_produce(connection, body)
         elif kind == KIND_FETCH:
@@ -263,7 +259,6 @@ cdef class RustLog(Dialect):
         memcpy(slot.data + PRODUCED_SIZE, PyBytes_AS_STRING(self.write_failed), slot.failed_size)
         plain_wait(log, slot, base_offset + count)
         connection.enqueue(slot)
-        connection.manners |= OWES_PRODUCE
         self.counters.messages_produced += count
         self.counters.bytes_in += payload
         return True

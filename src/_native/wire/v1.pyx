@@ -65,6 +65,10 @@ cdef class V1(Dialect):
         frame.left = <size_t>(newline - data)
         return <int64_t>frame.left + 1
 
+    cdef bint is_write(self, Cursor frame) noexcept:
+        cdef Line line
+        return line_read(frame, &line) == COMMAND_PRODUCE
+
     cdef void refuse(self, Connection connection, int64_t cut):
         # Nothing of what follows is a line; what the lines before it are owed still leaves.
         connection.watch(connection.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))

@@ -82,6 +82,9 @@ SEND_BUFFER_BYTES = 100 * KIB
 # Replies that wait for a sync or for an earlier reply, per connection: then its requests stop. A
 # place for a short one is some 300 bytes, so 3,000 small requests in flight stay honest.
 WAITING_REPLY_BYTES_PER_CONNECTION = 1 * MIB
+# Partitions that a connection has written to with acks=0 and whose records are not visible yet, 16
+# bytes each: with more of them its next request waits until they are.
+UNSEEN_PARTITIONS_PER_CONNECTION_MAX = 1_024
 # Replies queued for a peer that does not read; above it the connection's requests stop. Runs of
 # files are queued as what they are; of what is copied to memory there is less.
 REPLY_QUEUE_BYTES_PER_CONNECTION = 64 * MIB

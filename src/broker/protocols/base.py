@@ -6,10 +6,11 @@ A protocol sees values only: no socket, no task, no byte outside the request's b
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from broker._native.wire.connection import Dialect, Flow
+from broker.core.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
 
@@ -21,9 +22,21 @@ class LastAnswer(NamedTuple):
 
 
 class DroppableAnswer(NamedTuple):
-    """An answer that not every peer reads: nothing of it is sent to one that reads none."""
+    """An answer that not every peer reads: nothing of it is sent to one that reads none.
+
+    Attributes:
+        written: what was appended for it and may not be visible yet, as (log, end offset). Later
+            requests of the connection that are no writes start when it is.
+    """
 
     body: bytes
+    written: Sequence[tuple[Log, int]] = ()
+
+
+class SilentAnswer(NamedTuple):
+    """No answer, as to a write with acks=0; `written` is as in DroppableAnswer."""
+
+    written: Sequence[tuple[Log, int]]
 
 
 class FlowAnswer(NamedTuple):
@@ -56,8 +69,8 @@ class Deferred(Generic[_ResultT, _AnswerT_co]):
         return self._finish(self.future)
 
 
-# The answer's bytes without framing; None: nothing is ever sent; the others: later.
-Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | FlowAnswer | None
+# The answer's bytes without framing, or one that is more than bytes; the others: later.
+Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | FlowAnswer
 Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 

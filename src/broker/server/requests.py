@@ -2,11 +2,12 @@
 
 import logging
 from asyncio import AbstractEventLoop, Future, Task, ensure_future
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from broker._native.wire.connection import Connection, PendingReply
+from broker.core.log import Log
 from broker.model.errors import CodecError, PeerError
 from broker.protocols.base import (
     Answer,
@@ -14,10 +15,12 @@ from broker.protocols.base import (
     DroppableAnswer,
     FlowAnswer,
     LastAnswer,
+    SilentAnswer,
     WireProtocol,
 )
 
 if TYPE_CHECKING:
+    from broker._native.log.partition_log import PartitionLog
     from broker.core.session import Session
 
 _log = logging.getLogger(__name__)
@@ -51,7 +54,7 @@ class Requests:
             except Exception as error:  # noqa: BLE001 - told by _give_up
                 _give_up(request, error)
                 continue
-            if reply is None or isinstance(reply, (bytes, LastAnswer, DroppableAnswer, FlowAnswer)):
+            if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, FlowAnswer)):
                 _send(request, reply)
             elif isinstance(reply, Deferred):
                 self._running[request.connection] = reply.future
@@ -104,11 +107,17 @@ def _send(request: PendingReply, answer: Answer) -> None:
     if isinstance(answer, LastAnswer):
         request.send(answer.body, is_last=True)
     elif isinstance(answer, DroppableAnswer):
-        request.send(answer.body, is_droppable=True)
+        request.send(answer.body, is_droppable=True, written=_native(answer.written))
+    elif isinstance(answer, SilentAnswer):
+        request.send(None, written=_native(answer.written))
     elif isinstance(answer, FlowAnswer):
         request.begin(answer.flow)
     else:
         request.send(answer)
+
+
+def _native(written: Sequence[tuple[Log, int]]) -> "Sequence[tuple[PartitionLog, int]]":
+    return cast("Sequence[tuple[PartitionLog, int]]", written)
 
 
 def _give_up(request: PendingReply, error: Exception) -> None:

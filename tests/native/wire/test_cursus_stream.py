@@ -220,7 +220,8 @@ def test_a_stream_begins_behind_the_answers_to_what_came_before(logs: Logs) -> N
     client = streaming.connect()
     client.send(framed(batch("topic", 0, [Message(b"a")])))
     streaming.ask(client)
-    stream = streaming.made(0)
+    stream = streaming.made(1)
+    streaming.wire.run_until(lambda: bool(streaming.wire.slow))
 
     streaming.begin(stream)
     stream.end(b"the end", is_last=True)

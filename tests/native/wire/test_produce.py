@@ -10,7 +10,6 @@ from broker.codec import schema
 from broker.model import limits
 from tests.native_log import Logs, placed, records
 from tests.native_wire import (
-    API_VERSIONS,
     PRODUCE,
     PRODUCE_VERSIONS,
     Client,
@@ -140,7 +139,7 @@ def test_replies_keep_their_order_while_a_sync_is_pending(durable: Wire) -> None
 
     client.send(
         produce(9, (0, BATCH), correlation_id=1)
-        + request(API_VERSIONS, 0, {}, correlation_id=2)
+        + produce(9, (7, BATCH), correlation_id=2)
         + produce(9, (0, BATCH), correlation_id=3)
     )
     (pending,) = durable.slow

@@ -1,7 +1,9 @@
+from collections.abc import Iterable
 from typing import Self, final
 
 from typing_extensions import disjoint_base
 
+from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
 from broker._native.wire.fetch import FetchSessions
@@ -57,7 +59,12 @@ class PendingReply:
     @property
     def body(self) -> bytes: ...
     def send(
-        self, body: bytes | None, *, is_last: bool = ..., is_droppable: bool = ...
+        self,
+        body: bytes | None,
+        *,
+        is_last: bool = ...,
+        is_droppable: bool = ...,
+        written: Iterable[tuple[PartitionLog, int]] = ...,
     ) -> None: ...
     def close(self) -> None: ...
     def begin(self, flow: Flow) -> None: ...

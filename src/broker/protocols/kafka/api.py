@@ -9,7 +9,7 @@ from broker.core.admission import Share
 from broker.core.session import Session
 from broker.model.errors import RequestError
 from broker.model.limits import ERROR_TEXT_CHARS_MAX, GROUPS_ASKED_PER_TURN
-from broker.protocols.base import Deferred
+from broker.protocols.base import Deferred, SilentAnswer
 from broker.protocols.kafka import errors
 
 # A decoded message: Kafka's field names in snake_case, as the schema tables have them. What the
@@ -30,8 +30,8 @@ class Request(NamedTuple):
     share: Share  # of the memory of requests that are under way
 
 
-# None: the request has no response (Produce with acks=0).
-Response: TypeAlias = Fields | None
+# SilentAnswer: the request has no response (Produce with acks=0).
+Response: TypeAlias = Fields | SilentAnswer
 # The response that a result of core will become.
 Later: TypeAlias = Deferred[Any, Fields]
 Handler: TypeAlias = Callable[[Request, Session], Response | Later | Awaitable[Response]]

@@ -12,7 +12,7 @@ from broker.core.session import Session
 from broker.model import limits
 from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
-from broker.protocols.base import Answer, Deferred, Reply
+from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer
 from broker.protocols.kafka import apis
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.authorization import authorize
@@ -81,7 +81,7 @@ def _serve(
         response = api.handle(request, session)
     except Exception as error:  # noqa: BLE001 - sorted by _failure
         response = _failure(api, version, error)
-    if response is None or isinstance(response, dict):
+    if isinstance(response, (SilentAnswer, dict)):
         return _encode(api, version, response)
     if isinstance(response, Deferred):
         return Deferred(response.future, lambda _: _answer(api, version, response))
@@ -120,8 +120,8 @@ async def _answer_later(
 
 
 def _encode(api: Api, version: int, response: Response) -> Answer:
-    if response is None:
-        return None
+    if isinstance(response, SilentAnswer):
+        return response
     try:
         return schema.response(api.key).encode(version, response)
     except ValueError as error:  # as of an error that the response has no place for

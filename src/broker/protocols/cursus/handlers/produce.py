@@ -89,7 +89,7 @@ async def batch(found: CursusBatch, broker: Broker, leader: str) -> Answer:
         records = _Records(
             topic, found.partition, await _rows(found), runs, CURSUS_BATCH_RECORDS_ASSUMED
         )
-        answer = await _append(records, broker, sent, acks)
+        return await _append(records, broker, sent, acks)
     except (RefusedError, RequestError, CodecError, StorageError) as error:
         answer = refusal_of(error, sent, leader)
     return DroppableAnswer(answer) if acks == _NO_ACKS else answer
@@ -147,14 +147,14 @@ def _check_partition(topic: Topic, partition: int) -> None:
         raise refused("partition_not_found", partition=partition)
 
 
-async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> bytes:
+async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> Answer:
     log = log_of(records.topic, records.partition)
     if not records.runs:
         written = await write(broker, records.topic, records.partition, records.rows)
     else:
         written = await _append_new(records, broker, log)
     if acks == _NO_ACKS:
-        return UNACKNOWLEDGED
+        return DroppableAnswer(UNACKNOWLEDGED, [(written.log, written.end_offset)])
     if not await wait_durable(written.log, written.end_offset):
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "the log of the partition has failed")
     return stored(sent, written.end_offset - 1)
@@ -207,8 +207,7 @@ async def publish(request: Request) -> Answer:
     topic = writable(broker, name)
     records = _message(command, request, topic, Run(producer_id, epoch, sequence, sequence, 1))
     sent = Sent(decoded(producer_id), epoch, sequence, sequence)
-    answer = await _append(records, broker, sent, acks)
-    return DroppableAnswer(answer) if acks == _NO_ACKS else answer
+    return await _append(records, broker, sent, acks)
 
 
 def _message(command: Command, request: Request, topic: Topic, run: Run) -> _Records:

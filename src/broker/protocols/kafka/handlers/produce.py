@@ -34,6 +34,7 @@ from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
 from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.model.topic_config import TopicConfig
+from broker.protocols.base import SilentAnswer
 from broker.protocols.kafka import errors, transactions
 from broker.protocols.kafka.api import Api, Fields, Request, Response
 from broker.protocols.kafka.old_messages import Conversion, is_message_set
@@ -114,8 +115,7 @@ def _append_all(
 
 def _respond(request: Request, outcomes: dict[_Place, _Outcome]) -> Response | Awaitable[Response]:
     if request.body["acks"] == 0:
-        _close_if_refused(outcomes)
-        return None
+        return SilentAnswer(_all_written(outcomes))
     return _answer(request, outcomes)
 
 
@@ -287,10 +287,14 @@ def _refusal(request: Request, error: ErrorCode) -> ErrorCode:
 # ---- answers -------------------------------------------------------------------------------------
 
 
-def _close_if_refused(outcomes: dict[_Place, _Outcome]) -> None:
+def _all_written(outcomes: dict[_Place, _Outcome]) -> list[tuple[Log, int]]:
+    """The end of each batch in its log; a refused one is a PeerError: the connection closes."""
+    written = []
     for (name, _, index), outcome in outcomes.items():
         if isinstance(outcome, RequestError):
             raise PeerError(f"Produce with acks=0 to {name!r}-{index} refused: {outcome}")
+        written.append((outcome.log, outcome.appended.end_offset))
+    return written
 
 
 async def _answer(request: Request, outcomes: dict[_Place, _Outcome]) -> Fields:

@@ -1,0 +1,108 @@
+"""Writes of a connection whose answer does not wait until they are visible (acks=0).
+
+A write with another acks holds its reply slot until it is visible. One with acks=0 is only noted
+here, a partition once: the fast path allocates nothing and links nothing into the log. When a
+request comes that must see the writes, `unseen_slot` makes a slot without a reply, and
+`unseen_wait` lets it wait for all of them.
+"""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport free, realloc
+
+from broker._native.log.partition_log cimport PartitionLog
+from broker._native.log.turn cimport AckWaiter
+from broker._native.wire.reply_slot cimport ReplySlot, slot_new
+
+cdef enum:
+    CAPACITY_MIN = 8
+
+
+cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept:
+    """Note a write up to an offset, exclusive; False without memory."""
+    cdef uint32_t i, at
+    # A producer writes to its partitions in much the same order again and again.
+    for i in range(writes.count):
+        at = writes.hint + i
+        if at >= writes.count:
+            at -= writes.count
+        if writes.entries[at].log == <PyObject*>log:
+            writes.entries[at].end_offset = max(writes.entries[at].end_offset, end_offset)
+            writes.hint = at + 1 if at + 1 < writes.count else 0
+            return True
+    if writes.count == writes.capacity:
+        unseen_prune(writes)
+        if not has_room(writes):
+            return False
+    writes.entries[writes.count].log = <PyObject*>log
+    writes.entries[writes.count].end_offset = end_offset
+    Py_INCREF(log)
+    writes.count += 1
+    writes.hint = 0
+    return True
+
+
+cdef bint has_room(UnseenWrites* writes) noexcept:
+    # At least half is left free, so that not every write looks for what has become visible.
+    cdef uint32_t capacity = max(<uint32_t>CAPACITY_MIN, 2 * writes.capacity)
+    cdef void* larger
+    if 2 * writes.count < writes.capacity:
+        return True
+    larger = realloc(writes.entries, capacity * sizeof(UnseenWrite))
+    if larger == NULL:
+        return False
+    writes.entries = <UnseenWrite*>larger
+    writes.capacity = capacity
+    return True
+
+
+cdef void unseen_prune(UnseenWrites* writes) noexcept:
+    """Forget the writes that are visible, or never will be."""
+    cdef uint32_t i, kept = 0
+    cdef PartitionLog log
+    cdef UnseenWrite each
+    for i in range(writes.count):
+        each = writes.entries[i]
+        log = <PartitionLog>each.log
+        if log.high_watermark >= each.end_offset or log.is_offline or log.is_deleted:
+            Py_DECREF(log)
+            continue
+        writes.entries[kept] = each
+        kept += 1
+    writes.count = kept
+    writes.hint = 0
+
+
+cdef ReplySlot* unseen_slot(UnseenWrites* writes) noexcept:
+    """A slot that sends nothing, with a waiter for each of the writes; NULL without memory."""
+    cdef ReplySlot* slot = slot_new(0, <int>writes.count)
+    if slot != NULL:
+        slot.waiting = <int>writes.count
+        slot.is_failed = True        # no answer becomes wrong when a log fails
+    return slot
+
+
+cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
+    """Let a slot in its place wait for all writes, and forget them."""
+    cdef uint32_t i
+    cdef AckWaiter* waiter
+    cdef PartitionLog log
+    for i in range(writes.count):
+        log = <PartitionLog>writes.entries[i].log
+        waiter = &slot.waiters[i]
+        waiter.offset = writes.entries[i].end_offset
+        waiter.owner = slot
+        waiter.place = 0
+        log.wait(waiter)
+        Py_DECREF(log)
+    writes.count = writes.hint = 0
+
+
+cdef void unseen_free(UnseenWrites* writes) noexcept:
+    cdef uint32_t i
+    for i in range(writes.count):
+        Py_DECREF(<object>writes.entries[i].log)
+    free(writes.entries)
+    writes.entries = NULL
+    writes.count = writes.capacity = writes.hint = 0

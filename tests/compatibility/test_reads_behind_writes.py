@@ -1,0 +1,128 @@
+"""Who sends a write and a read behind it in one go reads what was written, in every protocol.
+
+Each is sent many times to a topic that exists: it is a sync that a read must not overtake. With a
+compression of the topic's own, Python serves the writes.
+"""
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from tests import wire_requests
+from tests.broker_process import Broker
+from tests.cursus_client import CursusClient, Message, batch, read_batch
+from tests.line_client import LineClient
+from tests.native_log import records
+from tests.rustlog_client import RustLogClient, fetch, frame, produce, read_fetched
+from tests.wire_client import WireClient
+
+TIMES = 20
+WAYS = pytest.mark.parametrize("compression", ["producer", "gzip"])
+
+
+@pytest.fixture
+def partition(broker: Broker, topic: str, compression: str) -> str:
+    """A topic of one partition, by its name."""
+    with WireClient(broker.address) as client:
+        wire_requests.create_topic(client, topic, compression_type=compression)
+    return topic
+
+
+def framed(body: bytes | str) -> bytes:
+    """Return a frame of Cursus."""
+    data = body.encode() if isinstance(body, str) else body
+    return struct.pack(">I", len(data)) + data
+
+
+@WAYS
+@pytest.mark.parametrize("acks", ["", " acks=0", " acks=all"])
+def test_v1(broker: Broker, partition: str, acks: str) -> None:
+    with LineClient(broker.address) as client:
+        for offset in range(TIMES):
+            client.send(
+                f"V1|1|PRODUCE|{partition} key:v{offset}{acks}\n"
+                f"V1|2|CONSUME|{partition} 0 {offset}\n".encode()
+            )
+            assert client.line() == b"V1|1|OK|partition=0 offset=%d hw=%d\n" % (offset, offset)
+            assert client.line() == b"V1|2|OK|messages=%d:v%d hw=%d\n" % (offset, offset, offset)
+
+
+@WAYS
+@pytest.mark.parametrize("acks", ["1", "0"])
+@pytest.mark.parametrize("way", ["batch", "PUBLISH"])
+def test_cursus(broker: Broker, partition: str, acks: str, way: str) -> None:
+    if way == "batch":
+        write = batch(partition, 0, [Message(b"value")], acks=acks.encode())
+    else:
+        write = f"PUBLISH topic={partition} producerId=p acks={acks} message=value".encode()
+    with CursusClient(broker.address) as client:
+        for offset in range(TIMES):
+            consume = f"CONSUME topic={partition} partition=0 offset={offset} group=g-{partition}"
+            client.socket.sendall(
+                framed(write) + framed(consume) + framed(f"LIST_OFFSETS topic={partition}")
+            )
+            written, read, ends = (client.frame() for _ in range(3))
+            assert written is not None
+            assert json.loads(written)["status"] == "OK"
+            assert read is not None
+            assert [each.payload for each in read_batch(read).messages] == [b"value"]
+            assert ends is not None
+            assert str(offset + 1) in ends.decode()
+
+
+@WAYS
+@pytest.mark.parametrize("is_json", [False, True])
+def test_rustlog(broker: Broker, partition: str, *, is_json: bool) -> None:
+    with RustLogClient(broker.address) as client:
+        for offset in range(TIMES):
+            ask = {"topic": partition, "partition": 0, "offset": offset, "max_bytes": 1000}
+            read = (
+                json.dumps({"Fetch": ask}).encode()
+                if is_json
+                else fetch(partition, 0, offset, 1000)
+            )
+            client.socket.sendall(frame(produce(partition, 0, [b"value"])) + frame(read))
+            client.receive()
+            answer = client.receive()
+            if is_json:
+                assert json.loads(answer)["Fetch"]["next_offset"] == offset + 1
+            else:
+                assert read_fetched(answer).records == [b"value"]
+
+
+def fetch_body(topic: str, offset: int) -> dict[str, Any]:
+    """Return a Fetch of one partition that waits for nothing."""
+    wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    return {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": 1 << 20,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [wanted]}],
+    }
+
+
+@WAYS
+@pytest.mark.parametrize("acks", [-1, 1, 0])
+@pytest.mark.parametrize("version", [2, 12])
+def test_kafka(broker: Broker, partition: str, acks: int, version: int) -> None:
+    written = wire_requests.produce_body(partition, [(0, records())], acks=acks)
+    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    ends = {"replica_id": -1, "topics": [{"name": partition, "partitions": [asked]}]}
+    with WireClient(broker.address) as client:
+        for offset in range(TIMES):
+            client.send_together(
+                ("Produce", 9, written),
+                ("Fetch", version, fetch_body(partition, offset)),
+                ("ListOffsets", 4, ends),
+            )
+            if acks:
+                client.receive()
+            fetched, listed = client.receive(), client.receive()
+            [response] = fetched["responses"]
+            assert response["partitions"][0]["records"], offset
+            assert response["partitions"][0]["high_watermark"] == offset + 1
+            assert listed["topics"][0]["partitions"][0]["offset"] == offset + 1

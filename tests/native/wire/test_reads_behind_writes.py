@@ -1,0 +1,373 @@
+"""A request that is no write starts when all writes in front of it on its connection are visible.
+
+The writes of these tests are acknowledged by a sync, so none is visible in the turn that serves it.
+"""
+
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker._native.wire.cursus import Cursus
+from broker._native.wire.kafka import Kafka
+from broker._native.wire.rustlog import RustLog
+from broker._native.wire.rustlog_counters import RustLogCounters
+from broker._native.wire.v1 import V1
+from broker.model.limits import UNSEEN_PARTITIONS_PER_CONNECTION_MAX
+from tests import native_wire, rustlog_client
+from tests.cursus_client import Message, batch
+from tests.native_log import Logs, records
+from tests.native_wire import Client, Wire, partition, response
+from tests.oracles.message_set_oracle import Message as OldMessage
+from tests.oracles.message_set_oracle import encode
+
+if TYPE_CHECKING:
+    from broker._native.wire.connection import PendingReply
+
+KAFKA_VERSION = 11
+OFFSETS_VERSION = 4
+KEYS = (
+    native_wire.PRODUCE,
+    native_wire.FETCH,
+    native_wire.LIST_OFFSETS,
+    native_wire.API_VERSIONS,
+)
+
+
+class Spoken:
+    """A poller of one durable partition that speaks every protocol.
+
+    Attributes:
+        python: of each request that was left to Python, what it would have seen of the partition.
+    """
+
+    def __init__(self, logs: Logs) -> None:
+        """Serve no log yet."""
+        self.wire = Wire(logs)
+        self.python: list[int] = []
+        self.answers: Callable[[list[PendingReply]], None] = self._answer
+        protocol = object()
+        self.wire.poller.serve_with(
+            {
+                "kafka": Kafka(
+                    protocol,
+                    [native_wire.api_row(key) for key in KEYS],
+                    frame_bytes_max=native_wire.FRAME_BYTES_MAX,
+                ),
+                "v1": V1(protocol, b"ERR|NOT_LEADER|failed\n"),
+                "cursus": Cursus(protocol),
+                "rustlog": RustLog(protocol, RustLogCounters(), write_failed=b"\xfe"),
+            },
+            self._hand_over,
+            lambda _, reason: self.wire.closed.append(reason),
+        )
+
+    def _hand_over(self, pending: "list[PendingReply]") -> None:
+        self.answers(pending)
+
+    def _answer(self, pending: "list[PendingReply]") -> None:
+        for each in pending:
+            self.python.append(self.wire.log().high_watermark)
+            each.send(b"seen\n")
+
+
+@pytest.fixture
+def spoken(logs: Logs) -> Iterator[Spoken]:
+    """One partition whose writes wait for a sync."""
+    spoken = Spoken(logs)
+    log = logs.create()
+    spoken.wire.serve(log)
+    yield spoken
+    # The thread that syncs is shared: nothing of this test is left to it.
+    spoken.wire.run_until(
+        lambda: log.is_offline or log.is_deleted or log.high_watermark == log.log_end_offset
+    )
+    spoken.wire.close()
+
+
+def framed(body: bytes) -> bytes:
+    """Return a frame of Cursus or RustLog."""
+    return len(body).to_bytes(4) + body
+
+
+class Write(NamedTuple):
+    """A write of one record, and how many frames or lines answer it."""
+
+    data: bytes
+    answers: int = 1
+
+
+def kafka_produce(acks: int) -> bytes:
+    """Return a Produce request of one record."""
+    return native_wire.produce(KAFKA_VERSION - 2, (0, records()), acks=acks)
+
+
+def list_offsets(timestamp: int = -1) -> bytes:
+    """Return a ListOffsets request for the end of the partition, or what is asked for."""
+    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    body = {"replica_id": -1, "topics": [{"name": "topic", "partitions": [asked]}]}
+    return native_wire.request(native_wire.LIST_OFFSETS, OFFSETS_VERSION, body)
+
+
+V1_WRITES = {
+    "acks 1": Write(b"V1|1|PRODUCE|topic k:value\n"),
+    "acks 0": Write(b"V1|1|PRODUCE|topic k:value acks=0\n"),
+}
+KAFKA_WRITES = {
+    "acks all": Write(kafka_produce(-1)),
+    "acks 1": Write(kafka_produce(1)),
+    "acks 0": Write(kafka_produce(0), 0),
+    "a message set": Write(native_wire.produce(2, (0, encode([OldMessage(value=b"value")])))),
+}
+CURSUS_WRITES = {
+    "batch": Write(framed(batch("topic", 0, [Message(b"value")]))),
+    "batch, acks 0": Write(framed(batch("topic", 0, [Message(b"value")], acks=b"0"))),
+    "publish": Write(framed(b"PUBLISH topic=topic producerId=p message=value")),
+    "publish, acks 0": Write(framed(b"PUBLISH topic=topic producerId=p acks=0 message=value")),
+}
+RUSTLOG_WRITES = {"produce": Write(framed(rustlog_client.produce("topic", 0, [b"v"])))}
+
+
+def lines(client: Client, count: int) -> list[bytes]:
+    """Return as many lines as must come."""
+    data = b""
+
+    def has_all() -> bool:
+        nonlocal data
+        with suppress(BlockingIOError):
+            data += client.socket.recv(1 << 20)
+        return data.count(b"\n") >= count
+
+    client.wire.run_until(has_all)
+    return data.splitlines()
+
+
+# ---- what is served natively ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", V1_WRITES.values(), ids=V1_WRITES)
+def test_a_consume_of_v1_sees_what_was_produced_in_front_of_it(
+    spoken: Spoken, write: Write
+) -> None:
+    client = spoken.wire.connect()
+
+    client.send(write.data + b"V1|2|CONSUME|topic 0 0\n")
+
+    assert lines(client, 2)[1] == b"V1|2|OK|messages=0:value hw=0"
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_last_line_without_a_newline_sees_it_too(spoken: Spoken, size: int) -> None:
+    client = spoken.wire.connect()
+    last = b"V1|2|CONSUME|topic 0 0"
+    client.socket.send(V1_WRITES["acks 1"].data + last[: len(last) - size])
+    if size:
+        client.socket.send(last[len(last) - size :])
+    client.socket.shutdown(socket.SHUT_WR)
+
+    assert lines(client, 2)[1] == b"V1|2|OK|messages=0:value hw=0"
+    assert spoken.wire.closed == ["answered by closing"]
+
+
+@pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
+@pytest.mark.parametrize("version", [4, 7, 12, 18])
+def test_a_fetch_of_kafka_that_does_not_wait_sees_it(
+    spoken: Spoken, write: Write, version: int
+) -> None:
+    client = spoken.wire.connect()
+
+    client.send(write.data + native_wire.fetch(version, (0, 0)))
+
+    _, body = response(native_wire.FETCH, version, client.wait_frames(write.answers + 1)[-1])
+    assert partition(body)["high_watermark"] == 1
+    assert partition(body)["records"]
+    assert spoken.python == []
+
+
+@pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
+def test_the_end_that_kafka_lists_is_behind_it(spoken: Spoken, write: Write) -> None:
+    client = spoken.wire.connect()
+
+    client.send(write.data + list_offsets())
+
+    frame = client.wait_frames(write.answers + 1)[-1]
+    _, body = response(native_wire.LIST_OFFSETS, OFFSETS_VERSION, frame)
+    assert body["topics"][0]["partitions"][0]["offset"] == 1
+
+
+def test_a_fetch_of_rustlog_sees_it(spoken: Spoken) -> None:
+    client = spoken.wire.connect()
+
+    client.send(RUSTLOG_WRITES["produce"].data + framed(rustlog_client.fetch("topic", 0, 0, 999)))
+
+    fetched = client.wait_frames(2)[-1][4:]
+    assert rustlog_client.read_fetched(fetched).records == [b"v"]
+
+
+# ---- what is left to Python ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        *((each, b"V1|2|METRICS|topic\n") for each in V1_WRITES.values()),
+        *(
+            (each, native_wire.request(native_wire.API_VERSIONS, 0, {}))
+            for each in KAFKA_WRITES.values()
+        ),
+        *((each, list_offsets(timestamp=5)) for each in KAFKA_WRITES.values()),
+        *(
+            (each, framed(read))
+            for each in CURSUS_WRITES.values()
+            for read in (
+                b"CONSUME topic=topic partition=0 offset=0",
+                b"LIST_OFFSETS topic=topic",
+                b"\0\5topicLIST_OFFSETS topic=topic",
+            )
+        ),
+        *(
+            (each, framed(read))
+            for each in RUSTLOG_WRITES.values()
+            for read in (rustlog_client.LIST_TOPICS, b'{"Fetch":{}}')
+        ),
+    ],
+)
+def test_python_is_asked_when_it_can_be_seen(spoken: Spoken, write: Write, read: bytes) -> None:
+    client = spoken.wire.connect()
+
+    client.send(write.data + read)
+
+    spoken.wire.run_until(lambda: bool(spoken.python))
+    assert spoken.python == [1]
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_all_writes_in_front_of_it_are_seen(spoken: Spoken, acks: int) -> None:
+    client = spoken.wire.connect()
+
+    client.send(5 * kafka_produce(acks) + list_offsets(timestamp=5) + kafka_produce(acks))
+
+    spoken.wire.run_until(lambda: bool(spoken.python))
+    assert spoken.python == [5]
+
+
+def test_a_write_that_python_did_not_wait_for_is_seen_as_well(spoken: Spoken) -> None:
+    slow: list[PendingReply] = []
+    client = spoken.wire.connect()
+    log = spoken.wire.log()
+    spoken.answers = slow.extend
+    client.send(native_wire.request(native_wire.API_VERSIONS, 0, {}))
+    log.append(records())
+    slow.pop().send(None, written=[(log, 1)])
+
+    client.send(list_offsets())
+
+    _, body = response(native_wire.LIST_OFFSETS, OFFSETS_VERSION, client.frame())
+    assert body["topics"][0]["partitions"][0]["offset"] == 1
+
+
+# ---- what does not wait, and what does not wait for good -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        *V1_WRITES.values(),
+        *KAFKA_WRITES.values(),
+        *CURSUS_WRITES.values(),
+        *RUSTLOG_WRITES.values(),
+    ],
+)
+def test_writes_do_not_wait_for_each_other(spoken: Spoken, write: Write) -> None:
+    client = spoken.wire.connect()
+
+    client.socket.send(5 * write.data)
+    spoken.wire.poller()
+
+    assert spoken.wire.log().log_end_offset == 5
+
+
+def test_reads_of_other_connections_wait_for_nothing(spoken: Spoken) -> None:
+    writer, reader = spoken.wire.connect(), spoken.wire.connect()
+    writer.socket.send(V1_WRITES["acks 1"].data)
+    reader.socket.send(b"V1|2|CONSUME|topic 0 0\n")
+
+    spoken.wire.poller()
+
+    assert reader.socket.recv(100) == b"V1|2|OK|messages= hw=-1\n"
+
+
+@pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
+def test_a_read_goes_on_behind_a_write_that_fails(
+    spoken: Spoken, write: Write, recording: None
+) -> None:
+    client = spoken.wire.connect()
+    file_ops.fail("sync_data", ".log", errno.EIO)
+
+    client.send(write.data + list_offsets(timestamp=5))
+
+    spoken.wire.run_until(lambda: bool(spoken.python))
+    assert spoken.wire.log().is_offline
+    assert len(client.wait_frames(write.answers + 1)) == write.answers + 1
+
+
+@pytest.mark.parametrize("change", ["goes", "is removed"])
+def test_a_read_that_waits_is_forgotten_with_its_client_or_its_topic(
+    spoken: Spoken, change: str
+) -> None:
+    client = spoken.wire.connect()
+    client.socket.send(kafka_produce(0) + list_offsets(timestamp=5))
+    spoken.wire.poller()
+    assert spoken.python == []
+
+    if change == "goes":
+        client.socket.close()
+    else:
+        spoken.wire.log().retire()
+
+    awaited = spoken.wire.closed if change == "goes" else spoken.python
+    spoken.wire.run_until(lambda: bool(awaited))
+
+
+@pytest.mark.parametrize("is_crowded", [False, True])
+def test_a_write_waits_behind_silent_ones_to_very_many_partitions(
+    logs: Logs, *, is_crowded: bool
+) -> None:
+    spoken = Spoken(logs)
+    count = UNSEEN_PARTITIONS_PER_CONNECTION_MAX - 1 + is_crowded
+    logs.turn.files.count_max = count
+    spoken.wire.serve(*(logs.create(number) for number in range(count)))
+    spoken.wire.poller.share_us = 10_000_000  # both requests in one turn, however slow it is
+    client = spoken.wire.connect()
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    every = native_wire.produce(9, *((number, records()) for number in range(count)), acks=0)
+    try:
+        data = every + kafka_produce(0)
+        assert client.socket.send(data) == len(data)
+        spoken.wire.poller()
+        assert spoken.wire.log().log_end_offset == (1 if is_crowded else 2)
+
+        spoken.wire.run_until(
+            lambda: all(
+                spoken.wire.log(number).high_watermark == 1 + (number == 0)
+                for number in range(count)
+            )
+        )
+    finally:
+        spoken.wire.close()
+
+
+def test_silent_writes_are_remembered_once_for_each_partition(spoken: Spoken) -> None:
+    client = spoken.wire.connect()
+    count = 10 * UNSEEN_PARTITIONS_PER_CONNECTION_MAX
+
+    for _ in range(10):
+        client.send(count // 10 * kafka_produce(0))
+    client.send(list_offsets(timestamp=5))
+
+    spoken.wire.run_until(lambda: bool(spoken.python))
+    assert spoken.python == [count]
