@@ -82,8 +82,10 @@ cdef class PendingReply:
     cdef readonly int api_key
     cdef readonly int api_version
     cdef readonly object client_id
-    cdef readonly bytes body
+    cdef readonly bytes body              # None once it was taken
+    cdef int64_t counted                  # of the shared memory of frames: the body waits
 
+    cdef void uncount(self) noexcept
     cdef void finish(self, bint is_busy) except *
 
 

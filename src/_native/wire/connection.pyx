@@ -51,6 +51,7 @@ from broker._native.wire.frame_memory cimport (
     kept_drop,
     kept_grow,
     kept_put,
+    memory_hand_over,
     memory_leave,
     memory_room,
     memory_wait,
@@ -225,6 +226,18 @@ cdef class PendingReply:
         """What the protocol keeps for the connection."""
         return self.connection.session
 
+    def take_body(self):
+        """Return what follows the request's header, once: from here on it is the caller's."""
+        cdef bytes body = self.body
+        self.uncount()
+        self.body = None
+        return body
+
+    cdef void uncount(self) noexcept:
+        if self.counted > 0 and self.connection is not None:
+            memory_hand_over(&self.connection.shared.memory, -self.counted)
+            self.counted = 0
+
     def send(self, body, *, is_last=False, is_droppable=False, written=()):
         """Answer with a body (bytes), or with None: this request gets no response.
 
@@ -285,6 +298,7 @@ cdef class PendingReply:
 
     cdef void finish(self, bint is_busy) except *:
         cdef ReplySlot* slot = self.slot
+        self.uncount()
         self.slot = NULL
         slot.waiting -= 1
         if slot.connection == NULL:
@@ -298,6 +312,7 @@ cdef class PendingReply:
     def __dealloc__(self):
         # Dropped without an answer: the handler failed. The connection cannot go on in order.
         cdef Connection connection
+        self.uncount()
         if self.slot == NULL:
             return
         if self.slot.connection == NULL:
@@ -633,6 +648,8 @@ cdef class Connection:
         pending.connection = self
         pending.protocol = self.dialect.protocol
         pending.body = PyBytes_FromStringAndSize(<const char*>body.next, body.left)
+        pending.counted = body.left
+        memory_hand_over(&self.shared.memory, pending.counted)
         self.is_busy = True
         self.enqueue(slot)
         self.shared.slow.append(pending)

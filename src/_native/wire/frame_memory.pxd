@@ -40,6 +40,7 @@ cdef struct FrameMemory:           # of all connections
     int64_t bytes                  # that everything kept takes
     int64_t bytes_max
     int64_t waiting                # in both queues
+    int64_t handed_over            # of `bytes`: requests that wait for Python to begin them
     FrameQueue queues[QUEUES]
 
 
@@ -54,6 +55,7 @@ cdef bint kept_is_slow(
 cdef size_t scarce_room(const FrameMemory* memory, const Kept* kept, size_t room) noexcept nogil
 cdef void memory_wait(FrameMemory* memory, Kept* kept, int64_t now_ms) noexcept nogil
 cdef void memory_leave(FrameMemory* memory, Kept* kept) noexcept nogil
+cdef void memory_hand_over(FrameMemory* memory, int64_t size) noexcept nogil
 cdef Kept* memory_next(FrameMemory* memory, int64_t* room) noexcept nogil
 cdef int64_t memory_awaited_ms(const FrameMemory* memory, int64_t now_ms) noexcept nogil
 

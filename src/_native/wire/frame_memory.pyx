@@ -15,6 +15,9 @@ As long as all that takes less than UNFINISHED_FRAMES_BYTES_MAX, nobody notices.
 so somebody always gets on, and requests of up to HEAD_ONLY are served as ever. What is kept stays
 below that limit, HEAD_ONLY for each connection, and one frame of each queue. There are two: frames
 of a usual size do not wait for long ones that stall.
+
+Requests that wait for Python to begin them count too. While they take half of the limit nobody is
+admitted: else each frame would be read, handed over and followed by the next.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -146,6 +149,12 @@ cdef void memory_leave(FrameMemory* memory, Kept* kept) noexcept nogil:
     kept.queue = NULL
 
 
+cdef void memory_hand_over(FrameMemory* memory, int64_t size) noexcept nogil:
+    """Count a request that waits for Python; with a negative size, no more."""
+    memory.bytes += size
+    memory.handed_over += size
+
+
 cdef Kept* memory_next(FrameMemory* memory, int64_t* room) noexcept nogil:
     """Who may read on; NULL for nobody. It is asked until then, with what room there is at first.
 
@@ -159,7 +168,7 @@ cdef Kept* memory_next(FrameMemory* memory, int64_t* room) noexcept nogil:
         kept = queue.first
         if kept == NULL:
             continue
-        if queue.admitted == NULL:
+        if queue.admitted == NULL and 2 * memory.handed_over <= memory.bytes_max:
             memory_leave(memory, kept)
             kept.state = KEPT_ADMITTED
             kept.queue = queue

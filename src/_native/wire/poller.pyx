@@ -7,8 +7,10 @@ callback per turn serves everything that is ready, however many connections that
     flush    write what was staged, hand dirty logs to the commit thread
     finish   acknowledgements and fetches that can now be answered
     send     all replies of a connection in one call, then serve what it had to keep
+    hand over    what the native paths have left to Python, which begins some of it
 
-It ends by the clock: what has not had its turn by then is the first of the next one.
+It ends by the clock: what has not had its turn by then is the first of the next one. Python comes
+last, for a short share: what it has not begun by then waits until the sockets were looked at again.
 """
 
 cimport cython
@@ -65,6 +67,7 @@ cdef enum:
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t CONTENDED_FRAME_BYTES_PER_MS_MIN = limits.CONTENDED_FRAME_BYTES_PER_MS_MIN
 cdef int64_t FRAME_BYTES_PER_MS_MIN = limits.FRAME_BYTES_PER_MS_MIN
+cdef int64_t PYTHON_SHARE_US = limits.PYTHON_SHARE_US
 cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
@@ -119,8 +122,9 @@ cdef class Poller(Shared):
     def serve_with(self, dialects, dispatch, on_close):
         """Serve these dialects (name → Dialect), and call Python for what they leave.
 
-        `dispatch` is called once a turn with a list of PendingReply; `on_close` with a Connection
-        and the reason, for each that ends.
+        `dispatch` is called with a list of PendingReply and begins as many of all it has as its
+        share of a turn allows; it returns whether some are left, and is called again for those.
+        `on_close` is called with a Connection and the reason, for each that ends.
         """
         cdef Dialect dialect
         for name, dialect in dialects.items():
@@ -148,23 +152,33 @@ cdef class Poller(Shared):
 
     def __call__(self):
         """Serve what is ready: the event loop calls this when our epoll set is."""
-        cdef epoll_event events[EVENTS_MAX]
         cdef int64_t ends_us = monotonic_us() + self.share_us
-        cdef int count, _round
+        cdef int _round
         for _round in range(POLLS_PER_TURN):
-            count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
-            if count <= 0:
+            self.share_until(ends_us)
+            if self.look() <= 0:
                 return
-            self.tell_time()
             self.turn.is_running = True
             try:
-                self.share_until(ends_us)
-                self.take_events(events, count)
                 self.end_turn()
             finally:
                 self.turn.is_running = False   # whatever went wrong, the next turn must come
             if monotonic_us() >= ends_us:
                 return
+
+    cdef int look(self) except -1:
+        # Serve what the sockets have, natively; how many they were.
+        cdef epoll_event events[EVENTS_MAX]
+        cdef int count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
+        if count <= 0:
+            return 0
+        self.tell_time()
+        self.turn.is_running = True
+        try:
+            self.take_events(events, count)
+        finally:
+            self.turn.is_running = False
+        return count
 
     cdef void take_events(self, epoll_event* events, int count):
         # Connections that do not get their turn are reported again; they come before those that
@@ -229,10 +243,13 @@ cdef class Poller(Shared):
         """Flush, finish and send what was changed outside of the connections' own turn.
 
         The loop calls it once for each time it was asked to: turns of the connections in between
-        leave that as it is, or there would be one more of it after each of them.
+        leave that as it is, or there would be one more of it after each of them. The sockets come
+        first: what was asked for may be more of Python's requests.
         """
         self.turn.is_requested = False
-        self.tell_time()
+        self.share_until(monotonic_us() + self.share_us)
+        if self.look() == 0:
+            self.tell_time()
         self.turn.is_running = True
         try:
             self.end_turn()
@@ -241,23 +258,28 @@ cdef class Poller(Shared):
 
     cdef void end_turn(self):
         cdef int rounds = 0
+        cdef int64_t slow_until_us = 0
         self.expire()
         # Serving a kept frame or a slow request can make new work; what is left after a few rounds
         # goes to the next turn.
         self.share_until(monotonic_us() + self.share_us)
         while rounds < POLLS_PER_TURN and not self.is_late:
             rounds += 1
-            if self.slow:
-                self.hand_over()
             self.turn.flush()
             self.wake_fetches()    # first: who waits for records waits longer than who wrote them
             self.finish_acks()
-            if not self.touched:
+            if self.touched:
+                self.drain_touched()
+            elif self.has_slow() and (
+                    slow_until_us == 0 or monotonic_us() < slow_until_us):
+                if slow_until_us == 0:
+                    slow_until_us = monotonic_us() + PYTHON_SHARE_US
+                self.hand_over()
+            else:
                 break
-            self.drain_touched()
         self.let_on()
         self.turn.is_running = False
-        if self.slow or self.touched or self.turn.has_work():
+        if self.has_slow() or self.touched or self.turn.has_work():
             self.turn.request_end()
         self.arm()
 
@@ -279,14 +301,18 @@ cdef class Poller(Shared):
                 self.give_up(connection)
         self.looks_late()
 
+    cdef bint has_slow(self):
+        return self.has_backlog or len(self.slow) > 0
+
     cdef void hand_over(self):
         cdef list slow
         cdef PendingReply pending
         # Nobody waits for the answer of one whose connection has closed by now.
         slow = [pending for pending in self.slow if not pending.connection.is_closed]
         self.slow = []
+        self.has_backlog = False
         try:
-            self.dispatch(slow)
+            self.has_backlog = bool(self.dispatch(slow))
         except Exception:  # the turn goes on for everyone else; what was not answered is closed
             logger.exception("requests were not handed over")
 

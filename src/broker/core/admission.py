@@ -7,10 +7,9 @@
 A request runs while it is decoded, handled and encoded. From its first wait on, for the disk,
 another thread or the records of a long poll, it is parked: nobody waits until it goes on.
 
-Requests are begun in the order of self-clocked fair queueing (Golestani 1994): a connection has a
-clock that goes on by the weight of each request, and of those that wait the one whose clock shows
-least is begun. So short requests do not wait for many long ones, and a connection that asks for
-more than the others comes behind them.
+Requests are begun in the order of fair clocks (fair_clocks.py), which go on by the weight of each
+request: so short requests do not wait for many long ones, and a connection that asks for more than
+the others comes behind them.
 """
 
 from asyncio import Future, get_running_loop
@@ -21,10 +20,9 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from broker.core.fair_clocks import FairClocks
 from broker.core.parking import Parking
 from broker.model.errors import PeerError
-
-_CLOCKS_KEPT = 1_024  # before those that are not ahead of the others are dropped
 
 _T = TypeVar("_T")
 
@@ -153,8 +151,7 @@ class Admission:
         self._waiting_bytes = 0
         self._waiting: list[_Waiting] = []  # a heap
         self._passed: list[tuple[int, _Waiting]] = []  # a heap: no room in the parking, by weight
-        self._clock = 0  # of the request that was begun last
-        self._clocks: dict[object, int] = {}  # of connections that may be ahead of it
+        self._clocks = FairClocks()
         self._number = 0
 
     @asynccontextmanager
@@ -174,7 +171,7 @@ class Admission:
         if self._waiting or not self._fits(weight):
             await self._wait(owner, size, weight)
         else:
-            self._begin(weight, self._clock_behind(owner, weight))
+            self._begin(weight, self._clocks.advance(owner, weight))
         share = Share(weight, self._parking, self._stopped_running)
         try:
             yield share
@@ -189,18 +186,9 @@ class Admission:
         is_let = self._running == 0 or self._running + weight <= self._bytes_max
         return is_let and self._parking.has_room_for(weight)
 
-    def _clock_behind(self, owner: object, weight: int) -> int:
-        """What the clock of a connection shows behind its next request."""
-        if owner is None:
-            return self._clock + weight
-        if len(self._clocks) >= _CLOCKS_KEPT + 2 * len(self._waiting):
-            self._clocks = {key: at for key, at in self._clocks.items() if at > self._clock}
-        clock = self._clocks[owner] = max(self._clock, self._clocks.get(owner, 0)) + weight
-        return clock
-
     def _begin(self, weight: int, clock: int) -> None:
         self._running += weight
-        self._clock = max(self._clock, clock)
+        self._clocks.reach(clock)
 
     def _stopped_running(self, weight: int) -> None:
         self._running -= weight
@@ -210,7 +198,7 @@ class Admission:
         """Wait for a turn, which is taken when it comes."""
         self._number += 1
         begins = get_running_loop().create_future()
-        clock = self._clock_behind(owner, weight)
+        clock = self._clocks.advance(owner, weight)
         heappush(self._waiting, _Waiting(clock, self._number, size, weight, begins))
         self._waiting_bytes += size
         try:

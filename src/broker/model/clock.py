@@ -1,7 +1,11 @@
 """The only door to the time: whoever needs it is given a Clock, so that tests can turn it."""
 
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+# Nanoseconds of CLOCK_MONOTONIC: to measure with what one turn of the loop does.
+monotonic_ns: Callable[[], int] = time.monotonic_ns
 
 
 class Clock(Protocol):

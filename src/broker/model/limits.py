@@ -46,6 +46,9 @@ POLLS_PER_TURN = 8
 # How long a turn serves requests that arrive, and then, once more, those that were kept before: the
 # rest waits for the next turn, so that no client holds up the others.
 TURN_SHARE_US = 1_500
+# How long Python begins requests, and how long callbacks and tasks go on, before the sockets are
+# looked at again. What one of them does in a step comes on top: 2 ms at most.
+PYTHON_SHARE_US = 500
 
 # --- connections ----------------------------------------------------------------------------------
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-import uvloop
-
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.topic_table import TopicTable
@@ -51,6 +49,7 @@ from broker.server.clock_watch import ClockWatch
 from broker.server.coordinators import Coordinators
 from broker.server.disk_watch import DiskWatch
 from broker.server.listener import Listener
+from broker.server.loop import Loop
 from broker.server.requests import Requests
 from broker.server.v1_copies import V1Copies
 from broker.server.v1_import import V1Import
@@ -78,7 +77,7 @@ def run(config: Config, announce: Announce) -> int:
     Raises DataDirError, ConfigError (an address that cannot be had) or StorageError when it cannot
     start.
     """
-    loop = uvloop.new_event_loop()
+    loop = Loop()
     asyncio.set_event_loop(loop)
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
@@ -91,7 +90,7 @@ def run(config: Config, announce: Announce) -> int:
 class _Process:
     """Everything that runs, and the order in which it starts and stops."""
 
-    def __init__(self, config: Config, log_dir: LogDir, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, config: Config, log_dir: LogDir, loop: Loop) -> None:
         self._log_dir = log_dir
         self._loop = loop
         self._io_thread = IoThread()
@@ -273,7 +272,7 @@ class _Process:
         dialects = {each.name: each.dialect(self._config) for each in PROTOCOLS}
         requests = Requests(self._loop)
         poller.serve_with(dialects, requests.dispatch, requests.closed)
-        self._turn.schedule = partial(self._loop.call_soon, poller.end)
+        self._turn.schedule = partial(self._loop.call_next, poller.end)
         return poller
 
     def _listen(self) -> list[Listener]:

@@ -2,13 +2,17 @@
 
 import logging
 from asyncio import AbstractEventLoop, Future, Task, ensure_future
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from broker._native.wire.connection import Connection, PendingReply
+from broker.core.fair_clocks import FairClocks
 from broker.core.log import Log
+from broker.model.clock import monotonic_ns
 from broker.model.errors import CodecError, PeerError
+from broker.model.limits import PYTHON_SHARE_US
 from broker.protocols.base import (
     Answer,
     Deferred,
@@ -30,42 +34,81 @@ _ORDINARY = frozenset(
 )
 
 
-class Requests:
-    """Serves what the native paths hand over."""
+class _Waiting(NamedTuple):
+    """A request that is not begun, in the order in which they are."""
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
+    clock: int  # of its connection
+    number: int  # of those alike the first to come
+    request: PendingReply
+
+
+class Requests:
+    """Serves what the native paths hand over.
+
+    A connection has one request under way at most. Which one is begun next is decided by fair
+    clocks that go on by the time that beginning a request has taken.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, now_ns: Callable[[], int] = monotonic_ns) -> None:
         """Serve each request by the protocol of its dialect."""
         self._loop = loop
+        self._now_ns = now_ns
+        self._clocks = FairClocks()
+        self._number = 0
+        self._waiting: list[_Waiting] = []  # a heap
+        self._left: set[Connection] = set()  # those whose requests wait
         # Owned here until they are done; by connection, so that its end ends them.
         self._running: dict[Connection, Future[Any]] = {}
 
-    def dispatch(self, pending: list[PendingReply]) -> None:
-        """Start each request; at most one per connection is ever under way."""
+    def dispatch(self, pending: list[PendingReply]) -> bool:
+        """Begin requests, for PYTHON_SHARE_US at least; whether some are left for the next turn."""
+        if not self._waiting and len(pending) == 1:
+            self._begin(pending[0])  # nobody waits for it
+            return False
         for request in pending:
-            try:
-                protocol = _protocol(request)
-                reply = protocol.handle(
-                    request.api_key,
-                    request.api_version,
-                    request.client_id,
-                    request.body,
-                    cast("Session", request.session),
-                )
-            except Exception as error:  # noqa: BLE001 - told by _give_up
-                _give_up(request, error)
-                continue
-            if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, FlowAnswer)):
-                _send(request, reply)
-            elif isinstance(reply, Deferred):
-                self._running[request.connection] = reply.future
-                reply.future.add_done_callback(partial(self._finish, request, reply))
-            else:
-                task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
-                self._running[request.connection] = task
-                task.add_done_callback(partial(self._forget, request.connection))
+            self._number += 1
+            clock = self._clocks.of(request.connection)
+            heappush(self._waiting, _Waiting(clock, self._number, request))
+            self._left.add(request.connection)
+        begun_ns = self._now_ns()
+        ends_ns = begun_ns + PYTHON_SHARE_US * 1_000
+        while self._waiting and begun_ns < ends_ns:
+            clock, _, request = heappop(self._waiting)
+            if request.connection not in self._left:
+                continue  # it has ended
+            self._left.discard(request.connection)
+            self._clocks.reach(clock)
+            self._begin(request)
+            now_ns = self._now_ns()
+            self._clocks.advance(request.connection, now_ns - begun_ns)
+            begun_ns = now_ns
+        return bool(self._waiting)
+
+    def _begin(self, request: PendingReply) -> None:
+        try:
+            reply = _protocol(request).handle(
+                request.api_key,
+                request.api_version,
+                request.client_id,
+                request.take_body(),
+                cast("Session", request.session),
+            )
+        except Exception as error:  # noqa: BLE001 - told by _give_up
+            _give_up(request, error)
+            return
+        if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, FlowAnswer)):
+            _send(request, reply)
+        elif isinstance(reply, Deferred):
+            self._running[request.connection] = reply.future
+            reply.future.add_done_callback(partial(self._finish, request, reply))
+        else:
+            task: Task[None] = ensure_future(_answer(request, reply), loop=self._loop)
+            self._running[request.connection] = task
+            task.add_done_callback(partial(self._forget, request.connection))
 
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection has ended: so do the requests on it."""
+        self._left.discard(connection)
         task = self._running.pop(connection, None)
         if task is not None:
             # Not at once: a task that never took its first step leaves its coroutine unawaited.

@@ -350,3 +350,53 @@ def answer(wire: Wire) -> None:
     for pending in asked:
         pending.send(b"")
     wire.run()
+
+
+# ---- requests that wait for Python ---------------------------------------------------------------
+
+
+def test_requests_count_until_python_takes_them(wire: Wire, client: Client) -> None:
+    client.send(asked(5_000))
+    [pending] = wire.slow
+    assert 5_000 - HEAD.size <= wire.poller.kept_bytes <= 5_000
+
+    assert len(pending.take_body()) == 5_000 - HEAD.size
+    assert wire.poller.kept_bytes == 0
+
+    pending.send(b"")
+    wire.run()
+    assert len(client.frames()) == 1
+
+
+def test_requests_of_connections_that_have_gone_count_no_more(wire: Wire, client: Client) -> None:
+    client.send(asked(5_000))
+    client.close()
+
+    wire.slow.clear()
+
+    assert wire.poller.kept_bytes == 0
+
+
+def test_requests_that_python_does_not_take_are_bounded_and_no_connection_is_closed(
+    narrow: Wire,
+) -> None:
+    clients = [narrow.connect() for _ in range(60)]
+    left = dict.fromkeys(clients, asked(200_000))
+    for client in clients:
+        left[client] = left[client][offer(client, left[client]) :]
+    most = ROOM_BYTES + len(FRAME) + RECEIVE_BYTES_PER_TURN + len(clients) * HEAD_BYTES
+    assert narrow.poller.kept_bytes < most
+    short = narrow.connect()
+    short.send(asked(1_000))
+    assert len(narrow.slow[-1].body) == 1_000 - HEAD.size
+
+    answered = 0
+    while narrow.slow:
+        answered += len(narrow.slow)
+        answer(narrow)
+        for client in clients:
+            left[client] = left[client][offer(client, left[client]) :]
+
+    assert answered == len(clients) + 1
+    assert narrow.closed == []
+    assert narrow.poller.kept_bytes == narrow.poller.waiting_for_memory == 0

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from broker.model.limits import (
 )
 from tests.native_log import Logs, appended, records
 from tests.native_wire import Client, Wire, produce
+
+if TYPE_CHECKING:
+    from broker._native.wire.connection import PendingReply
 
 REFUSAL = b"ERR|NOT_LEADER|the test says so\n"
 SLOT_BYTES_MIN = 250  # what a waiting answer takes, beside what it says
@@ -275,3 +279,71 @@ def test_nothing_is_served_behind_what_ends_a_connection(lines: Wire, log: Parti
     assert log.log_end_offset == 0
     assert received(client) in (b"V1|1|OK\n", b"")
     assert client.is_closed
+
+
+# ---- Python's share ------------------------------------------------------------------------------
+
+
+class Python:
+    """What is begun of what is left to Python: one request a turn, and when."""
+
+    def __init__(self, lines: Wire, dialect: v1.V1) -> None:
+        """Be handed requests over."""
+        self.waiting: list[PendingReply] = []
+        self.begun: list[PendingReply] = []
+        lines.poller.serve_with({"v1": dialect}, self._dispatch, lambda *_: None)
+
+    def _dispatch(self, pending: list["PendingReply"]) -> bool:
+        self.waiting += pending
+        if self.waiting:
+            self.begun.append(self.waiting.pop(0))
+        return bool(self.waiting)
+
+
+def test_native_answers_leave_before_python_begins_anything(
+    lines: Wire, dialect: v1.V1, log: PartitionLog
+) -> None:
+    other = lines.connect()
+    seen: list[bytes] = []
+
+    def dispatch(_: object) -> None:
+        seen.append(received(other))
+
+    lines.poller.serve_with({"v1": dialect}, dispatch, lambda *_: None)
+    slow = lines.connect()
+    slow.socket.send(b"V1|1|LIST|\n")
+    other.socket.send(PRODUCE)
+
+    lines.poller()
+
+    assert seen[0].count(b"|OK|") == 1
+    assert log.log_end_offset == 1
+
+
+def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, dialect: v1.V1) -> None:
+    python = Python(lines, dialect)
+    for client in [lines.connect() for _ in range(50)]:
+        client.socket.send(b"V1|1|LIST|\n")
+    lines.poller()
+    other = lines.connect()
+    answers = 0
+    while python.waiting:
+        waiting = len(python.waiting)
+        other.socket.send(PRODUCE)
+        lines.poller.end()  # what Python has left asks for it
+        answers += received(other).count(b"|OK|")
+        assert waiting - len(python.waiting) < 10
+
+    assert len(python.begun) == 50
+    assert answers >= 5
+
+
+def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, dialect: v1.V1) -> None:
+    python = Python(lines, dialect)
+    for client in [lines.connect() for _ in range(50)]:
+        client.socket.send(b"V1|1|LIST|\n")
+
+    lines.run()
+
+    assert len(python.begun) == 50
+    assert python.waiting == []

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from broker.model.limits import PYTHON_SHARE_US
 from broker.protocols.base import Deferred
 from broker.server.requests import Requests
 
@@ -51,6 +52,10 @@ class FakeRequest:
         self.connection = connection
         self.protocol = connection.served
         self.body = body
+
+    def take_body(self) -> str:
+        """Return what follows the header."""
+        return self.body
 
     def close(self) -> None:
         """End the connection instead."""
@@ -142,6 +147,8 @@ def test_a_mistake_ends_the_connection_that_it_was_made_for_and_no_other(
         pending: list[Any] = [FakeRequest(failing, body), FakeRequest(other, "short")]
 
         requests.dispatch(pending)
+        while requests.dispatch([]):
+            pass
         await until(lambda: failing.sent and other.sent)
 
         assert failing.sent == ["closed"]
@@ -149,3 +156,134 @@ def test_a_mistake_ends_the_connection_that_it_was_made_for_and_no_other(
 
     asyncio.run(scenario())
     assert "KeyError" in caplog.text
+
+
+# ---- whose turn is next --------------------------------------------------------------------------
+
+STEP_US = PYTHON_SHARE_US // 5
+A_SHARE = 5  # steps
+
+
+class Steps:
+    """A protocol whose requests each take so many steps of the clock, and the clock."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.now_ns = 0
+        self.begun: list[FakeConnection] = []
+
+    def handle(self, key: int, _version: int, _client: None, _body: str, _session: None) -> Any:
+        """Take the steps."""
+        self.now_ns += key * STEP_US * 1_000
+        return b""
+
+
+class OneRequest(FakeRequest):
+    """A request that is followed by none until it is asked for."""
+
+    def send(self, answer: Any) -> None:
+        """Answer."""
+        self.connection.sent.append(answer)
+
+
+class Asker(FakeConnection):
+    """A connection that asks for what takes so many steps, and again when it is answered."""
+
+    def __init__(self, name: str, steps: int, protocol: Steps) -> None:
+        """Begin to ask."""
+        self.name = name
+        self.steps = steps
+        self.served = protocol  # type: ignore[assignment]
+        self.sent = []
+
+    def ask(self) -> Any:
+        """Return its next request."""
+        request = OneRequest(self, "")
+        request.api_key = self.steps
+        return request
+
+
+def served(requests: Requests, protocol: Steps, askers: list[Asker], turns: int) -> list[int]:
+    """Have all ask whenever they are answered, for so many turns; the clock behind each turn."""
+    times = []
+    pending = [asker.ask() for asker in askers]
+    for _ in range(turns):
+        before = [len(asker.sent) for asker in askers]
+        requests.dispatch(pending)
+        times.append(protocol.now_ns)
+        pending = [
+            asker.ask()
+            for asker, count in zip(askers, before, strict=True)
+            if len(asker.sent) > count
+        ]
+    return times
+
+
+def beginning() -> tuple[Requests, Steps]:
+    protocol = Steps()
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return Requests(loop, lambda: protocol.now_ns), protocol
+
+
+def test_requests_are_begun_until_their_share_of_the_turn_is_over() -> None:
+    requests, protocol = beginning()
+    askers = [Asker(str(number), 1, protocol) for number in range(20)]
+
+    assert requests.dispatch([asker.ask() for asker in askers])
+    assert sum(len(asker.sent) for asker in askers) == A_SHARE
+    turns = 1
+    while requests.dispatch([]):
+        turns += 1
+
+    assert [len(asker.sent) for asker in askers] == [1] * 20
+    assert turns == 20 // A_SHARE - 1
+
+
+def test_a_request_that_takes_longer_than_the_share_is_alone_in_its_turn() -> None:
+    requests, protocol = beginning()
+    askers = [Asker(str(number), 2 * A_SHARE, protocol) for number in range(5)]
+
+    times = served(requests, protocol, askers, 10)
+
+    each = 2 * A_SHARE * STEP_US * 1_000
+    assert times == [each * number for number in range(1, 11)]
+
+
+def test_connections_have_the_same_time_whatever_their_requests_take() -> None:
+    requests, protocol = beginning()
+    askers = [Asker(str(steps), steps, protocol) for steps in (5, 10, 20)]  # one fills a turn
+
+    served(requests, protocol, askers, 300)
+
+    taken = [len(asker.sent) * asker.steps for asker in askers]
+    assert max(taken) - min(taken) <= 2 * 20
+
+
+def test_one_that_asks_now_and_then_does_not_wait_for_all_who_ask_always() -> None:
+    requests, protocol = beginning()
+    busy = [Asker(str(number), A_SHARE, protocol) for number in range(50)]
+    served(requests, protocol, busy, 200)
+    quiet = Asker("quiet", 1, protocol)
+
+    requests.dispatch([quiet.ask()])
+    turns = 1
+    while not quiet.sent:
+        requests.dispatch([])
+        turns += 1
+
+    assert turns <= 3
+
+
+def test_the_request_of_a_connection_that_has_ended_is_not_begun() -> None:
+    requests, protocol = beginning()
+    askers = [Asker(str(number), A_SHARE, protocol) for number in range(3)]
+    requests.dispatch([asker.ask() for asker in askers])
+
+    requests.closed(cast("Connection", askers[1]), "closed by the peer")
+    while requests.dispatch([]):
+        pass
+
+    assert [len(asker.sent) for asker in askers] == [1, 0, 1]

@@ -1,0 +1,64 @@
+"""The event loop: callbacks and steps of tasks have a share of each of its turns.
+
+asyncio runs everything that is ready before it looks at the sockets again. The end of a rebalance
+makes a thousand callbacks ready, and a hundred long answers a step each: that many would hold up
+the acknowledgements of everybody. Here the rest waits until the sockets were looked at, in order.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import TypeVarTuple, Unpack
+
+import uvloop
+
+from broker.model.clock import monotonic_ns
+from broker.model.limits import PYTHON_SHARE_US
+
+_Ts = TypeVarTuple("_Ts")
+
+
+class Loop(uvloop.Loop):
+    """uvloop's, with a bound on what runs between two looks at the sockets."""
+
+    def __init__(self) -> None:
+        """Begin without callbacks."""
+        super().__init__()
+        self.now_ns = monotonic_ns
+        self._waiting: deque[asyncio.Handle] = deque()
+        self._is_asked = False
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Call back in the next turn, or as soon as those before it have been called."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._waiting.append(handle)
+        if not self._is_asked:
+            self._is_asked = True
+            super().call_soon(self._run_some)
+        return handle
+
+    def call_next(self, callback: Callable[[], object]) -> None:
+        """Call back in the next turn, whatever else waits."""
+        super().call_soon(callback)
+
+    def _run_some(self) -> None:
+        waiting, now_ns = self._waiting, self.now_ns
+        ends_ns = now_ns() + PYTHON_SHARE_US * 1_000
+        try:
+            for _ in range(len(waiting)):  # those that come meanwhile have the next turn
+                handle = waiting.popleft()
+                if not handle.cancelled():
+                    handle._run()  # noqa: SLF001 (what asyncio's own loops call)
+                if now_ns() >= ends_ns:
+                    break
+        finally:
+            if waiting:
+                super().call_soon(self._run_some)
+            else:
+                self._is_asked = False
