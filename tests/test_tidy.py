@@ -137,12 +137,6 @@ def test_a_readme_of_a_package_is_short() -> None:
         assert file.read_text().count("\n") <= READMES_LINES_MAX, name_of(file)
 
 
-def test_every_link_of_a_readme_leads_somewhere() -> None:
-    for file in (ROOT / "README.md", *(ROOT / "src").rglob("README.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", file.read_text()):
-            assert (file.parent / target).exists(), f"{name_of(file)}: {target}"
-
-
 def test_every_compiled_module_has_a_stub() -> None:
     modules = re.findall(
         r"^broker_extension\((\w+) (\w+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE
