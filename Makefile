@@ -22,7 +22,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 
 .PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth \
 	bench-guard bench-programs \
-	bench-spark bench-storage sanitize fuzz clean
+	bench-spark bench-storage sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
 
 run: build
@@ -135,6 +135,10 @@ fuzz: $(VENV)/.fuzz $(VENV)/.built
 	$(INSTALL) --upgrade --target build/fuzz/package --config-settings=build-dir=build/fuzz/objects \
 		--config-settings=cmake.build-type=Debug --config-settings=cmake.define.BROKER_FUZZ=ON .
 	$(BIN)/python -m tests.fuzz.run $(FUZZ)
+
+# Small changes of the source that a test should notice, a sample; MUTANTS='--help'.
+mutants: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m tests.mutations.run $(MUTANTS)
 
 clean:
 	rm -rf build dist $(VENV)
