@@ -227,8 +227,9 @@ cdef class Index:
         """Look all of these up; returns (CPU ns of this thread, sum of the positions)."""
         cdef Py_ssize_t i
         cdef int64_t total = 0
+        cdef int32_t indexed = -1
         cdef const char* path = self.offset_path
         cdef int64_t thread_ns = -clock_ns(CLOCK_THREAD_CPUTIME_ID)
         for i in range(offsets.shape[0]):
-            total += index_floor_offset(&self.index, path, offsets[i])
+            total += index_floor_offset(&self.index, path, offsets[i], &indexed)
         return thread_ns + clock_ns(CLOCK_THREAD_CPUTIME_ID), total
