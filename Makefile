@@ -116,7 +116,7 @@ bench-storage: bench-programs
 bench-spark: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.spark.bench $(BENCH)
 
-# Instructions of ten kernels against the checked-in table, by callgrind; GUARD=--update writes it.
+# Instructions of a few kernels against the checked-in table, by callgrind; GUARD=--update writes it.
 bench-guard: $(VENV)/.bench $(VENV)/.built
 	$(BIN)/python -m benchmarks.guard.guard $(GUARD)
 

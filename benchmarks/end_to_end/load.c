@@ -52,6 +52,7 @@ static const struct option names[] = {
     {"port", required_argument, NULL, 'p'},
     {"topic", required_argument, NULL, 't'},
     {"line", required_argument, NULL, 'l'},
+    {"batch-file", required_argument, NULL, 'F'},
     {"partitions", required_argument, NULL, 'P'},
     {"connections", required_argument, NULL, 'c'},
     {"in-flight", required_argument, NULL, 'i'},
@@ -100,6 +101,7 @@ static void take_option(struct options *options, int name, const char *value)
     case 'p': options->port = (int)number(value); break;
     case 't': options->topic = value; break;
     case 'l': options->line = value; break;
+    case 'F': options->batch_file = value; break;
     case 'P': options->partitions = (int)number(value); break;
     case 'c': options->connections = (int)number(value); break;
     case 'i': options->in_flight = (int)number(value); break;

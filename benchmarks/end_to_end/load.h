@@ -8,6 +8,7 @@ enum { TOPIC_CONFIGS_MAX = 16, RETRY_US = 1000 };
 
 struct options {
     const char *host, *topic, *line;
+    const char *batch_file; /* what is produced, instead of a batch of our own */
     int port, partitions, connections, in_flight, acks, records;
     size_t value_bytes, batch_bytes, fetch_bytes;
     double seconds, warm_up_seconds, rate;

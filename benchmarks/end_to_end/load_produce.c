@@ -156,15 +156,35 @@ static struct producer *producers_open(struct run *run, int epoll)
     return producers;
 }
 
+/* A batch as a producer sends it, compressed or not; returns how many records it has. */
+static int read_batch(struct buffer *batch, const char *path)
+{
+    uint8_t part[4096];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        die("%s cannot be read", path);
+    for (size_t size; (size = fread(part, 1, sizeof part, file)) > 0;)
+        put_bytes(batch, part, size);
+    fclose(file);
+    if (batch->size < BATCH_HEAD_BYTES)
+        die("%s is not a batch", path);
+    struct reader count = {batch->bytes + BATCH_RECORDS_POSITION, batch->bytes + BATCH_HEAD_BYTES};
+    return (int)take_int(&count, 4);
+}
+
 static void run_prepare(struct run *run)
 {
     const struct options *options = run->options;
     size_t partitions = (size_t)options->partitions;
-    run->batch_records = options->records > 0
-        ? options->records
-        : records_that_fit(options->batch_bytes, options->value_bytes);
-    (options->old ? put_message_set : put_batch)(&run->batch, run->batch_records,
-                                                 options->value_bytes);
+    if (options->batch_file != NULL) {
+        run->batch_records = read_batch(&run->batch, options->batch_file);
+    } else {
+        run->batch_records = options->records > 0
+            ? options->records
+            : records_that_fit(options->batch_bytes, options->value_bytes);
+        (options->old ? put_message_set : put_batch)(&run->batch, run->batch_records,
+                                                     options->value_bytes);
+    }
     run->heads = allocate(partitions, sizeof *run->heads);
     run->ledgers = allocate(partitions, sizeof *run->ledgers);
     int64_t *offsets = allocate(partitions, sizeof *offsets);

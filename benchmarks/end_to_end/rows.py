@@ -114,7 +114,23 @@ def _produce_rows() -> list[Row]:
         )
         for connections, limit in ((10, 8), (100, 8), (1000, 10))
     ]
-    return [*batches, single, *old, *unpipelined]
+    # Records are looked at before they are acknowledged, so these are unfolded, by Kafka, too.
+    compressed = [
+        Row(
+            f"produce-{compression}",
+            "produce",
+            {**PIPELINED, "batch-bytes": 64 << 10, "requests": 10_000, "compression": compression},
+            (
+                Figure(
+                    "cpu_us_per_request",
+                    "CPU-us/req",
+                    (Goal(1, over_target="kafka", when_target="kafka"),),
+                ),
+            ),
+        )
+        for compression in ("gzip", "snappy", "lz4", "zstd")
+    ]
+    return [*batches, *compressed, single, *old, *unpipelined]
 
 
 def _fetch_rows() -> list[Row]:

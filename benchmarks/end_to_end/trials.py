@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 from benchmarks.end_to_end import machine
 from benchmarks.end_to_end.rows import GB, Floor, Options, Row
 from benchmarks.end_to_end.targets import HOST, BenchmarkError, Target
+from broker.codec import encode
 
 TRIAL_SECONDS_MAX = 150.0
+COMPRESSED_ROW_BYTES = 100
 WRONG_EXIT = 1  # of the load generator: it ran, and found offsets missing, doubled or misplaced
 AMOUNTS = ("bytes", "requests", "seconds")  # options that a quick run makes smaller
 
@@ -74,6 +77,27 @@ def scaled(options: Options, scale: float) -> Options:
         name: value * scale if name in AMOUNTS and isinstance(value, int | float) else value
         for name, value in options.items()
     }
+
+
+def _with_batch_file(options: Options, folder: Path) -> Options:
+    """Have the generator send a batch that is made here: it has no compressions."""
+    if "compression" not in options:
+        return options
+    sent = dict(options)
+    compression, size = str(sent.pop("compression")), int(str(sent.pop("batch-bytes")))
+    rows = [
+        b'{"user": %d, "path": "/item/%d", "took_ms": %d}' % (row % 97, row * row % 9_973, row % 31)
+        for row in range(size // COMPRESSED_ROW_BYTES)
+    ]
+    [batch] = encode(
+        [row.ljust(COMPRESSED_ROW_BYTES) for row in rows],
+        timestamp_ms=time.time_ns() // 1_000_000,
+        compression=compression,
+        batch_bytes_max=2 * size,
+    )
+    file = folder / f"{compression}-{size}.batch"
+    file.write_bytes(batch)
+    return {**sent, "batch-file": str(file)}
 
 
 def _costs(facts: Facts, seconds: Mapping[str, float]) -> Facts:
@@ -152,7 +176,7 @@ class Workload:
     def _measure(self, target: Target, topic: str) -> Facts:
         row = self.row
         options = {
-            **scaled(row.options, self._scale),
+            **_with_batch_file(scaled(row.options, self._scale), self._folder),
             "topic": topic,
             "partitions": row.partitions,
         }

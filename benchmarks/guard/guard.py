@@ -1,4 +1,4 @@
-"""Compares the instructions that ten kernels take with those of the checked-in table.
+"""Compares the instructions that a few kernels take with those of the checked-in table.
 
 make bench-guard                       fails when a kernel takes 5 % more than the table says
 make bench-guard GUARD=--update        writes the table anew

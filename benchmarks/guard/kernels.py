@@ -1,4 +1,4 @@
-"""The ten kernels that the guard watches, each a call with nothing random in it.
+"""The kernels that the guard watches, each a call with nothing random in it.
 
 python -m benchmarks.guard.kernels NAME TIMES runs one; guard.py does so under callgrind.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from broker import codec
+from broker._native.records.record_batch import validate
 from broker.codec import hashes
 
 Kernel: TypeAlias = Callable[[], object]
@@ -29,6 +30,12 @@ def checksum() -> Kernel:
     """CRC-32C of 4 MiB."""
     data = bytes(range(256)) * 16_384
     return lambda: hashes.crc32c(data)
+
+
+def validate_batch() -> Kernel:
+    """A producer's batch of 1,000 records as the append looks at it, CRC and every record."""
+    data = one_batch()
+    return lambda: validate(data)
 
 
 def scan_headers() -> Kernel:
@@ -96,6 +103,7 @@ def decode_message() -> Kernel:
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "crc32c": checksum,
+    "validate_batch": validate_batch,
     "scan_headers": scan_headers,
     "decode_columns": decode_columns,
     "decode_headers": decode_headers,
