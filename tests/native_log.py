@@ -2,7 +2,6 @@
 
 import select
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from broker._native.log import recovery, seal
 from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import Turn
-from broker.codec.compression import decompress_into
+from broker.codec.compression import decompress_into, decompress_sent_into
 from tests.batches import batch_of, header
 
 TOPIC_ID = b"topic id of 16 b"
@@ -27,7 +26,7 @@ class Logs:
         self.commit = CommitThread(1) if commit is None else commit
         self.turn = Turn(self.commit)
         self.turn.unfold = decompress_into
-        self.turn.unfold_sent = partial(decompress_into, strict=True)
+        self.turn.unfold_sent = decompress_sent_into
         self.turn.now_ms = self.turn.steady_ms = NOW_MS
 
     def folder(self, partition: int = 0) -> Path:

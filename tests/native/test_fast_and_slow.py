@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from broker.codec import encode
 from broker.codec.compression import compress
+from broker.core.partition import BATCH_HEADER_BYTES
 from broker.model.clock import SystemClock
 from broker.model.config import load
 from broker.model.errors import ErrorCode
@@ -21,11 +22,12 @@ from broker.model.limits import (
     OLD_MESSAGES_BYTES_MAX,
     PRODUCE_UNFOLDED_BYTES_MAX,
     PRODUCE_UNFOLDED_GZIP_WEIGHT,
+    PRODUCE_UNFOLDED_PIECES_MAX,
 )
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
 from tests.batches import EMPTY, batch_of
-from tests.broken_batches import CASES, NONE
+from tests.broken_batches import CASES, FOLD, NONE, Case, lz4_frame
 from tests.native_log import TOPIC_ID, records
 from tests.native_wire import (
     FETCH,
@@ -409,6 +411,23 @@ def test_short_compressed_batches_are_looked_into_without_python(
 
             assert fast.handed_over - before == handed_over  # an empty request follows
         assert fast.state() == slow.state()
+
+
+@pytest.mark.parametrize("codec", ["gzip", "xerial", "lz4", "zstd"])
+def test_a_batch_of_many_pieces_is_not_unfolded_on_the_loop(tmp_path: Path, codec: str) -> None:
+    [plain] = encode([bytes(PRODUCE_UNFOLDED_PIECES_MAX)], timestamp_ms=NOW_MS)
+    content = plain[BATCH_HEADER_BYTES:]
+    pieces = [content[place : place + 1] for place in range(len(content))]
+    payload = lz4_frame(*pieces) if codec == "lz4" else b"".join(map(FOLD[codec], pieces))
+    batch = Case(codec, payload, 1, NONE, NONE).batch(NOW_MS)
+
+    with two(tmp_path, TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())) as served:
+        assert_same(produce_request(VERSION, (0, batch)), served)
+
+        fast, slow = served
+        assert fast.handed_over == 2  # an empty request follows
+        assert fast.state() == slow.state()
+        assert fast.partitions[0].log_end_offset == 1
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)

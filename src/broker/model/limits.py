@@ -150,6 +150,8 @@ DECOMPRESSED_BYTES_MIN = 16 * MIB
 # are unfolded beside it. gzip takes three times as long for a byte as the other codecs do.
 PRODUCE_UNFOLDED_BYTES_MAX = 1 * MIB
 PRODUCE_UNFOLDED_GZIP_WEIGHT = 3
+# Blocks of one of them: each takes up to 1 us, and the usual ones have 32 KiB or more.
+PRODUCE_UNFOLDED_PIECES_MAX = 256
 # Records of one refused batch that are named in the answer: of a million, the first ones will do.
 RECORD_ERRORS_MAX = 100
 # Batches unfolded and folded anew at the same time, each whole in memory: one leaves the loop its

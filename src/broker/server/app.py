@@ -114,7 +114,7 @@ class _Process:
         self._descriptors = descriptors.of_this_process()
         self._turn.files.count_max = self._descriptors.segments
         self._turn.unfold = compression.decompress_into
-        self._turn.unfold_sent = partial(compression.decompress_into, strict=True)
+        self._turn.unfold_sent = compression.decompress_sent_into
         self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
         )

@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from broker.codec.compression import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from broker.model.errors import LimitExceeded, Unsupported
+from broker.model.limits import PRODUCE_UNFOLDED_PIECES_MAX
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _Decompress: TypeAlias = Callable[[memoryview, int], bytes]
-_DecompressInto: TypeAlias = Callable[[memoryview, memoryview], int]
+_DecompressInto: TypeAlias = Callable[[memoryview, memoryview, int | None], int]
 
 _MAGIC_WITH_BROKEN_LZ4 = 0
 
@@ -84,13 +85,21 @@ def decompress(codec: int, data: "Buffer", size_max: int, *, strict: bool = Fals
     return unfold(_view(data), size_max)
 
 
-def decompress_into(codec: int, data: "Buffer", output: "Buffer", *, strict: bool = False) -> int:
+def decompress_into(
+    codec: int,
+    data: "Buffer",
+    output: "Buffer",
+    *,
+    strict: bool = False,
+    pieces_max: int | None = None,
+) -> int:
     """Unfold `data` into `output`, which may be longer than the content; how many bytes it took.
 
     What stands in `output` behind the content, and anywhere in it after an error, is undefined.
-    `data` and `output` must not overlap. `strict` is that of `decompress`. The bytes of snappy, lz4
-    and large zstd frames are written by the library where they belong; those of gzip and small zstd
-    frames are copied once.
+    `data` and `output` must not overlap. `strict` is that of `decompress`; more blocks than
+    `pieces_max` are LimitExceeded (a frame counts as limits.COMPRESSED_FRAME_PIECES). The bytes of
+    snappy, lz4 and large zstd frames are written by the library where they belong; those of gzip
+    and small zstd frames are copied once.
 
     Raises CodecError (see above), LimitExceeded when the content is longer than `output`; TypeError
     when `output` cannot be written.
@@ -103,8 +112,13 @@ def decompress_into(codec: int, data: "Buffer", output: "Buffer", *, strict: boo
     except KeyError:
         raise _unknown(codec) from None
     if strict and codec == LZ4.number:
-        return lz4_frames.decompress_into(_view(data), target, strict=True)
-    return unfold(_view(data), target)
+        return lz4_frames.decompress_into(_view(data), target, pieces_max, strict=True)
+    return unfold(_view(data), target, pieces_max)
+
+
+def decompress_sent_into(codec: int, data: "Buffer", output: "Buffer") -> int:
+    """Unfold a producer's batch on the loop, strictly; LimitExceeded where it may take long."""
+    return decompress_into(codec, data, output, strict=True, pieces_max=PRODUCE_UNFOLDED_PIECES_MAX)
 
 
 def _view(buffer: "Buffer") -> memoryview:
@@ -124,7 +138,7 @@ def _keep(data: memoryview, size_max: int) -> bytes:
     return bytes(data)
 
 
-def _keep_into(data: memoryview, output: memoryview) -> int:
+def _keep_into(data: memoryview, output: memoryview, _pieces_max: int | None) -> int:
     if len(data) > len(output):
         raise LimitExceeded(f"{len(data)} bytes, allowed are {len(output)}")
     output[: len(data)] = data

@@ -37,14 +37,14 @@ def compress(data: memoryview, level: int) -> bytes:
     return folded
 
 
-def decompress(data: memoryview, size_max: int) -> bytes:
+def decompress(data: memoryview, size_max: int, pieces_max: int | None = None) -> bytes:
     """Return the content of all members; CodecError when they are damaged or too long."""
     library = _library()
     content, position = _member(library, data, 0, len(data), size_max)
     if position == len(data):
         return content
     members = [content]
-    members_max = compressed_pieces_max(len(data)) // COMPRESSED_FRAME_PIECES
+    members_max = (pieces_max or compressed_pieces_max(len(data))) // COMPRESSED_FRAME_PIECES
     left = size_max - len(content)
     while position < len(data):
         if len(members) == members_max:
@@ -55,9 +55,9 @@ def decompress(data: memoryview, size_max: int) -> bytes:
     return b"".join(members)
 
 
-def decompress_into(data: memoryview, output: memoryview) -> int:
+def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None = None) -> int:
     """Copy the content of all members into `output`; how many bytes it took."""
-    content = decompress(data, len(output))
+    content = decompress(data, len(output), pieces_max)
     output[: len(content)] = content
     return len(content)
 

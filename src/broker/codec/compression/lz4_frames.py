@@ -124,11 +124,13 @@ def decompress(data: memoryview, size_max: int, *, strict: bool = False) -> byte
         return bytes(output[:count])
 
 
-def decompress_into(data: memoryview, output: memoryview, *, strict: bool = False) -> int:
+def decompress_into(
+    data: memoryview, output: memoryview, pieces_max: int | None = None, *, strict: bool = False
+) -> int:
     """Write the content of all frames to the front of `output`; how many bytes it took."""
     count = _decompress_one_block(data, output)
     if count is None:
-        frames = _strict_frames(data) if strict else _frames(data)
+        frames = _strict_frames(data, pieces_max) if strict else _frames(data, pieces_max)
         count = _decompress_frames(data, frames, output)
     return count
 
@@ -166,13 +168,13 @@ def _decompress_one_block(data: memoryview, output: memoryview) -> int | None:
 # ---- where things stand --------------------------------------------------------------------------
 
 
-def _frames(data: memoryview) -> list[_Frame]:
+def _frames(data: memoryview, pieces_max: int | None = None) -> list[_Frame]:
     """Where the frames and their blocks stand; nothing is unfolded yet."""
     if not data:
         raise Truncated("lz4: no frame", 0)
     frames: list[_Frame] = []
     position = 0
-    pieces_left = compressed_pieces_max(len(data))
+    pieces_left = pieces_max or compressed_pieces_max(len(data))
     while position < len(data):
         if len(data) - position < _HEADER_SIZE_MIN:
             raise Truncated("lz4: a frame header that is cut short", position)
@@ -190,9 +192,9 @@ def _frames(data: memoryview) -> list[_Frame]:
     return frames
 
 
-def _strict_frames(data: memoryview) -> list[_Frame]:
+def _strict_frames(data: memoryview, pieces_max: int | None = None) -> list[_Frame]:
     """The same, of what Kafka's readers in Java can read, who see the first frame alone."""
-    frames = _frames(data)
+    frames = _frames(data, pieces_max)
     if len(frames) != 1 or frames[0].start or frames[0].end != len(data):
         raise Unsupported("lz4: anything but one frame", 0)
     descriptor = data[_SIZE.size : frames[0].checksum_at].tobytes()

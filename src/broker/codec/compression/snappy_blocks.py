@@ -49,23 +49,23 @@ def decompress(data: memoryview, size_max: int) -> bytes:
     return bytes(content)
 
 
-def decompress_into(data: memoryview, output: memoryview) -> int:
+def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None = None) -> int:
     """Write the content to the front of `output`; how many bytes it took."""
     if data[: len(_MAGIC)] != _MAGIC:
         return _decompress_block(data, 0, output)
     start = len(_HEADER) + _SIZE.size
     if len(data) > start and _SIZE.unpack_from(data, len(_HEADER))[0] == len(data) - start:
         return _decompress_block(data[start:], start, output)  # what most batches are
-    return _decompress_blocks(data, _blocks(data), output)
+    return _decompress_blocks(data, _blocks(data, pieces_max), output)
 
 
-def _blocks(data: memoryview) -> list[tuple[int, int]]:
+def _blocks(data: memoryview, pieces_max: int | None = None) -> list[tuple[int, int]]:
     """Where the raw blocks begin and end."""
     if data[: len(_MAGIC)] != _MAGIC:
         return [(0, len(data))]
     blocks = []
     position = pieces = 0
-    pieces_max = compressed_pieces_max(len(data))
+    pieces_max = pieces_max or compressed_pieces_max(len(data))
     while position < len(data):
         pieces += 1
         if pieces > pieces_max:

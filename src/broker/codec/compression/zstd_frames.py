@@ -108,11 +108,11 @@ def decompress(data: memoryview, size_max: int) -> bytes:
         return bytes(output[:count])
 
 
-def decompress_into(data: memoryview, output: memoryview) -> int:
+def decompress_into(data: memoryview, output: memoryview, pieces_max: int | None = None) -> int:
     """Write the content of all frames to the front of `output`; how many bytes it took."""
     content = _decompress_one_block(data, len(output))
     if content is None:
-        return _decompress(data, _outline(data), output)
+        return _decompress(data, _outline(data, pieces_max), output)
     count = len(content)
     output[:count] = content
     return count
@@ -182,11 +182,11 @@ def _decompress_one_block(data: memoryview, size_max: int) -> bytes | None:
 # ---- where things stand --------------------------------------------------------------------------
 
 
-def _outline(data: memoryview) -> _Outline:
+def _outline(data: memoryview, pieces_max: int | None = None) -> _Outline:
     """Walk over all frames; nothing is unfolded yet."""
     position = frame_count = content_min = content_max = 0
     window_at: list[int] = []
-    blocks_left = compressed_pieces_max(len(data))
+    blocks_left = pieces_max or compressed_pieces_max(len(data))
     while position < len(data) or not frame_count:
         frame_count += 1
         blocks_left -= COMPRESSED_FRAME_PIECES
