@@ -14,7 +14,7 @@ from broker.core import partition, topic_records, topics
 from broker.core.producer_ids import ProducerIds
 from broker.model.identifiers import random_id
 from broker.model.limits import PRODUCER_ID_BLOCK
-from broker.storage import log_settings, metadata, recovery
+from broker.storage import log_settings, metadata, opening, recovery
 from tests.crash_states import check
 from tests.crash_states.disk import Operation, State
 from tests.crash_states.finding import TRANSACTION
@@ -177,6 +177,11 @@ def _moves_the_recovery_point_too_far() -> AbstractContextManager[object]:
     return patch.object(recovery.Partitions, "plan_checkpoint", plan_checkpoint)
 
 
+def _takes_damage_for_the_end() -> AbstractContextManager[object]:
+    """A recovery that does not know which segments were sealed."""
+    return patch.object(opening.seal, "sealed_offset", lambda _: 0)
+
+
 def _makes_folders_before_the_commit() -> AbstractContextManager[object]:
     async def create(self: Any, new: Any) -> Any:
         plan, topic_id = self.plan(new), random_id()
@@ -242,6 +247,9 @@ PLANTED = {
     ),
     "moves the recovery point before the sync": Planted(
         Bug(patched=_moves_the_recovery_point_too_far), {check.LOST_SYNCED}, 4
+    ),
+    "takes damage for the end of the log": Planted(
+        Bug(patched=_takes_damage_for_the_end), {check.LOST_ACK, check.LOST_SYNCED}
     ),
     "closes a dirty descriptor": Planted(
         Bug(operations=_close_without_sync),

@@ -23,6 +23,7 @@ from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
 from tests.crash_states.driver import GROUPS, Driver
 from tests.crash_states.finding import Finding
+from tests.crash_states.flips import SHARE, flipped
 from tests.crash_states.life import Life, compacting_here
 from tests.crash_states.record import Event, Record
 from tests.crash_states.truth import Truth
@@ -248,8 +249,14 @@ class _Run:
         state = make()
         if self._only is not None and number != self._only:
             return
+        rng = Random(number)  # its own: the others' choices stay as they are
+        flip = None
+        if rng.random() < SHARE:
+            state, flip = flipped(state, moment.truth, rng)
         path = self._make(self._bug.state(state))
-        found = start_and_check(path, moment.truth, self._loop, is_power_cut=is_power_cut)
+        found = start_and_check(
+            path, moment.truth, self._loop, is_power_cut=is_power_cut, flip=flip
+        )
         shutil.rmtree(path)
         if self._place % COLLECTED_EVERY == 0:
             gc.collect()

@@ -1,4 +1,4 @@
-"""Reading a segment after an unclean stop: where its log ends, and what in front of that is damaged.
+"""Reading a segment after an unclean stop: where its log ends, and what before that is damaged.
 
 Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5). A
 batch does not go on with the log
@@ -7,14 +7,14 @@ batch does not go on with the log
     that does not begin at the offset where the one before ended, or
     whose leader epoch is below the one before: it survived behind a torn write of an older life.
 
-Below the recovery point compaction has thinned the log out: there batches may be missing between two
-others, at the beginning of a segment and at its end.
+Below the recovery point compaction has thinned the log out: there batches may be missing between
+two others, at the beginning of a segment and at its end.
 
-What that means depends on where it stands. All below `synced_end` was on the disk once: the recovery
-point, or the end of the last segment that is known to have been sealed, whichever is higher. A crash
-does not change what was on the disk, so there it is damage: those records are refused, and what
-stands behind them, which was acknowledged, is served. From `synced_end` on, a crash may have left any
-part of what was written; what it tore ends the log.
+What that means depends on where it stands. All below `synced_end` was on the disk once: the
+recovery point, or the end of the last segment that is known to have been sealed, whichever is
+higher. A crash does not change what was on the disk, so there it is damage: those records are
+refused, and what stands behind them, which was acknowledged, is served. From `synced_end` on, a
+crash may have left any part of what was written; what it tore ends the log.
 
 Of a damaged batch the next sound one is where the damaged one says that it ends, if a batch with a
 right CRC stands there that goes on with the log; else the one that `SegmentCheck` finds. A leader
@@ -283,7 +283,7 @@ cdef class _Damages:
         # The same, by a look at the whole segment.
         if self.examined is None:
             self.examined = self.examine(is_sealed)
-        for first, end_offset, position, end_position in self.examined:
+        for _, end_offset, position, end_position in self.examined:
             if position <= scan.position < end_position and scan.next_offset < end_offset <= (
                     scan.batches_end):
                 return end_position, end_offset

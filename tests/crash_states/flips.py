@@ -1,0 +1,80 @@
+"""A bit that the disk has lost, in a record that is known to have been on it.
+
+After the crash one bit of one plain batch is another one, in a segment that was sealed before. The
+start has to serve all the others: what a crash can have done to the log's end says nothing of it.
+"""
+
+from pathlib import PurePath
+from random import Random
+from typing import NamedTuple
+
+from broker._native.log import seal
+from tests.batches import header
+from tests.crash_states.disk import State
+from tests.crash_states.truth import Truth
+
+SHARE = 0.1  # of the states that are looked at
+FIRST_COVERED = 21  # bytes of a batch from here on are under its CRC
+NOT_PLAIN = 0x30  # bits of the attributes: transactional, control
+
+
+class Flip(NamedTuple):
+    """The records that the bit costs."""
+
+    log: str  # topic-partition
+    offset: int
+    end_offset: int
+
+
+def flipped(state: State, truth: Truth, rng: Random) -> tuple[State, Flip | None]:
+    """The state with one bit flipped, if a segment has a batch to choose."""
+    plain = {known.name for known in truth.logs.values() if not known.is_compacted}
+    found = [
+        (path, position)
+        for path, content in state.items()
+        if path.endswith(".log") and content and PurePath(path).parent.name in plain
+        for position in _batches(content)
+        if _is_sealed(state, path) and _is_plain(content, position)
+    ]
+    if not found:
+        return state, None
+    path, position = rng.choice(found)
+    content = bytearray(state[path] or b"")
+    batch = header(bytes(content), position)
+    place = position + rng.randrange(FIRST_COVERED, batch.size)
+    content[place] ^= 1 << rng.randrange(8)
+    flip = Flip(PurePath(path).parent.name, batch.base_offset, batch.last_offset + 1)
+    return {**state, path: bytes(content)}, flip
+
+
+def _is_sealed(state: State, path: str) -> bool:
+    """Whether the disk still knows that this segment was synced when it was full."""
+    folder = PurePath(path).parent
+    note = state.get(str(folder / seal.FILE_NAME)) or b""
+    offset = int(note[:20]) if note[:20].isdigit() else 0
+    bases = [
+        int(PurePath(each).stem)
+        for each in state
+        if each.endswith(".log") and PurePath(each).parent == folder
+    ]
+    following = [base for base in bases if base > int(PurePath(path).stem)]
+    return bool(following) and note == seal.note_text(offset) and min(following) <= offset
+
+
+def _batches(content: bytes) -> list[int]:
+    positions = []
+    position = 0
+    while position + 61 <= len(content):
+        length = int.from_bytes(content[position + 8 : position + 12])
+        if length < 49:
+            break
+        positions.append(position)
+        position += 12 + length
+    return positions
+
+
+def _is_plain(content: bytes, position: int) -> bool:
+    """Of no transaction, and of a producer who has not to be told of it."""
+    attributes = content[position + 22]
+    producer_id = int.from_bytes(content[position + 43 : position + 51], signed=True)
+    return not attributes & NOT_PLAIN and producer_id < 0
