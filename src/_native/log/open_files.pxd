@@ -37,6 +37,8 @@ cdef class OpenFiles:
     cdef int open_path(self, const char* path, int flags) noexcept
     cdef bint make_room(self) noexcept
     cdef bint is_half_full(self) noexcept
+    cdef int unsealed_max(self) noexcept
+    cdef bint may_hold_more(self, Py_ssize_t unsealed) noexcept
     cdef int close_oldest(self, int wanted) noexcept
     cdef bint lend_memory(self, int64_t size) noexcept
     cdef void return_memory(self, int64_t size) noexcept

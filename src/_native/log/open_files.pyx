@@ -9,6 +9,10 @@ are not on the disk yet is not closed but asked to write them (`let_go`).
 `count_max` is a wish where a file is read: when all files are in use, one more is opened, and only
 the kernel's own limit (EMFILE) stops that. Who would write to one more is refused (`make_room`),
 until a sync lets others go: connections and small files keep the descriptors that are theirs.
+
+A full segment stays open until it is synced. A log that fills segments faster than the disk syncs
+them may hold few of them (`may_hold_more`), and none while a quarter of the files cannot be had for
+others: its next roll waits, and the active segment grows meanwhile.
 """
 
 cimport cython
@@ -22,6 +26,7 @@ from broker._native.kernel.file_ops cimport file_close, file_open
 from broker.model import limits
 
 cdef int64_t INDEX_MEMORY_BYTES_MAX = limits.INDEX_MEMORY_BYTES_MAX
+cdef int UNSEALED_SEGMENTS_MAX = limits.UNSEALED_SEGMENTS_MAX
 
 cdef enum:
     CLOSED_AT_ONCE = 16    # when the kernel gives no more descriptors
@@ -122,6 +127,22 @@ cdef class OpenFiles:
     cdef bint is_half_full(self) noexcept:
         """Whether what can be closed should be, because others come that cannot."""
         return self.count * 2 >= self.count_max
+
+    cdef int unsealed_max(self) noexcept:
+        """How many full segments one log may hold open until they are synced."""
+        return min(UNSEALED_SEGMENTS_MAX, max(self.count_max // 8, 1))
+
+    cdef bint may_hold_more(self, Py_ssize_t unsealed) noexcept:
+        """Whether a log with so many full segments that wait for a sync may begin one more.
+
+        Others are closed for it if need be; it may be the active one of this log.
+        """
+        cdef int limit = self.count_max - self.count_max // 4
+        if unsealed >= self.unsealed_max():
+            return False
+        if self.count >= limit:
+            self.close_oldest(self.count - limit + 1)
+        return self.count < limit
 
     cdef int close_oldest(self, int wanted) noexcept:
         """Close so many of the longest unused; how many there were that could be."""

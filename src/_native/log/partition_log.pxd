@@ -58,6 +58,7 @@ cdef class PartitionLog(SegmentedLog):
     cdef SequenceStatus check_sequence(self, BatchInfo* info, ProducerBatch* duplicate) noexcept
     cdef int open_to_write(self, Segment segment) noexcept
     cdef bint must_roll(self, BatchInfo* info) noexcept
+    cdef bint may_roll(self, BatchInfo* info) noexcept
     cdef LogStatus refuse(self, int status) noexcept
     cdef void keep_staged(self) noexcept
     cdef int put(self, Segment segment, const uint8_t* batch, size_t size) noexcept

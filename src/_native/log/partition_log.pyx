@@ -78,6 +78,7 @@ from broker._native.log.turn cimport (
     LogStatus,
     Turn,
     call_reached,
+    is_wanting,
 )
 from broker._native.records.record_batch cimport (
     ATTRIBUTE_CONTROL,
@@ -103,6 +104,7 @@ cdef size_t STAGED_BATCH_BYTES_MAX = limits.STAGED_BATCH_BYTES_MAX
 cdef size_t STAGED_BYTES_MAX = limits.STAGED_BYTES_MAX
 cdef uint32_t STAGED_BYTES_MIN = limits.STAGED_BYTES_MIN
 cdef int64_t TAIL_RESERVE_BYTES_MIN = limits.TAIL_RESERVE_BYTES_MIN
+cdef int64_t SEGMENT_BYTES_MAX = limits.SEGMENT_BYTES_MAX
 cdef int64_t TAIL_RESERVE_BYTES_MAX = limits.TAIL_RESERVE_BYTES_MAX
 cdef int32_t INDEX_ENTRIES_HELD_AT_REST = limits.INDEX_ENTRIES_HELD_AT_REST
 
@@ -214,8 +216,11 @@ cdef class PartitionLog(SegmentedLog):
             return LOG_FULL
         status = self.open_to_write(segment)
         if status == 0 and self.must_roll(info):
-            status = self.begin_segment()
-            segment = self.active
+            if self.may_roll(info):
+                status = self.begin_segment()
+                segment = self.active
+            else:
+                status = segment.open(False)   # room was made for a roll
         if status < 0:
             return self.refuse(status)
         base_offset[0] = self.log_end_offset
@@ -272,6 +277,16 @@ cdef class PartitionLog(SegmentedLog):
             return info.max_timestamp - since > self.segment_ms - self.jitter_of(segment)
         return segment.created_ms > 0 and (
             self.turn.steady_ms - segment.created_ms > self.segment_ms - self.jitter_of(segment))
+
+    cdef bint may_roll(self, BatchInfo* info) noexcept:
+        """Whether a roll may be made now: else it waits for syncs, and the segment grows.
+
+        It does not wait where the segment can hold no more.
+        """
+        cdef Segment segment = self.active
+        return self.turn.files.may_hold_more(PyList_GET_SIZE(self.unsealed)) or (
+            segment.size + <int64_t>info.size > SEGMENT_BYTES_MAX
+            or self.log_end_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
 
     cdef int64_t jitter_of(self, Segment segment) noexcept:
         # From the name, not from a generator: logs spread as well, and a run can be repeated.
@@ -423,12 +438,15 @@ cdef class PartitionLog(SegmentedLog):
         self.transactions = Transactions()
 
     def roll(self):
-        """Close the active segment and begin the next; False when the log has none to close.
+        """Close the active segment and begin the next; False when the log has none to close, or
+        has to wait until those that it has closed are on the disk.
 
         Raises StorageError when the next cannot be made.
         """
         cdef int status
         if not self.is_in_service or self.active.size == 0:
+            return False
+        if not self.turn.files.may_hold_more(PyList_GET_SIZE(self.unsealed)):
             return False
         status = self.active.open(False)
         if status == 0:
@@ -552,9 +570,12 @@ cdef class PartitionLog(SegmentedLog):
                 self.job_position = sealed.written
                 self.job_max_timestamp = sealed.max_timestamp
         if status < 0:
-            self.job_is_running = False
+            self.job_is_running = self.is_resting = False
             self.close_folder()
-            self.fail(status)
+            if is_wanting(status):
+                self.turn.wanting.append(self)   # what the sync needs is there again later
+            else:
+                self.fail(status)
             return
         Py_INCREF(self)  # the job points here until `synced`
         self.turn.commit.submit(&self.job)

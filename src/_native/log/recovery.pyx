@@ -10,7 +10,6 @@ A last segment that is damaged takes no more appends: a new one begins behind it
 """
 
 from libc.stdint cimport INT64_MAX, int64_t
-from libc.string cimport strerror
 
 from broker._native.kernel.file_ops cimport (
     file_sync_data,
@@ -178,7 +177,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
         if is_whole and scan.next_offset <= recovery_point:
             segment.is_settled = True   # as it was found it has been synced
             segment.close()
-        elif log.turn.files.is_half_full():
+        elif log.turn.files.is_half_full() or len(unsynced) >= log.turn.files.unsealed_max():
             must(sync_segment(segment), log, "cannot sync a segment")
             must(sync_folder(log), log, "cannot sync the folder")
             segment.is_settled = True   # for the next ones to find a descriptor

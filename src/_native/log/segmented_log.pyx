@@ -14,7 +14,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.errno cimport EIO, EMFILE, ENFILE, ENOMEM
+from libc.errno cimport EIO
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libc.string cimport strerror
 
@@ -36,6 +36,7 @@ from broker._native.log.turn cimport (
     LOG_OUT_OF_RANGE,
     AwaitedLog,
     LogStatus,
+    is_wanting,
 )
 
 import logging
@@ -466,7 +467,7 @@ cdef class SegmentedLog(AwaitedLog):
 
     cdef void fail_unless_wanting(self, int error) noexcept:
         """Take the log offline, but not for want of descriptors or memory: that passes."""
-        if error not in (-EMFILE, -ENFILE, -ENOMEM):
+        if not is_wanting(error):
             self.fail(error)
 
     cdef void fail(self, int error) noexcept:

@@ -1,3 +1,4 @@
+from libc.errno cimport EMFILE, ENFILE, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.log.commit cimport CommitThread
@@ -71,6 +72,7 @@ cdef class Turn:
     cdef public object when_full          # asks for a look at the disk now; once until `retry_full`
     cdef bint is_full_told
     cdef list full                        # of AwaitedLog: staged bytes that found no room
+    cdef list wanting                     # of AwaitedLog: no descriptor or memory for their sync
     cdef bint is_running                  # a turn is going on: its end will see to everything
     cdef bint is_requested
 
@@ -82,6 +84,12 @@ cdef class Turn:
     cdef void flush(self)
     cdef void take_synced(self)
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept
+    cdef void retry_wanting(self)
+
+
+cdef inline bint is_wanting(int error) noexcept nogil:
+    """Whether something failed for want of descriptors or memory: that passes."""
+    return error == -EMFILE or error == -ENFILE or error == -ENOMEM
 
 
 cdef class AwaitedLog:

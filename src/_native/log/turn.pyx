@@ -41,6 +41,7 @@ cdef class Turn:
         self.dirty = []
         self.aging = []
         self.full = []
+        self.wanting = []
         self.events = []
 
     def __dealloc__(self):
@@ -67,6 +68,14 @@ cdef class Turn:
             log.synced()
             Py_DECREF(log)
             job = next_job
+        self.retry_wanting()
+
+    cdef void retry_wanting(self):
+        """Have the logs whose sync found no descriptor or no memory begin it at a turn's end."""
+        if self.wanting:
+            self.dirty += self.wanting
+            self.wanting = []
+            self.request_end()
 
     cdef void finish(self, AckWaiter* waiter, LogStatus status) noexcept:
         waiter.status = status
@@ -134,7 +143,10 @@ cdef class Turn:
         return len(self.aging)
 
     def sync_aged(self, int64_t steady_ms):
-        """Begin the syncs that flush.ms asks for, when no append comes to do it."""
+        """Begin the syncs that flush.ms asks for, when no append comes to do it.
+
+        So are those begun again that found no descriptor before.
+        """
         cdef AwaitedLog log
         cdef list aging = self.aging
         self.steady_ms = steady_ms
@@ -142,6 +154,7 @@ cdef class Turn:
         for log in aging:
             if log.ages():
                 self.aging.append(log)
+        self.retry_wanting()
 
     def end(self):
         """Write what is staged, where no loop runs (tests, tools)."""

@@ -503,6 +503,9 @@ DESCRIPTORS_MIN = 256
 # spare, otherwise. Unused ones close after one to two ticks, for so long a second.
 OPEN_SEGMENTS_MIN = DESCRIPTORS_MIN // 2 - SPARE_DESCRIPTORS
 OPEN_SEGMENT_TICK_SECONDS = 30
+# Full segments that one log keeps open until they are synced; where an eighth of the open segments
+# is less, that. More would not be synced sooner: the active segment grows until then.
+UNSEALED_SEGMENTS_MAX = 16
 CLOSE_IDLE_MICROSECONDS = 2_000
 # Places at which readers of a segment stopped, and most likely go on.
 READ_HINTS_PER_SEGMENT = 8
