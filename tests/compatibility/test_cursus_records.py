@@ -90,8 +90,8 @@ def test_acks_of_all_asks_for_no_more_replicas_than_there_are(
             "internal_topic_write_forbidden topic=__consumer_offsets",
         ),
         (
-            batch("{}", 0, [Message(b"x" * (2 * MIB))]),
-            "broker_error reason='row 0: a batch of ",
+            batch("{}", 0, [Message(b"x" * (15 * MIB))]),
+            "broker_error reason='message 0 takes 15728688 bytes in a frame, ",
         ),
         (
             batch("{}", 0, [Message(b"xy")])[:-1],
@@ -122,6 +122,31 @@ def test_a_batch_that_is_refused_is_told_in_json_and_nothing_is_stored(
     assert (status, last_offset) == ("ERROR", 0)
     assert said.startswith(error) if error.endswith(" ") else said == error
     assert "P0:earliest=0:latest=0:leo=0:hwm=0" in cursus.ask(f"LIST_OFFSETS topic={topic}")
+
+
+def test_a_message_that_no_answer_has_room_for_is_refused(cursus: CursusClient, topic: str) -> None:
+    largest = b"x" * (15 * MIB - 48 - 1)  # beside it the id of its producer
+    head = f"PUBLISH topic={topic} producerId=p partition=0 message=".encode()
+
+    assert cursus.answer(head + largest + b"x").startswith(b"ERROR: command_failed reason=")
+    assert json.loads(cursus.answer(head + largest))["last_offset"] == 0
+
+    read = cursus.consume(f"CONSUME topic={topic} partition=0 offset=0")
+    assert [each.payload for each in read.messages] == [largest]
+
+
+def test_a_frame_of_many_records_is_taken_and_read_in_several(
+    cursus: CursusClient, topic: str
+) -> None:
+    sent = [Message(bytes([65 + n % 26]) * (MIB - 100)) for n in range(60)]
+    assert json.loads(cursus.answer(batch(topic, 0, sent)))["last_offset"] == len(sent) - 1
+
+    found: list[bytes] = []
+    while len(found) < len(sent):
+        read = cursus.consume(f"CONSUME topic={topic} partition=0 offset={len(found)}")
+        found += [each.payload for each in read.messages]
+
+    assert found == [each.payload for each in sent]
 
 
 @pytest.mark.parametrize("fold", FOLDS)

@@ -164,7 +164,10 @@ def test_a_record_may_fill_its_frame(client: RustLogClient, topic: str) -> None:
     # The answer has 17 bytes beside it, the request had 15 and the topic.
     assert client.read_all(topic) == {0: largest, 1: b"next"}
     assert client.ask_json(fetch_of(topic, 0)) == {
-        "Error": {"message": "fetch failed: the record at offset 0 does not fit into a frame"}
+        "Error": {
+            "message": "fetch failed: the record at offset 0 does not fit into a frame: it has"
+            f" {len(largest)} bytes; go on at offset 1"
+        }
     }
 
 

@@ -98,7 +98,7 @@ def test_what_unfolds_too_far_is_told_with_its_offset_and_what_comes_before_it_i
         assert wire_requests.produce(kafka, topic, b"".join(batches)) == (0, 1)
 
     assert client.fetch(topic, 0).records == [b"a"]
-    with pytest.raises(RefusedError, match="the record at offset 3 does not fit into a frame"):
+    with pytest.raises(RefusedError, match="the batch at offset 3 unfolds to too many bytes"):
         client.fetch(topic, 3)
 
 

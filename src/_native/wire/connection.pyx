@@ -138,15 +138,21 @@ cdef class Shared:
         return self.is_late
 
     cdef void shed_replies(self):
-        """Close those who have left their replies unread for longest, until the others fit."""
+        """Close those who have left their replies unread for longest, until the others fit.
+
+        One reply that is larger than all may be together is left alone: it could never be read.
+        """
         cdef Connection each, oldest
+        cdef int count
         while self.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
             oldest = None
+            count = 0
             for each in self.connections.values():
-                if each.output.memory_bytes > CHUNK_MIN and (
-                        oldest is None or each.active_ms < oldest.active_ms):
-                    oldest = each
-            if oldest is None:
+                if each.output.memory_bytes > CHUNK_MIN:
+                    count += 1
+                    if oldest is None or each.active_ms < oldest.active_ms:
+                        oldest = each
+            if count < 2:
                 return
             oldest.close("its replies stay unread, and others need the memory")
 

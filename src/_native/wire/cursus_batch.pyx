@@ -58,6 +58,9 @@ cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
 cdef uint64_t FNV_PRIME = 0x100000001B3
 cdef int32_t RECORDS_MAX = limits.CURSUS_BATCH_RECORDS_MAX
 
+# What a record takes in a frame beside its texts: key, payload, and three of its headers.
+RECORD_BYTES_MIN = RECORD_SIZE_MIN
+
 PRODUCER_ID = b"cursus.producer_id"
 SEQUENCE = b"cursus.seq_num"
 EPOCH = b"cursus.epoch"

@@ -34,6 +34,7 @@ cdef class CursusFrame:
     cdef uint64_t seq_end
     cdef readonly int64_t next_offset
     cdef readonly int64_t skip_offset
+    cdef readonly size_t large_size
     # What is read, as long as it is: batches of one slice, and the one that was begun.
     cdef Cursor batches
     cdef int64_t slice_end            # its next offset

@@ -67,7 +67,7 @@ cdef enum:
     PREFIX_SIZE = 7           # "cursus.", of all the headers that are Cursus's own
 
 cdef int64_t READ_BYTES = limits.CURSUS_READ_BYTES_PER_STEP
-cdef size_t FRAME_BYTES_MAX = limits.CURSUS_CONSUME_BYTES_MAX
+cdef size_t RECORD_BYTES_MAX = limits.CURSUS_RECORD_BYTES_MAX
 
 # What is read serves one call after the other.
 cdef LogPage page
@@ -139,6 +139,7 @@ cdef class CursusFrame:
         count: how many records it has.
         next_offset: of what was not taken yet.
         skip_offset: behind what cannot be, for the statuses "too large" and "unreadable".
+        large_size: bytes that the record would take in a frame, for "too large".
     """
 
     def __cinit__(
@@ -301,7 +302,8 @@ cdef class CursusFrame:
                 self.count >= self.records_max
                 or self.out.size - LENGTH_SIZE + size > self.bytes_max):
             return FRAME_FULL
-        if self.out.size - LENGTH_SIZE + size > FRAME_BYTES_MAX:
+        if size > RECORD_BYTES_MAX:
+            self.large_size = size
             self.next_offset = offset
             self.skip_offset = sum_wrapped(offset, 1)
             return FRAME_TOO_LARGE

@@ -20,6 +20,7 @@ cdef struct FetchAnswer:
     uint64_t bytes_max        # as the client counts them
     uint64_t bytes_counted
     uint64_t payload_bytes
+    uint64_t large_size       # with ANSWER_TOO_LARGE: of the value
     uint32_t count
     uint8_t* data
     size_t size

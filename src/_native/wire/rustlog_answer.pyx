@@ -65,7 +65,7 @@ cdef void answer_begin(
     answer.status = ANSWER_OPEN
     answer.next_offset = offset
     answer.bytes_max = bytes_max
-    answer.bytes_counted = answer.payload_bytes = 0
+    answer.bytes_counted = answer.payload_bytes = answer.large_size = 0
     answer.count = 0
     answer.size = 0
     if not make_room(answer, FRAME_HEAD_SIZE + JSON_RECORD_SIZE + JSON_TAIL_SIZE):
@@ -136,6 +136,7 @@ cdef void put_record(
         if answer.status == ANSWER_OPEN:
             answer.status = ANSWER_FULL if answer.count > 0 else ANSWER_TOO_LARGE
             answer.next_offset = offset if answer.count == 0 else answer.next_offset
+            answer.large_size = size
         return
     answer.count += 1
     answer.bytes_counted = counted
@@ -219,6 +220,11 @@ cdef class FetchAnswerWriter:
     def next_offset(self):
         """Behind the last record; of the first one there is, when that is not the wanted one."""
         return self.answer.next_offset
+
+    @property
+    def large_size(self):
+        """Bytes of the value that does not fit, when the status is "too large"."""
+        return self.answer.large_size
 
     def add(self, batch, unfolded=None):
         """Add the records of one batch; compressed ones are handed over unfolded.

@@ -211,6 +211,9 @@ V1_REQUEST_BYTES_MAX = 65_535
 # of them, with the batches that are stepped over, so that small ones do not hold up the loop: 2 ms.
 V1_CONSUME_BYTES_MAX = 1 * MIB
 V1_CONSUME_RECORDS_MAX = 10_000
+# A value that comes alone, as it stands in the line. A longer one is stepped over, which the line
+# says with its offset and size.
+V1_LONG_VALUE_BYTES_MAX = LONG_ANSWERS_BYTES_MAX
 # Of one value, what is made fit for a line in a turn: 1 ms.
 V1_VALUE_BYTES_PER_TURN = 256 * KIB
 # What the native path reads of a log at once, and for one answer; what needs more is answered in
@@ -225,6 +228,9 @@ V1_BROKERS_MAX = 1_000
 
 # Its frames, in both directions (rustlog.txt, "Frame Structure").
 RUSTLOG_FRAME_BYTES_MAX = 10_485_760
+# A record that the binary answer to a fetch has room for: 17 bytes are around it there, one more
+# than around one that is sent to a topic whose name has one byte.
+RUSTLOG_RECORD_BYTES_MAX = RUSTLOG_FRAME_BYTES_MAX - 17
 # Largest batch of a topic that is created through its door: a record that fills a frame, and what
 # is around it.
 RUSTLOG_MESSAGE_BYTES_MAX = RUSTLOG_FRAME_BYTES_MAX + 1 * KIB
@@ -247,8 +253,13 @@ RUSTLOG_LAGS_MAX = 1_000
 
 # Largest frame that its document and clients allow, and what a compressed one may unfold to.
 CURSUS_FRAME_BYTES_MAX = 64 * MIB
-# Records in one answer: its newer clients read no frame of 16 MiB.
+# Records in one answer: its newer clients read no frame of 16 MiB. A larger record, as it stands in
+# a frame, is refused when it is written here; one that another protocol has written is not sent.
 CURSUS_CONSUME_BYTES_MAX = 15 * MIB
+CURSUS_RECORD_BYTES_MAX = CURSUS_CONSUME_BYTES_MAX
+# Largest batch of a topic that is created here: the largest record with what is around it, the
+# names of its headers and 65,535 bytes of each text among them.
+CURSUS_MESSAGE_BYTES_MAX = CURSUS_RECORD_BYTES_MAX + 1 * KIB
 CURSUS_CONSUME_RECORDS_MAX = 8_192
 # Read of a log at once, or one batch, where frames are made of what is stored: 0.1 ms.
 CURSUS_READ_BYTES_PER_STEP = 128 * KIB
@@ -727,3 +738,5 @@ assert 2 * UNREAD_ANSWER_BYTES_MAX < SEND_BUFFER_BYTES
 assert OPEN_TRANSACTIONS_MAX < CURSUS_TRANSACTIONS_REMEMBERED
 assert READ_UNFOLDED_BYTES_MAX < CURSUS_STREAMS_UNFOLDED_BYTES_MAX
 assert MESSAGE_BYTES_MAX < CURSUS_CONSUME_BYTES_MAX < CURSUS_FRAME_BYTES_MAX
+# The head of an answer names a topic or pattern of up to 64 KiB.
+assert CURSUS_RECORD_BYTES_MAX + 128 * KIB < 16 * MIB

@@ -29,6 +29,18 @@ def test_those_who_have_left_their_replies_for_longest_make_room(wire: Wire) -> 
     assert len(clients[-1].frame()) == FRAME_BYTES
 
 
+def test_a_reply_that_is_larger_than_all_may_be_is_left_alone(wire: Wire) -> None:
+    others = [answered(wire) for _ in range(2)]
+    client = wire.connect()
+    client.send(ASK)
+    wire.slow.pop().send(bytes(2 * REPLY_MEMORY_BYTES_MAX))
+
+    [frame] = client.wait_frames(1)
+
+    assert len(frame) == 8 + 2 * REPLY_MEMORY_BYTES_MAX
+    assert wire.closed == [SHED] * len(others)
+
+
 def test_where_memory_is_scarce_nobody_is_served_who_has_something_to_read(wire: Wire) -> None:
     clients = [answered(wire) for _ in range(1 + REPLY_MEMORY_SCARCE_BYTES * 5 // 4 // REPLY_BYTES)]
 

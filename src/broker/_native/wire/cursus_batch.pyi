@@ -2,6 +2,7 @@ from typing import Self, final
 
 __pyx_capi__: dict[str, object]  # what cursus_batch.pxd declares
 
+RECORD_BYTES_MIN: int
 PRODUCER_ID: bytes
 SEQUENCE: bytes
 EPOCH: bytes

@@ -24,6 +24,7 @@ from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     CURSUS_CONSUME_BYTES_MAX,
+    CURSUS_RECORD_BYTES_MAX,
     FETCH_WAIT_MS_MAX,
     REGEX_MATCHES_PER_SLICE,
 )
@@ -43,7 +44,7 @@ DEFAULT_GROUP: Final = "default-group"
 _LATEST: Final = -1
 _UNREADABLE: Final = {
     "unreadable": "they are damaged",
-    "too large": "it does not fit into a frame",
+    "too large": "it takes {size} bytes, and a frame has no more than {size_max} for a record",
 }
 
 
@@ -204,7 +205,8 @@ async def _read(request: Request, source: _Source, wanted: _Wanted, frame: Cursu
         offset = frame.next_offset
         await asyncio.sleep(0)
     if found in _UNREADABLE:
-        found = Unreadable(frame.next_offset, frame.skip_offset - 1, _UNREADABLE[found])
+        text = _UNREADABLE[found].format(size=frame.large_size, size_max=CURSUS_RECORD_BYTES_MAX)
+        found = Unreadable(frame.next_offset, frame.skip_offset - 1, text)
     if found in {"end", "full"}:
         return found == "end"
     if frame.count == before:

@@ -12,7 +12,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from broker._native.wire.cursus_batch import (
     EPOCH,
+    EVENT_TYPE,
+    METADATA,
     PRODUCER_ID,
+    RECORD_BYTES_MIN,
     SEQUENCE,
     CursusBatch,
     fnv_1a_64,
@@ -34,6 +37,7 @@ from broker.model.errors import CodecError, ErrorCode, RequestError, StorageErro
 from broker.model.limits import (
     CURSUS_BATCH_RECORDS_ASSUMED,
     CURSUS_PRODUCER_ID_BYTES_MAX,
+    CURSUS_RECORD_BYTES_MAX,
     CURSUS_ROWS_PER_TURN,
     CURSUS_RUNS_PER_BATCH_MAX,
 )
@@ -55,6 +59,7 @@ Row: TypeAlias = tuple[bytes | None, bytes, list[tuple[bytes, bytes]] | None]
 
 _NO_ACKS: Final = "0"
 _ACKS: Final = {"0": "0", "1": "1", "": "1", "-1": "all", "all": "all"}
+_TEXTS: Final = frozenset((PRODUCER_ID, EVENT_TYPE, METADATA))
 _KEY_BYTES_MAX: Final = 65_535  # as in a batch
 _UINT64: Final = 0xFFFFFFFFFFFFFFFF
 _INT64: Final = range(-(1 << 63), 1 << 63)
@@ -148,6 +153,7 @@ def _check_partition(topic: Topic, partition: int) -> None:
 
 
 async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> Answer:
+    check_size(records.rows)
     log = log_of(records.topic, records.partition)
     if not records.runs:
         written = await write(broker, records.topic, records.partition, records.rows)
@@ -158,6 +164,19 @@ async def _append(records: _Records, broker: Broker, sent: Sent, acks: str) -> A
     if not await wait_durable(written.log, written.end_offset):
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "the log of the partition has failed")
     return stored(sent, written.end_offset - 1)
+
+
+def check_size(rows: Sequence[Row]) -> None:
+    """Refuse a record that no answer could carry, and all that come with it."""
+    for place, (key, payload, headers) in enumerate(rows):
+        size = RECORD_BYTES_MIN + len(key or b"") + len(payload)
+        size += sum(len(text) for name, text in headers or () if name in _TEXTS)
+        if size > CURSUS_RECORD_BYTES_MAX:
+            text = (
+                f"message {place} takes {size} bytes in a frame, a record may take"
+                f" {CURSUS_RECORD_BYTES_MAX}"
+            )
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 async def _append_new(records: _Records, broker: Broker, log: Log) -> Written:

@@ -29,7 +29,13 @@ from broker.protocols.cursus.errors import (
 )
 from broker.protocols.cursus.grammar import WHITE_SPACE, Command, encoded, integer
 from broker.protocols.cursus.handlers.commits import entries
-from broker.protocols.cursus.handlers.produce import headers_of, key_of, partition_for, writable
+from broker.protocols.cursus.handlers.produce import (
+    check_size,
+    headers_of,
+    key_of,
+    partition_for,
+    writable,
+)
 from broker.protocols.cursus.holders import Holder, aborted, holder_of, name_of, refusal_of
 from broker.protocols.cursus.requests import Request
 from broker.protocols.cursus.staged import Scope, Staged
@@ -71,6 +77,7 @@ async def publish(request: Request) -> str:
             run = Run(encoded(holder.producer_id), holder.producer.producer_epoch, sequence, 0, 1)
             row = (key or None, message, headers_of(run))
             try:
+                check_size([row])
                 await _write(request, holder, topic, partition, row)
             except RequestError as error:
                 raise _refused(request, error, _PUBLISH_FAILED) from error

@@ -10,7 +10,7 @@ from broker.core.steps import in_steps
 from broker.core.topic import Topic
 from broker.core.topic_rules import NewPartitions, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import CURSUS_MESSAGE_BYTES_MAX, PARTITIONS_ANSWERED_PER_STEP
 from broker.model.own_config import Alteration, AlterOp
 from broker.protocols.cursus.connections import address_of
 from broker.protocols.cursus.errors import quoted, reason, refused
@@ -63,6 +63,8 @@ def _partitions(text: str) -> int | None:
 async def _create(request: Request, name: str, count: int, changes: list[Alteration]) -> Topic:
     topics = request.broker.topics
     own = {each.name: each.text for each in changes if each.op is AlterOp.SET}
+    if request.broker.config.integer("message.max.bytes") < CURSUS_MESSAGE_BYTES_MAX:
+        own["max.message.bytes"] = str(CURSUS_MESSAGE_BYTES_MAX)
     try:
         return await topics.create(NewTopic(name, count, config=own))
     except RequestError as error:

@@ -23,8 +23,10 @@ from broker.protocols.rustlog.requests import Fetch, Fetched
 _OPEN = "open"
 _GAP = "gap"
 _REFUSED = {
-    "too large": "the record at offset {offset} does not fit into a frame",
-    "corrupt": "the batch at offset {offset} is damaged",
+    "too large": "the record at offset {offset} does not fit into a frame: it has {size} bytes;"
+    " go on at offset {after}",
+    "corrupt": "the batch at offset {offset} is damaged; go on at offset {after}",
+    "too much": "the batch at offset {offset} unfolds to too many bytes; go on at offset {after}",
     "no memory": "no memory for the answer",
 }
 
@@ -87,24 +89,28 @@ async def _fill(answer: FetchAnswerWriter, call: Call, log: Log, start: int) -> 
     beside = call.broker.recompression.run
     async with aclosing(committed_batches(log, start)) as batches:
         async for header, batch in batches:
+            after = header.last_offset + 1
             try:
                 unfolded = await _unfolded(header, batch, beside)
             except UNREADABLE as error:
                 if answer.count == 0:  # else with the next fetch
-                    is_large = isinstance(error, LimitExceeded)
-                    raise _refused(
-                        "too large" if is_large else "corrupt", max(start, header.base_offset)
-                    ) from None
+                    status = "too much" if isinstance(error, LimitExceeded) else "corrupt"
+                    raise _refused(status, max(start, header.base_offset), after) from None
                 break
             answer.add(batch, unfolded)
+            if answer.status in _REFUSED:
+                offset = answer.next_offset
+                is_large = answer.status == "too large"
+                raise _refused(
+                    answer.status, offset, offset + 1 if is_large else after, answer.large_size
+                )
             if answer.status != _OPEN:
                 break
-    if answer.status in _REFUSED:
-        raise _refused(answer.status, answer.next_offset)
 
 
-def _refused(status: str, offset: int) -> RefusalError:
-    return RefusalError(Failure.FETCH, reason=_REFUSED[status].format(offset=offset))
+def _refused(status: str, offset: int, after: int, size: int = 0) -> RefusalError:
+    text = _REFUSED[status].format(offset=offset, after=after, size=size)
+    return RefusalError(Failure.FETCH, reason=text)
 
 
 async def _unfolded(header: BatchHeader, batch: memoryview, beside: Beside) -> bytes | None:

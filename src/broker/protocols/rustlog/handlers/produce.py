@@ -12,6 +12,7 @@ from broker.core.partition import wait_durable
 from broker.core.topic import Topic
 from broker.core.writing import batch_bytes_max, write_batches
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
+from broker.model.limits import RUSTLOG_RECORD_BYTES_MAX
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, refusal
 from broker.protocols.rustlog.handlers.partitions import log_in_service, topic_of
@@ -39,17 +40,21 @@ async def _append(request: Produce, call: Call, topic: Topic) -> Produced:
         batch_bytes_max=batch_bytes_max(topic),
         timestamp_ms=call.broker.clock.wall_ms(),
     )
-    written = await write_batches(call.broker, topic, request.partition, _batches(made))
-    call.counters.produced(request.records.length, made.payload_bytes)
+    count = request.records.length
+    written = await write_batches(call.broker, topic, request.partition, _batches(made, count))
+    call.counters.produced(count, made.payload_bytes)
     if not await wait_durable(written.log, written.end_offset):
         raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR)
-    return Produced(written.base_offset, request.records.length)
+    return Produced(written.base_offset, count)
 
 
-async def _batches(made: RunBatches) -> AsyncIterator[bytes]:
+async def _batches(made: RunBatches, count: int) -> AsyncIterator[bytes]:
     """The records as batches, one in a turn of the loop."""
     try:
         while (batch := made.next()) is not None:
+            if count == 1 and made.payload_bytes > RUSTLOG_RECORD_BYTES_MAX:
+                text = f"no answer to a fetch has room for a record of {made.payload_bytes} bytes"
+                raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
             yield batch
             await asyncio.sleep(0)
     except LimitExceeded as error:

@@ -5,11 +5,14 @@ import logging
 from contextlib import aclosing
 
 from broker._native.wire.line_text import carried
+from broker.core.broker import Broker
+from broker.core.log import Log
 from broker.core.lookup import log_of
 from broker.core.reading import Unreadable, committed_values
 from broker.model.limits import (
     V1_CONSUME_BYTES_MAX,
     V1_CONSUME_RECORDS_MAX,
+    V1_LONG_VALUE_BYTES_MAX,
     V1_VALUE_BYTES_PER_TURN,
 )
 from broker.protocols.v1.commands import Request, integer, numbers
@@ -30,31 +33,51 @@ async def handle(request: Request) -> list[bytes]:
     topic = await topic_or_new(request, name)
     log = log_of(topic, partition)
     high_watermark = last_readable(log)
-    line = _Line()
-    beside = request.session.broker.recompression.run
-    async with aclosing(committed_values(log, max(offset, 0), beside)) as records:
+    broker = request.session.broker
+    start = max(offset, 0)
+    try:
+        line = await _read(broker, log, start, _Line(V1_CONSUME_BYTES_MAX))
+    except _LongValueError:
+        # It comes alone, and one after the other: all of it is in memory until it is sent.
+        async with broker.long_answers.turn(0, V1_LONG_VALUE_BYTES_MAX):
+            line = await _read(broker, log, start, _Line(V1_LONG_VALUE_BYTES_MAX))
+    return line.payload(high_watermark)
+
+
+async def _read(broker: Broker, log: Log, start: int, line: "_Line") -> "_Line":
+    async with aclosing(committed_values(log, start, broker.recompression.run)) as records:
         async for record in records:
             if isinstance(record, Unreadable):
                 if not line.skipped:
-                    _log.warning(
-                        "stepped over: topic=%s partition=%d offset=%d reason=%s",
-                        *(name, partition, record.offset, record.reason),
-                    )
+                    _stepped_over(log, record.offset, record.reason)
                 if not line.skip(record.offset):
                     break
             elif not await line.add(record.offset, record.value or memoryview(b"")):
                 break
-    return line.payload(high_watermark)
+    for offset, size in line.too_large:
+        _stepped_over(log, offset, f"a value of {size} bytes")
+    return line
+
+
+def _stepped_over(log: Log, offset: int, reason: str) -> None:
+    _log.warning("stepped over: log=%s offset=%d reason=%s", log, offset, reason)
+
+
+class _LongValueError(Exception):
+    """The first value is longer than a line usually is."""
 
 
 class _Line:
     """An answer that is being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_bytes_max: int) -> None:
+        """Take a first value of so many bytes, as they stand in the line."""
+        self._first_bytes_max = first_bytes_max
         self._parts = [b"messages="]
         self._size = self._count = 0  # of messages
         self._escaped: list[int] = []
         self.skipped: list[int] = []  # the first offset of each batch
+        self.too_large: list[tuple[int, int]] = []  # offset and bytes of a value
 
     def skip(self, offset: int) -> bool:
         """Note a batch that cannot be read, unless the line is full."""
@@ -64,11 +87,16 @@ class _Line:
         return True
 
     async def add(self, offset: int, value: memoryview) -> bool:
-        """Add a record, unless it is too much; the first one never is."""
+        """Add a record, unless the line is full; the first one may be longer than others.
+
+        _LongValueError when it needs a line of its own, whose `first_bytes_max` is the largest.
+        """
         if self._is_full():
             return False
         if self._count and self._size + len(value) > V1_CONSUME_BYTES_MAX:
             return False
+        if len(value) > self._first_bytes_max:
+            return self._leave_out(offset, len(value))
         if len(value) <= V1_VALUE_BYTES_PER_TURN:
             text, is_escaped = carried(bytes(value))
             texts = [text]
@@ -78,6 +106,8 @@ class _Line:
         size = len(head) + sum(map(len, texts))
         if self._count and self._size + size > V1_CONSUME_BYTES_MAX:
             return False
+        if size - len(head) > self._first_bytes_max:
+            return self._leave_out(offset, len(value))
         self._parts += [head, *texts]
         self._size += size
         self._count += 1
@@ -85,8 +115,15 @@ class _Line:
             self._escaped.append(offset)
         return True
 
+    def _leave_out(self, offset: int, size: int) -> bool:
+        if self._first_bytes_max < V1_LONG_VALUE_BYTES_MAX:
+            raise _LongValueError
+        self.too_large.append((offset, size))
+        return True
+
     def _is_full(self) -> bool:
-        return self._count + len(self.skipped) >= V1_CONSUME_RECORDS_MAX
+        left_out = len(self.skipped) + len(self.too_large)
+        return self._count + left_out >= V1_CONSUME_RECORDS_MAX
 
     def payload(self, high_watermark: int) -> list[bytes]:
         """The answer, in pieces."""
@@ -95,6 +132,9 @@ class _Line:
             end += f" escaped={numbers(self._escaped)}"
         if self.skipped:
             end += f" skipped={numbers(self.skipped)}"
+        if self.too_large:
+            told = " ".join(f"{offset}:{size}" for offset, size in self.too_large)
+            end += f" too_large=[{told}]"
         return [*self._parts, end.encode()]
 
 
