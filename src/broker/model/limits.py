@@ -164,9 +164,9 @@ RECOMPRESSION_WAITING_BYTES_MAX = 128 * MIB
 # more, and what is compressed, is converted beside the loop.
 OLD_MESSAGES_BYTES_MAX = 1 * MIB
 # What is read of a log at once for an old consumer; after so many bytes or batches of conversion
-# others have their turn of the loop: 1 ms. Larger batches are converted beside the loop.
+# others have their turn of the loop: 0.5 ms. Larger batches are converted beside the loop.
 OLD_FETCH_BYTES_PER_TURN = 256 * KIB
-OLD_FETCH_BATCHES_PER_TURN = 128
+OLD_FETCH_BATCHES_PER_TURN = 32
 # What such a fetch returns beside its first batch, however much is asked for: a reply that Python
 # has made is copied a few times in one turn of the loop, 1.5 ms per MiB (measured).
 OLD_FETCH_BYTES_MAX = 2 * MIB

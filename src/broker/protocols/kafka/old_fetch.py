@@ -79,7 +79,7 @@ class _Pace:
         self._pieces += 1
         self._bytes += size
         if self._pieces > OLD_FETCH_BATCHES_PER_TURN or self._bytes > OLD_FETCH_BYTES_PER_TURN:
-            self._pieces = self._bytes = 0
+            self._pieces, self._bytes = 1, size
             await sleep(0)
 
 
