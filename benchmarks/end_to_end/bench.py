@@ -156,6 +156,8 @@ def run_row(
 
 
 def _is_served(row: Row, target: Target) -> bool:
+    if row.background is not None:  # the floor program speaks to one kind of client
+        return target.name != "floor"
     if row.floor is Floor.NONE:
         return target.name == report.OURS
     return target.name != "floor" or row.floor is Floor.SERVER

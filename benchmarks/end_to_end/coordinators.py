@@ -9,7 +9,6 @@ groups that commit.
 """
 
 import argparse
-import selectors
 import shutil
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from benchmarks.end_to_end import machine
 from benchmarks.end_to_end.blocking_client import Client, check, start, stop
+from benchmarks.end_to_end.members import Members, join_body
 from benchmarks.end_to_end.targets import BenchmarkError, Target, start_floor
 from broker import codec
 from broker.model import limits
@@ -38,7 +38,6 @@ MEMBERS = 1_000
 GROUPS = limits.GROUPS_MAX - 2  # beside the one that is asked and the large one
 PIPELINE = 100  # commits on their way at once
 RETRIABLE = (14, 15, 16)  # while a coordinator begins
-REBALANCE_IN_PROGRESS = 27
 TIMEOUT_S = 120.0
 NOW_MS = 1_700_000_000_000
 IN_TRANSACTION_PARTITIONS = 10
@@ -183,18 +182,6 @@ def until_ready(client: Client, api: str, version: int, body: codec.Fields) -> c
     return answer
 
 
-def join_body(group: str, member_id: str = "") -> codec.Fields:
-    """Return a member's JoinGroup."""
-    return {
-        "group_id": group,
-        "session_timeout_ms": 60_000,
-        "rebalance_timeout_ms": 60_000,
-        "member_id": member_id,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b"\0\0" + b"\0" * 8}],
-    }
-
-
 def join(client: Client, group: str) -> codec.Fields:
     """Be the only member of a group: what its requests carry."""
     answer = until_ready(client, "JoinGroup", 3, join_body(group))
@@ -259,62 +246,18 @@ def many(port: int, count: int) -> Iterator[list[Client]]:
 
 def form_group(broker: Target, members: int) -> str:
     """Have so many members join a group until all have an assignment; what that took."""
-    sent = received = messages = 0
-    with many(broker.port, members) as clients, selectors.DefaultSelector() as ready:
-        for client in clients:
-            ready.register(client.socket, selectors.EVENT_READ, client)
+    with many(broker.port, members) as clients:
         before, since = machine.process_seconds(broker.pid), time.monotonic()
-        ids: dict[Client, str] = {}
-        synced: set[Client] = set()
-
-        def ask(client: Client, api: str, version: int, body: codec.Fields) -> None:
-            nonlocal sent, messages
-            frame = codec.request_frame(api, version, body, correlation_id=1)
-            client.send(frame)
-            sent += len(frame)
-            messages += 1
-
-        def sync(client: Client, answer: codec.Fields) -> None:
-            ids[client] = answer["member_id"]
-            assignments = [
-                {"member_id": each["member_id"], "assignment": b"x" * 50}
-                for each in answer["members"]
-            ]
-            body = {
-                "group_id": "large",
-                "generation_id": answer["generation_id"],
-                "member_id": answer["member_id"],
-                "assignments": assignments,
-            }
-            ask(client, "SyncGroup", 3, body)
-            synced.discard(client)
-
-        for client in clients:
-            ask(client, "JoinGroup", 3, join_body("large"))
-        waits_for = dict.fromkeys(clients, "JoinGroup")
-        while len(synced) < members:
-            for key, _ in ready.select(TIMEOUT_S):
-                member: Client = key.data
-                frame = member.receive()
-                received += len(frame) + 4
-                api = waits_for[member]
-                answer = codec.read_response(api, 3, frame).body
-                if answer["error_code"] == REBALANCE_IN_PROGRESS:
-                    ask(member, "JoinGroup", 3, join_body("large", ids.get(member, "")))
-                    waits_for[member] = "JoinGroup"
-                    continue
-                check([answer["error_code"]])
-                if api == "JoinGroup":
-                    sync(member, answer)
-                    waits_for[member] = "SyncGroup"
-                else:
-                    synced.add(member)
+        group = Members("large", clients)
+        group.join()
         seconds = time.monotonic() - since
         cpu = machine.process_seconds(broker.pid) - before
+    traffic = group.traffic
     return (
         f"a group of {members:,} joins until all have an assignment: {seconds:.2f} s,"
-        f" {cpu:.2f} s CPU of the broker; per member {messages / members:.1f} requests,"
-        f" {sent / members:,.0f} bytes in, {received / members:,.0f} bytes out"
+        f" {cpu:.2f} s CPU of the broker; per member {traffic.requests / members:.1f} requests,"
+        f" {traffic.bytes_sent / members:,.0f} bytes in,"
+        f" {traffic.bytes_received / members:,.0f} bytes out"
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from benchmarks.end_to_end.background import ATTACKS, LOADS
+
 GB = 1_000_000_000
 
 Option = int | float | str | tuple[str, ...]
@@ -65,6 +67,7 @@ class Row:
     prepare: Options = field(default_factory=dict)  # a produce before the first round
     is_ours: bool = False  # nobody else is asked: the row is compared with another one of ours
     keeps_topic: bool = False  # reads only: all rounds use the topic that `prepare` filled
+    background: str | None = None  # what others do meanwhile, see background.py
 
 
 def _per_gb(*goals: Goal) -> tuple[Figure, ...]:
@@ -166,6 +169,40 @@ def _latency_rows() -> list[Row]:
             pinned=False,
         )
         for rate in (1_000, 10_000)
+    ]
+
+
+QUIET = "quiet"
+
+
+def _quiet_row(name: str, background: str | None, *goals: Goal, is_ours: bool = False) -> Row:
+    return Row(
+        name,
+        "latency",
+        {"rate": 1_000, "seconds": 4, "warm-up-seconds": 0.5},
+        (
+            Figure("acknowledged_p50_us", "p50 us"),
+            Figure("acknowledged_p99_us", "p99 us", goals),
+            Figure("acknowledged_p99.9_us", "p99.9 us"),
+        ),
+        partitions=1,
+        pinned=False,
+        is_ours=is_ours,
+        background=background,
+    )
+
+
+def _quiet_rows() -> list[Row]:
+    """A quiet topic of 1,000 records a second, beside clients that mean well and that do not."""
+    beside_loads = (
+        Goal(3, over_row=QUIET),
+        Goal(1, over_target="kafka", when_target="kafka"),
+    )
+    beside_attacks = Goal(5, over_row=QUIET)
+    return [
+        _quiet_row(QUIET, None),
+        *(_quiet_row(f"{QUIET}-{name}", name, *beside_loads) for name in LOADS),
+        *(_quiet_row(f"{QUIET}-{name}", name, beside_attacks, is_ours=True) for name in ATTACKS),
     ]
 
 
@@ -298,6 +335,7 @@ ROWS = (
     *_produce_rows(),
     *_fetch_rows(),
     *_latency_rows(),
+    *_quiet_rows(),
     *_durable_rows(),
     *_v1_rows(),
     *_rustlog_rows(),

@@ -30,6 +30,7 @@ log.dirs={folder}/data
 num.network.threads=1
 num.io.threads=2
 offsets.topic.replication.factor=1
+group.initial.rebalance.delay.ms=0
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 log.segment.delete.delay.ms=100

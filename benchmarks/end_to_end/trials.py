@@ -2,13 +2,16 @@
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.end_to_end import machine
+from benchmarks.end_to_end.background import READY
 from benchmarks.end_to_end.rows import GB, Floor, Options, Row
 from benchmarks.end_to_end.targets import HOST, BenchmarkError, Target
 from broker.codec import encode
@@ -112,6 +115,30 @@ def _costs(facts: Facts, seconds: Mapping[str, float]) -> Facts:
     return costs
 
 
+@contextmanager
+def beside(row: Row, target: Target) -> Iterator[None]:
+    """Have others do to the broker meanwhile what the row says."""
+    if row.background is None:
+        yield
+        return
+    command = [sys.executable, "-m", "benchmarks.end_to_end.background", row.background]
+    with subprocess.Popen(
+        [*command, "--port", str(target.port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as load:
+        try:
+            if load.stdout is None or load.stdout.readline().strip() != READY:
+                raise BenchmarkError(f"the load {row.background} did not begin")
+            yield
+            if load.poll() is not None:
+                raise BenchmarkError(f"the load {row.background} has ended")
+            load.communicate(timeout=TRIAL_SECONDS_MAX)
+        finally:
+            load.kill()
+
+
 class Workload:
     """A row on its way through the rounds."""
 
@@ -181,7 +208,7 @@ class Workload:
             "partitions": row.partitions,
         }
         machine.drain()
-        with machine.separate_cores(target.pid, pinned=row.pinned):
+        with beside(row, target), machine.separate_cores(target.pid, pinned=row.pinned):
             machine_before, before = machine.machine_time(), machine.process_seconds(target.pid)
             facts = self._load(target, row.command, options)
             used = machine.process_seconds(target.pid) - before

@@ -1,0 +1,95 @@
+"""Members that join one group all at once, each on a connection of its own."""
+
+import selectors
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.end_to_end.blocking_client import Client, check
+from broker import codec
+
+REBALANCE_IN_PROGRESS = 27
+LOADING = (14, 15, 16)  # while a coordinator begins
+WAIT_SECONDS = 120.0
+VERSION = 3
+
+
+@dataclass
+class Traffic:
+    """What members have sent and received."""
+
+    requests: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+
+def join_body(group: str, member_id: str = "") -> codec.Fields:
+    """Return a member's JoinGroup."""
+    return {
+        "group_id": group,
+        "session_timeout_ms": 60_000,
+        "rebalance_timeout_ms": 60_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"\0\0" + b"\0" * 8}],
+    }
+
+
+class Members:
+    """Joins a group until all of its members have an assignment."""
+
+    def __init__(self, group: str, clients: Sequence[Client]) -> None:
+        """Have a member for each connection."""
+        self.traffic = Traffic()
+        self._group = group
+        self._clients = clients
+        self._ids: dict[Client, str] = {}
+        self._waits_for = dict.fromkeys(clients, "JoinGroup")
+        self._assigned: set[Client] = set()
+
+    def join(self) -> None:
+        """Join."""
+        with selectors.DefaultSelector() as ready:
+            for client in self._clients:
+                ready.register(client.socket, selectors.EVENT_READ, client)
+                self._ask(client, "JoinGroup", join_body(self._group))
+            while len(self._assigned) < len(self._clients):
+                for key, _ in ready.select(WAIT_SECONDS):
+                    self._answered(key.data)
+
+    def _answered(self, client: Client) -> None:
+        frame = client.receive()
+        self.traffic.bytes_received += len(frame) + 4
+        api = self._waits_for[client]
+        answer = codec.read_response(api, VERSION, frame).body
+        if answer["error_code"] in LOADING:
+            time.sleep(0.01)
+        if answer["error_code"] in (REBALANCE_IN_PROGRESS, *LOADING):
+            self._ask(client, "JoinGroup", join_body(self._group, self._ids.get(client, "")))
+            return
+        check([answer["error_code"]])
+        if api == "JoinGroup":
+            self._sync(client, answer)
+        else:
+            self._assigned.add(client)
+
+    def _sync(self, client: Client, answer: codec.Fields) -> None:
+        self._ids[client] = answer["member_id"]
+        assignments = [
+            {"member_id": each["member_id"], "assignment": b"x" * 50} for each in answer["members"]
+        ]
+        body = {
+            "group_id": self._group,
+            "generation_id": answer["generation_id"],
+            "member_id": answer["member_id"],
+            "assignments": assignments,
+        }
+        self._assigned.discard(client)
+        self._ask(client, "SyncGroup", body)
+
+    def _ask(self, client: Client, api: str, body: codec.Fields) -> None:
+        frame = codec.request_frame(api, VERSION, body, correlation_id=1)
+        client.send(frame)
+        self._waits_for[client] = api
+        self.traffic.requests += 1
+        self.traffic.bytes_sent += len(frame)
