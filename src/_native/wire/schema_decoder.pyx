@@ -7,14 +7,20 @@ through the cursor, and whatever is wrong is a CodecError that says where.
 The garbage collector rests while a message is read. Thousands of fresh containers would set it off
 again and again, to look at objects that cannot be garbage yet, which took half the time of a large
 Metadata response. It still counts them, and runs once afterwards if they are kept.
+
+A message can be decoded in steps (`Decoding`). The walk is suspended before an element of an array
+once a step's weight is used up: each level of the recursion then puts the object that it fills and
+its place on a list, innermost first, and returns; the next step takes them off again. A tagged
+field is never suspended in: its elements belong to one step.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
+from cython cimport final
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -42,9 +48,16 @@ cdef extern from "Python.h":
 
 _WEIGHT_MAX = limits.MESSAGE_WEIGHT_MAX
 
+cdef enum:
+    UNBOUNDED = 0x7FFFFFFFFFFFFFFF    # the weight of a step that is never suspended
+
 cdef struct Decoder:
     Cursor cursor
     bint is_gc_paused
+    bint is_suspended
+    int tagged              # how many tagged fields the walk is in
+    int64_t step_left       # weight until the walk is suspended
+    PyObject* saved         # list: where a suspended walk goes on, innermost first; else NULL
     PyObject* views         # of all bytes, for who wants no copies; else NULL
     const uint8_t* start
     size_t weight_max
@@ -69,19 +82,12 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
     cdef Py_buffer view
     cdef Decoder decoder
     decoder.is_gc_paused = False
-    decoder.views = NULL
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
+        begin(&decoder, program, &view, offset, weight_max)
         if as_views:
             views = memoryview(data).cast("B")    # of whatever items: places count bytes
             decoder.views = <PyObject*>views
-        if not 0 <= offset <= view.len:
-            raise ValueError(f"offset {offset} in {view.len} bytes")
-        decoder.start = <const uint8_t*>view.buf
-        decoder.cursor.next = decoder.start + offset
-        decoder.cursor.left = <size_t>(view.len - offset)
-        decoder.weight_max = decoder.weight_left = weight_max
-        path_start(&decoder.path, program)
         decoder.is_gc_paused = PyGC_Disable()
         value = decode_struct(&decoder, program.root)
         resume_gc(&decoder)
@@ -93,6 +99,94 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
         PyBuffer_Release(&view)
 
 
+@final
+cdef class Decoding:
+    """A message that is decoded in steps; bytes behind it are passed over.
+
+    The bytes must not change meanwhile, so only `bytes` are taken.
+    """
+
+    cdef Decoder decoder
+    cdef Py_buffer view
+    cdef bint has_view
+    cdef bint has_begun
+    cdef bint is_over       # it has returned what it makes, or has failed
+    cdef Program program    # the walk borrows from it
+    cdef list saved
+
+    def __cinit__(self, Program program not None, bytes data not None,
+                  size_t weight_max=_WEIGHT_MAX):
+        """Begin before the first byte.
+
+        Args:
+            program: how to read the message.
+            data: where it stands, from the first byte on.
+            weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
+        """
+        self.program = program
+        self.saved = []
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.has_view = True
+        begin(&self.decoder, program, &self.view, 0, weight_max)
+        self.decoder.saved = <PyObject*>self.saved
+
+    def __dealloc__(self):
+        if self.has_view:
+            PyBuffer_Release(&self.view)
+
+    def step(self, int64_t weight):
+        """Decode on; return the message, or None when array elements of so much weight were decoded
+        and there are more.
+
+        Args:
+            weight: of the elements, counted as limits.MESSAGE_WEIGHT_MAX is; more than 0.
+
+        Raises:
+            CodecError: the bytes are not such a message.
+            ValueError: the last step has been made, or the weight is not above 0.
+        """
+        cdef Decoder* decoder = &self.decoder
+        if weight <= 0:
+            raise ValueError(f"expected a weight above 0, got {weight}")
+        if self.is_over:
+            raise ValueError("the last step has been made")
+        self.is_over = True    # unless it is suspended below
+        decoder.step_left = weight
+        decoder.is_suspended = False
+        decoder.is_gc_paused = PyGC_Disable()
+        try:
+            if self.has_begun:
+                value = resume_struct(decoder, self.program.root)
+            else:
+                self.has_begun = True
+                value = decode_struct(decoder, self.program.root)
+        except UnicodeDecodeError as error:
+            raise malformed(decoder, "UTF-8", f"{error.object[:40]!r}") from None
+        finally:
+            resume_gc(decoder)
+        if decoder.is_suspended:
+            self.is_over = False
+            return None
+        return value
+
+
+cdef int begin(Decoder* decoder, Program program, Py_buffer* view, Py_ssize_t offset,
+               size_t weight_max) except -1:
+    """Stand before the first byte, as who decodes the whole message at once."""
+    decoder.is_gc_paused = decoder.is_suspended = False
+    decoder.tagged = 0
+    decoder.step_left = UNBOUNDED
+    decoder.saved = decoder.views = NULL
+    if not 0 <= offset <= view.len:
+        raise ValueError(f"offset {offset} in {view.len} bytes")
+    decoder.start = <const uint8_t*>view.buf
+    decoder.cursor.next = decoder.start + offset
+    decoder.cursor.left = <size_t>(view.len - offset)
+    decoder.weight_max = decoder.weight_left = weight_max
+    path_start(&decoder.path, program)
+    return 0
+
+
 cdef inline void resume_gc(Decoder* decoder) noexcept:
     if decoder.is_gc_paused:
         decoder.is_gc_paused = False
@@ -102,15 +196,38 @@ cdef inline void resume_gc(Decoder* decoder) noexcept:
 # ---- structs -------------------------------------------------------------------------------------
 
 cdef dict decode_struct(Decoder* decoder, Struct struct):
-    cdef const Slot* slot = struct.slots
-    cdef dict value = PyDict_Copy(<PyObject*>struct.template)
+    return fill_struct(decoder, struct, PyDict_Copy(<PyObject*>struct.template), struct.slots,
+                       False)
+
+
+cdef dict resume_struct(Decoder* decoder, Struct struct):
+    """Go on with a struct that a step was suspended in."""
+    value, place = (<list>decoder.saved).pop()
+    return fill_struct(decoder, struct, value, struct.slots + <Py_ssize_t>place, True)
+
+
+cdef dict fill_struct(Decoder* decoder, Struct struct, dict value, const Slot* slot,
+                      bint is_resumed):
+    """Decode the fields from a slot on, whose value has been begun if a step was suspended in it.
+
+    When the walk is suspended, what is returned is not complete.
+    """
     cdef Step* step = path_enter(&decoder.path)
     while slot < struct.slots_end:
         step.field = slot.field
         if slot.kind <= BOOL:
             set_item(value, slot, load_fixed(slot.kind, take(decoder, slot.size_min, slot)))
         else:
-            set_item(value, slot, decode_value(decoder, slot))
+            if is_resumed:
+                item = resume_value(decoder, slot)
+                is_resumed = False
+            else:
+                item = decode_value(decoder, slot)
+            if decoder.is_suspended:
+                (<list>decoder.saved).append((value, slot - struct.slots))
+                path_leave(&decoder.path)
+                return value
+            set_item(value, slot, item)
         slot += 1
     if struct.has_unshared:
         set_defaults(value, struct)
@@ -134,6 +251,7 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
     cdef uint32_t count
     decoder.path.here.field = NULL
     count = take_varint(decoder, "a count of tagged fields")
+    decoder.tagged += 1
     while count > 0:
         count -= 1
         tag = take_varint(decoder, "a tag")
@@ -153,6 +271,7 @@ cdef int decode_tagged(Decoder* decoder, Struct struct, dict value) except -1:
             raise malformed(decoder, f"tagged field {tag} in {size} bytes",
                             f"{decoder.cursor.left} too many")
         decoder.cursor.left = left_after
+    decoder.tagged -= 1
     return 0
 
 
@@ -261,7 +380,6 @@ cdef object decode_array(Decoder* decoder, const Slot* slot):
     cdef Py_ssize_t i
     cdef const uint8_t* bytes
     cdef const Slot* element = slot.element
-    cdef Step* step = decoder.path.here
     cdef int64_t size = take_size(decoder, slot)
     if size < 0:
         return None
@@ -271,16 +389,50 @@ cdef object decode_array(Decoder* decoder, const Slot* slot):
         bytes = take(decoder, <size_t>size * element.size_min, slot)
         for i in range(<Py_ssize_t>size):
             set_new(values, i, load_fixed(element.kind, bytes + <size_t>i * element.size_min))
-    elif element.kind == STRUCT:
-        for i in range(<Py_ssize_t>size):
-            step.index = i
-            set_new(values, i, decode_struct(decoder, <Struct>element.struct))
-    else:
-        for i in range(<Py_ssize_t>size):
-            step.index = i
-            set_new(values, i, decode_value(decoder, element))
+        decoder.step_left -= size * ELEMENT_WEIGHT
+        return values
+    return fill_array(decoder, slot, values, 0, False)
+
+
+cdef list fill_array(Decoder* decoder, const Slot* slot, list values, Py_ssize_t i,
+                     bint is_resumed):
+    """Decode the elements from a place on, which has been begun if a step was suspended in it."""
+    cdef const Slot* element = slot.element
+    cdef Step* step = decoder.path.here
+    cdef Py_ssize_t size = PyList_GET_SIZE(values)
+    cdef int64_t weight = ELEMENT_WEIGHT
+    if element.kind == STRUCT:
+        weight = (<Struct>element.struct).weight
+    while i < size:
+        step.index = i
+        if is_resumed:
+            item = resume_struct(decoder, <Struct>element.struct)
+            is_resumed = False
+        elif decoder.step_left <= 0 and decoder.tagged == 0:
+            decoder.is_suspended = True
+            (<list>decoder.saved).append((values, i))
+            break
+        elif element.kind == STRUCT:
+            decoder.step_left -= weight
+            item = decode_struct(decoder, <Struct>element.struct)
+        else:
+            decoder.step_left -= weight
+            item = decode_value(decoder, element)
+        if decoder.is_suspended:
+            (<list>decoder.saved).append((values, i))
+            break
+        set_new(values, i, item)
+        i += 1
     step.index = -1
     return values
+
+
+cdef object resume_value(Decoder* decoder, const Slot* slot):
+    """Go on with an array or a struct that a step was suspended in."""
+    if slot.kind == STRUCT:
+        return resume_struct(decoder, <Struct>slot.struct)
+    values, i = (<list>decoder.saved).pop()
+    return fill_array(decoder, slot, values, i, len(<list>decoder.saved) > 0)
 
 
 cdef int take_elements(Decoder* decoder, const Slot* element, uint64_t count) except -1:

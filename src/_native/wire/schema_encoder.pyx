@@ -3,6 +3,12 @@
 A dictionary may lack any field, which means its default. Fields of other versions are passed over;
 a name of no version is refused, and so is a value not of its field's type: a ValueError says where.
 The bytes grow in memory of our own and become one `bytes` at the end.
+
+A message can be encoded in steps (`Encoding`). The walk is suspended before an element of an array
+once a step's weight is used up: each level of the recursion then puts the object that it writes
+and its place on a list, innermost first, and returns; the next step takes them off again. A tagged
+field is never suspended in: its elements belong to one step. Structs are taken out of their lists
+once they are written: to free all of a long message at its end would be one long step.
 """
 
 from cpython.bool cimport PyBool_Check
@@ -11,19 +17,20 @@ from cpython.bytes cimport (
     PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
 )
 from cpython.dict cimport PyDict_Check, PyDict_Size
-from cpython.list cimport PyList_Check
+from cpython.list cimport PyList_Check, PyList_CheckExact
 from cpython.long cimport PyLong_Check
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_Check
 from cpython.unicode cimport PyUnicode_Check
+from cython cimport final
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
 from broker._native.kernel.growing cimport make_capacity
 from broker._native.wire.schema cimport (
-    ARRAY, BOOL, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path, Program, Slot,
-    Step, Struct, path_enter, path_leave, path_start, path_text,
+    ARRAY, BOOL, ELEMENT_WEIGHT, FLOAT64, INT64, STRING, STRING_SIZE_MAX, STRUCT, UUID, Field, Path,
+    Program, Slot, Step, Struct, path_enter, path_leave, path_start, path_text,
 )
 
 
@@ -40,6 +47,7 @@ cdef enum:
     SIZE_MAX = 0x7FFFFFFE      # of bytes and of an array: size + 1 must fit an int32
     FIRST_CAPACITY = 256       # of the buffer a message is encoded into
     VARINT_SIZE_MAX = 5
+    UNBOUNDED = 0x7FFFFFFFFFFFFFFF    # the weight of a step that is never suspended
 
 # Of INT8 to INT64.
 cdef int64_t[6] INTEGER_MIN = [-0x80, -0x8000, 0, -0x80000000, 0, INT64_MIN]
@@ -49,6 +57,10 @@ cdef struct Encoder:
     uint8_t* bytes
     size_t size
     size_t capacity
+    bint is_suspended
+    int tagged              # how many tagged fields the walk is in
+    int64_t step_left       # weight until the walk is suspended
+    PyObject* saved         # list: where a suspended walk goes on, innermost first; else NULL
     Path path
 
 
@@ -59,12 +71,7 @@ def encode(Program program not None, value):
         ValueError: a value is not of its field's type, or a name is no field's.
     """
     cdef Encoder encoder
-    encoder.size = 0
-    encoder.capacity = FIRST_CAPACITY
-    encoder.bytes = <uint8_t*>malloc(FIRST_CAPACITY)
-    if encoder.bytes == NULL:
-        raise MemoryError
-    path_start(&encoder.path, program)
+    begin(&encoder, program)
     try:
         encode_struct(&encoder, program.root, value)
         return PyBytes_FromStringAndSize(<char*>encoder.bytes, <Py_ssize_t>encoder.size)
@@ -72,24 +79,118 @@ def encode(Program program not None, value):
         free(encoder.bytes)
 
 
+@final
+cdef class Encoding:
+    """A message that is encoded in steps, which take its lists of structs apart.
+
+    Whoever made its dictionaries leaves them as they are until the last step, and keeps none of
+    those lists: None stands in them then.
+    """
+
+    cdef Encoder encoder
+    cdef bint has_begun
+    cdef bint is_over       # it has returned what it makes, or has failed
+    cdef Program program    # the walk borrows from it
+    cdef object value
+    cdef list saved
+
+    def __cinit__(self, Program program not None, value):
+        """Begin before the first field of a dictionary."""
+        self.program = program
+        self.value = value
+        self.saved = []
+        begin(&self.encoder, program)
+        self.encoder.saved = <PyObject*>self.saved
+
+    def __dealloc__(self):
+        free(self.encoder.bytes)
+
+    def step(self, int64_t weight):
+        """Encode on; return the bytes, or None when array elements of so much weight were encoded
+        and there are more.
+
+        Args:
+            weight: of the elements, counted as limits.MESSAGE_WEIGHT_MAX is; more than 0.
+
+        Raises:
+            ValueError: a value is not of its field's type, a name is no field's, the last step
+                has been made, or the weight is not above 0.
+        """
+        cdef Encoder* encoder = &self.encoder
+        if weight <= 0:
+            raise ValueError(f"expected a weight above 0, got {weight}")
+        if self.is_over:
+            raise ValueError("the last step has been made")
+        self.is_over = True    # unless it is suspended below
+        encoder.step_left = weight
+        encoder.is_suspended = False
+        if self.has_begun:
+            resume_struct(encoder, self.program.root)
+        else:
+            self.has_begun = True
+            encode_struct(encoder, self.program.root, self.value)
+        if encoder.is_suspended:
+            self.is_over = False
+            return None
+        return PyBytes_FromStringAndSize(<char*>encoder.bytes, <Py_ssize_t>encoder.size)
+
+
+cdef int begin(Encoder* encoder, Program program) except -1:
+    """Stand before the first field, as who encodes the whole message at once."""
+    encoder.size = 0
+    encoder.capacity = FIRST_CAPACITY
+    encoder.is_suspended = False
+    encoder.tagged = 0
+    encoder.step_left = UNBOUNDED
+    encoder.saved = NULL
+    encoder.bytes = <uint8_t*>malloc(FIRST_CAPACITY)
+    if encoder.bytes == NULL:
+        raise MemoryError
+    path_start(&encoder.path, program)
+    return 0
+
+
 # ---- structs -------------------------------------------------------------------------------------
 
 cdef int encode_struct(Encoder* encoder, Struct struct, object value) except -1:
-    cdef const Slot* slot = struct.slots
-    cdef Py_ssize_t known = 0
-    cdef PyObject* item
-    cdef Step* step
     if not PyDict_Check(value):
         raise wrong(encoder, "a dictionary", value)
-    step = path_enter(&encoder.path)
+    return put_struct(encoder, struct, <dict>value, struct.slots, 0, False)
+
+
+cdef int resume_struct(Encoder* encoder, Struct struct) except -1:
+    """Go on with a struct that a step was suspended in."""
+    value, place, known = (<list>encoder.saved).pop()
+    return put_struct(encoder, struct, value, struct.slots + <Py_ssize_t>place, known, True)
+
+
+cdef int put_struct(Encoder* encoder, Struct struct, dict value, const Slot* slot,
+                    Py_ssize_t known, bint is_resumed) except -1:
+    """Write the fields from a slot on, whose value has been begun if a step was suspended in it.
+
+    Args:
+        known: how many of the dictionary's names were those of the fields before.
+    """
+    cdef Py_ssize_t found
+    cdef PyObject* item
+    cdef Step* step = path_enter(&encoder.path)
     while slot < struct.slots_end:
         item = PyDict_GetItemWithError(value, slot.name)
         step.field = slot.field
+        found = 1
         if item == NULL:
             item = slot.default
+            found = 0
+        if is_resumed:
+            is_resumed = False
+            resume_value(encoder, slot)
         else:
-            known += 1
-        encode_value(encoder, slot, <object>item)
+            encode_value(encoder, slot, <object>item)
+        if encoder.is_suspended:
+            (<list>encoder.saved).append((value, slot - struct.slots, known))
+            path_leave(&encoder.path)
+            return 0
+        known += found
         slot += 1
     if struct.is_flexible:
         known += encode_tagged(encoder, struct, <dict>value)
@@ -117,6 +218,7 @@ cdef Py_ssize_t encode_tagged(Encoder* encoder, Struct struct, dict value) excep
     cdef Field field
     cdef PyObject* found
     put_integer(encoder, 0, 1)
+    encoder.tagged += 1
     for field in struct.tagged:
         found = PyDict_GetItemWithError(value, field.slot.name)
         if found == NULL:
@@ -134,6 +236,7 @@ cdef Py_ssize_t encode_tagged(Encoder* encoder, Struct struct, dict value) excep
         else:
             encode_value(encoder, &field.slot, item)
         insert_size(encoder, size_at)
+    encoder.tagged -= 1
     encoder.bytes[count_at] = count
     return known
 
@@ -239,17 +342,50 @@ cdef int encode_bytes(Encoder* encoder, const Slot* slot, object value) except -
 
 
 cdef int encode_array(Encoder* encoder, const Slot* slot, object value) except -1:
-    cdef Py_ssize_t i, size
-    cdef Step* step = encoder.path.here
+    cdef Py_ssize_t size
     if not PyList_Check(value) and not PyTuple_Check(value):
         raise wrong(encoder, "a list", value)
     size = PySequence_Fast_GET_SIZE(value)
     put_size(encoder, slot, size)
-    for i in range(size):
+    return put_elements(encoder, slot, value, size, 0, False)
+
+
+cdef int put_elements(Encoder* encoder, const Slot* slot, object values, Py_ssize_t size,
+                      Py_ssize_t i, bint is_resumed) except -1:
+    """Write the elements from a place on, which has been begun if a step was suspended in it."""
+    cdef const Slot* element = slot.element
+    cdef Step* step = encoder.path.here
+    cdef int64_t weight = ELEMENT_WEIGHT
+    if element.kind == STRUCT:
+        weight = (<Struct>element.struct).weight
+    while i < size:
+        if PySequence_Fast_GET_SIZE(values) != size:
+            raise wrong(encoder, "a list that stays as it is", values)
         step.index = i
-        encode_value(encoder, slot.element, <object>PySequence_Fast_GET_ITEM(value, i))
+        if is_resumed:
+            is_resumed = False
+            resume_struct(encoder, <Struct>element.struct)
+        elif encoder.step_left <= 0 and encoder.tagged == 0:
+            encoder.is_suspended = True
+        else:
+            encoder.step_left -= weight
+            encode_value(encoder, element, <object>PySequence_Fast_GET_ITEM(values, i))
+        if encoder.is_suspended:
+            (<list>encoder.saved).append((values, size, i))
+            break
+        if encoder.saved != NULL and element.kind == STRUCT and PyList_CheckExact(values):
+            (<list>values)[i] = None
+        i += 1
     step.index = -1
     return 0
+
+
+cdef int resume_value(Encoder* encoder, const Slot* slot) except -1:
+    """Go on with an array or a struct that a step was suspended in."""
+    if slot.kind == STRUCT:
+        return resume_struct(encoder, <Struct>slot.struct)
+    values, size, i = (<list>encoder.saved).pop()
+    return put_elements(encoder, slot, values, size, i, len(<list>encoder.saved) > 0)
 
 
 cdef int encode_nested(Encoder* encoder, const Slot* slot, object value) except -1:

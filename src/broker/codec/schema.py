@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker._native.wire.schema import Field, Program, Struct
-from broker._native.wire.schema_decoder import decode
-from broker._native.wire.schema_encoder import encode
+from broker._native.wire.schema_decoder import Decoding, decode
+from broker._native.wire.schema_encoder import Encoding, encode
 from broker.model import limits
 from broker.model.errors import Unsupported
 
@@ -140,6 +140,20 @@ class Message:
             Unsupported: there is no such version.
         """
         return encode(self.program(version), value)
+
+    def decoding(
+        self, version: int, data: bytes, weight_max: int = limits.MESSAGE_WEIGHT_MAX
+    ) -> Decoding:
+        """Return the work of decoding a message in steps; arguments and errors as of `decode`."""
+        return Decoding(self.program(version), data, weight_max)
+
+    def encoding(self, version: int, value: Fields) -> Encoding:
+        """Return the work of encoding a message in steps; errors as of `encode`.
+
+        What the dictionary holds must stay as it is until the last step; its lists of structs are
+        taken apart meanwhile, so they must be nobody else's.
+        """
+        return Encoding(self.program(version), value)
 
 
 def request(api_key: int) -> Message:

@@ -1,8 +1,13 @@
-from typing import Any
+from typing import Any, Self, final
 
 from typing_extensions import Buffer
 
 from broker._native.wire.schema import Program
+
+@final
+class Decoding:
+    def __new__(cls, program: Program, data: bytes, weight_max: int = ...) -> Self: ...
+    def step(self, weight: int) -> dict[str, Any] | None: ...
 
 def decode(
     program: Program,
