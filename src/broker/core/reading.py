@@ -4,7 +4,6 @@ They have no isolation levels: everybody reads what is committed, up to the last
 Control batches are stepped over, and so are the records of aborted transactions.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
@@ -16,6 +15,7 @@ from broker.codec.control_records import is_control, is_transactional
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.log import Log
 from broker.core.partition import BATCH_HEADER_BYTES
+from broker.core.steps import next_step
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 from broker.model.limits import (
     READ_BYTES_PER_STEP,
@@ -74,7 +74,7 @@ async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, Non
             if not (is_control(header) or _is_aborted(header, aborted)):
                 yield header, data[header.position : header.position + header.size]
         offset = max(after, offset + 1)
-        await asyncio.sleep(0)
+        await next_step()
 
 
 async def committed_values(
@@ -105,7 +105,7 @@ async def committed_values(
                 yield StoredValue(at, None if length < 0 else data[start : start + length])
                 given += 1
                 if given % RECORDS_READ_PER_TURN == 0:
-                    await asyncio.sleep(0)
+                    await next_step()
 
 
 async def _columns(
@@ -139,7 +139,7 @@ async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Besid
             try:
                 return decode(READ_UNFOLDED_BYTES_PER_TURN)
             finally:
-                await asyncio.sleep(0)
+                await next_step()
     bytes_max = max(READ_UNFOLDED_BYTES_MAX, decompressed_bytes_max(header.size))
     return await beside(partial(decode, bytes_max))
 

@@ -4,7 +4,6 @@ They are put into batches here, as large as their topic allows, and appended in 
 offsets follow each other without a gap, and nobody's records stand between them.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from broker.core.log import Log
 from broker.core.lookup import log_of
 from broker.core.partition import append, check_settings, too_large
 from broker.core.recompression import prepare
+from broker.core.steps import next_step
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.model.limits import RECORDS_WRITTEN_PER_TURN
@@ -71,7 +71,7 @@ async def _batches(broker: Broker, topic: Topic, rows: Sequence[Row]) -> AsyncIt
     now_ms = broker.clock.wall_ms()
     for start in range(0, len(rows), RECORDS_WRITTEN_PER_TURN):
         if start > 0:
-            await asyncio.sleep(0)
+            await next_step()
         some = rows[start : start + RECORDS_WRITTEN_PER_TURN]
         try:
             batches = encode(some, batch_bytes_max=bytes_max, timestamp_ms=now_ms)

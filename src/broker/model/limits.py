@@ -110,6 +110,10 @@ REPLY_SLOTS_KEPT_MAX = 1_024
 MESSAGE_ELEMENT_WEIGHT = 4
 MESSAGE_WEIGHT_MAX = 1 << 23
 REQUEST_WEIGHT_MAX = 1 << 19
+# What is read or written of a long message before others have a turn of the loop: 1 ms.
+MESSAGE_WEIGHT_PER_STEP = 1 << 15
+# Of a long request that has been answered, before others have a turn: 0.5 us each.
+OBJECTS_FREED_PER_STEP = 2_000
 # What requests of Kafka's clients that are not short may take together while they are processed, as
 # objects, and their answers: a byte of them can become so many, and the rest of them waits for its
 # turn. What waits stays bytes.
@@ -130,6 +134,8 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_PER_BROKER_MAX = 50_000
 # What Metadata says of a partition, kept for the next topic and request: 0.4 KB each.
 METADATA_PARTITIONS_CACHED = 1_024
+# Answers of all topics, kept until a topic changes: at 50,000 partitions one has some 2 MB.
+SHARED_ANSWERS_BYTES_MAX = 8 * MIB
 # Partitions in one answer of DescribeTopicPartitions, which goes on where it ended (KIP-966).
 DESCRIBED_PARTITIONS_MAX = 2_000
 # Partitions of one request that the native paths have a table for; a larger Produce goes to Python,
@@ -458,6 +464,10 @@ COORDINATOR_WORK_SHARE = 4
 # A slice of a computation (ASSIGNMENT_WORK_PER_SLICE, REGEX_MATCHES_PER_SLICE) weighs as much as so
 # many decisions: no other begins after it in the turn.
 COORDINATOR_SLICE_DECISIONS = 32
+# Offsets of a group that are looked up in one step of a turn: 0.3 us each.
+OFFSETS_FETCHED_PER_STEP = 256
+# Groups that stand in one step of an answer: 2 us each.
+GROUPS_ANSWERED_PER_STEP = 500
 # Groups that one request fetches offsets of or deletes, before others have a turn of the loop.
 GROUPS_ASKED_PER_TURN = 16
 # A partition that could not be opened or loaded is not tried again for every request.
@@ -569,12 +579,17 @@ LOGS_CONFIGURED_PER_STEP = 256
 # Topics whose configuration is made anew at once when the broker's was altered: 0.1 ms each.
 TOPICS_CONFIGURED_PER_STEP = 16
 # Resources whose keys are all described before others have their turn: up to 0.5 ms each.
-CONFIGS_DESCRIBED_PER_STEP = 8
+CONFIGS_DESCRIBED_PER_STEP = 4
+# Names of a request that are put in order or looked for among each other, before others: up to 1 us
+# each.
+NAMES_READ_PER_STEP = 1_000
+# Producers of a partition that stand in one step of an answer: 1 us each.
+PRODUCERS_DESCRIBED_PER_STEP = 1_000
 # Partitions in which one request looks up a time or an end, before others: 20 us each, and more
 # where a batch has to be unfolded for it.
 OFFSETS_FOUND_PER_STEP = 8
-# Partitions that one request names, before others: 3 us each.
-PARTITIONS_ANSWERED_PER_STEP = 1_000
+# Partitions that one request names or is answered with, before others: up to 8 us each.
+PARTITIONS_ANSWERED_PER_STEP = 200
 # Files of deleted topics that are removed before the I/O thread does something else; and deleted
 # topics that wait for file.delete.delay.ms, before the first of them need not wait any longer.
 FILES_REMOVED_PER_STEP = 64

@@ -16,7 +16,7 @@ from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.records import CommittedOffset
 from broker.core.machine import Moment
-from broker.core.steps import in_steps
+from broker.core.steps import in_steps, next_step
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.storage import v1_files
@@ -93,5 +93,5 @@ async def _copy_offsets(topics: Mapping[str, Mapping[int, CommittedOffset]]) -> 
         size += len(partitions)
         if size >= limits.V1_OFFSETS_PER_STEP:
             size = 0
-            await asyncio.sleep(0)
+            await next_step()
     return copied

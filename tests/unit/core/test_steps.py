@@ -1,27 +1,84 @@
-"""Long work leaves turns of the loop to others."""
+"""Long work leaves turns of the loop to others, and makes one step in a turn, however many wait."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker.core.steps import in_steps
+from broker.core.steps import in_parts, in_steps, next_step
+
+
+async def steps_of(work: Callable[[], Awaitable[object]], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often others have a turn."""
+    steps = 0
+
+    async def count() -> None:
+        nonlocal steps
+        steps += 1
+        await next_step()
+
+    monkeypatch.setattr("broker.core.steps.next_step", count)
+    await work()
+    return steps
 
 
 @pytest.mark.parametrize(("count", "turns"), [(0, 0), (2, 0), (3, 1), (7, 2)])
-def test_others_have_a_turn_after_so_many(count: int, turns: int) -> None:
-    had = 0
+def test_others_have_a_turn_after_so_many(
+    count: int, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        assert [each async for each in in_steps(range(count), 3)] == list(range(count))
 
-    async def work() -> list[int]:
-        return [each async for each in in_steps(range(count), 3)]
+    assert asyncio.run(steps_of(work, monkeypatch)) == turns
 
-    async def beside() -> list[int]:
-        nonlocal had
-        working = asyncio.ensure_future(work())
-        await asyncio.sleep(0)
-        while not working.done():
-            had += 1
+
+@pytest.mark.parametrize(
+    ("count", "parts"), [(0, []), (2, [2]), (3, [3]), (4, [3, 1]), (6, [3, 3])]
+)
+def test_parts_are_full_but_for_the_last_and_others_have_turns_between_them(
+    count: int, parts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        found = [each async for each in in_parts(iter(range(count)), 3)]
+        assert [len(each) for each in found] == parts
+        assert [each for part in found for each in part] == list(range(count))
+
+    assert asyncio.run(steps_of(work, monkeypatch)) == max(len(parts) - 1, 0)
+
+
+def test_in_one_turn_of_the_loop_one_of_all_that_wait_makes_a_step() -> None:
+    made: list[tuple[int, int]] = []  # the turn, and whose step
+    turn = 0
+
+    async def work(number: int) -> None:
+        for _ in range(5):
+            await next_step()
+            made.append((turn, number))
+
+    async def everybody() -> None:
+        nonlocal turn
+        working = [asyncio.ensure_future(work(number)) for number in range(10)]
+        while not all(each.done() for each in working):
             await asyncio.sleep(0)
-        return working.result()
+            turn += 1
 
-    assert asyncio.run(beside()) == list(range(count))
-    assert had == turns
+    asyncio.run(everybody())
+
+    turns = [at for at, _ in made]
+    assert len(set(turns)) == len(turns) == 50
+    assert [number for _, number in made] == [*range(10)] * 5
+
+
+def test_the_step_of_one_that_has_gone_is_the_next_ones() -> None:
+    async def two() -> None:
+        gone, left = (asyncio.ensure_future(next_step()) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait_for(left, 10)
+
+    asyncio.run(two())
+
+
+def test_a_step_may_be_waited_for_in_another_loop_than_the_last() -> None:
+    for _ in range(2):
+        asyncio.run(next_step())

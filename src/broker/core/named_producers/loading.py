@@ -6,7 +6,6 @@ Batches of a producer with a number of Kafka's are none of a named one's: the lo
 sequences, and headers that it brings are copies.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -18,7 +17,7 @@ from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.log import Log
 from broker.core.named_producers.sequences import Run, Sequences
 from broker.core.reading import UNREADABLE, Beside, unfold
-from broker.core.steps import in_steps
+from broker.core.steps import in_steps, next_step
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
 
 _COMPRESSION = 0x07  # in a batch's attributes
@@ -82,7 +81,7 @@ async def _batches(log: Log, offset: int) -> AsyncIterator[tuple[BatchHeader, by
         for header in headers:
             yield header, data[header.position : header.position + header.size]
         offset = headers[-1].last_offset + 1
-        await asyncio.sleep(0)
+        await next_step()
 
 
 async def _said(

@@ -13,7 +13,7 @@ their turn. v3 returns whole messages, at least one in all (KIP-74), and its cli
 order of the partitions themselves.
 """
 
-from asyncio import get_running_loop, sleep
+from asyncio import get_running_loop
 from collections.abc import Iterator
 from functools import partial
 from typing import Literal, NamedTuple
@@ -22,6 +22,7 @@ from broker.codec import scan_headers
 from broker.core.log import Log
 from broker.core.lookup import log_of, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import next_step
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.limits import (
@@ -80,7 +81,7 @@ class _Pace:
         self._bytes += size
         if self._pieces > OLD_FETCH_BATCHES_PER_TURN or self._bytes > OLD_FETCH_BYTES_PER_TURN:
             self._pieces, self._bytes = 1, size
-            await sleep(0)
+            await next_step()
 
 
 class _Part:

@@ -6,7 +6,6 @@ segment is as old as its newest record, as retention sees it too; one without ti
 last change of its file (kafka.md 2.5).
 """
 
-from asyncio import sleep
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from broker._native.kernel import file_ops
 from broker.core.log import Log
 from broker.core.lookup import log_of, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import next_step
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields, Request
@@ -30,7 +30,7 @@ async def list_offsets(request: Request, session: Session) -> Fields:
         partitions = []
         for wanted in topic["partitions"]:
             partitions.append(await _answer(session, topic["name"], wanted))
-            await sleep(0)  # each may have thousands of segments
+            await next_step()  # each may have thousands of segments
         topics.append({"name": topic["name"], "partitions": partitions})
     return {"topics": topics}
 

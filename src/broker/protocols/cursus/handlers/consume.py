@@ -8,7 +8,6 @@ Nothing in a batch could say that records cannot be read: what stands before the
 who asks for the first of them is told which they are, and goes on behind them.
 """
 
-import asyncio
 import logging
 from fnmatch import translate
 from re import compile as compile_pattern
@@ -19,7 +18,7 @@ from broker.codec.headers import scan_headers
 from broker.core.log import Log
 from broker.core.lookup import log_of
 from broker.core.reading import UNREADABLE, Unreadable, unfold_records
-from broker.core.steps import in_steps
+from broker.core.steps import in_steps, next_step
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
@@ -203,7 +202,7 @@ async def _read(request: Request, source: _Source, wanted: _Wanted, frame: Cursu
         if found != "open":
             break
         offset = frame.next_offset
-        await asyncio.sleep(0)
+        await next_step()
     if found in _UNREADABLE:
         text = _UNREADABLE[found].format(size=frame.large_size, size_max=CURSUS_RECORD_BYTES_MAX)
         found = Unreadable(frame.next_offset, frame.skip_offset - 1, text)

@@ -6,7 +6,6 @@ sends again is not stored again (core/named_producers); the header's own flag sa
 the original.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -31,6 +30,7 @@ from broker.core.named_producers.sequences import (
     StaleEpochError,
 )
 from broker.core.partition import wait_durable
+from broker.core.steps import next_step
 from broker.core.topic import Topic
 from broker.core.writing import Written, write
 from broker.model.errors import CodecError, ErrorCode, RequestError, StorageError
@@ -121,7 +121,7 @@ async def _rows(found: CursusBatch) -> list[Row]:
     rows: list[Row] = []
     while len(rows) < found.count:
         if rows:
-            await asyncio.sleep(0)
+            await next_step()
         rows += found.rows(CURSUS_ROWS_PER_TURN)
     return rows
 

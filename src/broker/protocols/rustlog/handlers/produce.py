@@ -4,11 +4,11 @@ The answer leaves when they are as durable as their topic asks for. Nothing is w
 that is refused, unless the disk fails between two of its batches.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from broker._native.wire.record_run import RunBatches
 from broker.core.partition import wait_durable
+from broker.core.steps import next_step
 from broker.core.topic import Topic
 from broker.core.writing import batch_bytes_max, write_batches
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
@@ -56,6 +56,6 @@ async def _batches(made: RunBatches, count: int) -> AsyncIterator[bytes]:
                 text = f"no answer to a fetch has room for a record of {made.payload_bytes} bytes"
                 raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
             yield batch
-            await asyncio.sleep(0)
+            await next_step()
     except LimitExceeded as error:
         raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None

@@ -1,6 +1,5 @@
 """CONSUME: the values of a partition from an offset on, as many as a line may have."""
 
-import asyncio
 import logging
 from contextlib import aclosing
 
@@ -9,6 +8,7 @@ from broker.core.broker import Broker
 from broker.core.log import Log
 from broker.core.lookup import log_of
 from broker.core.reading import Unreadable, committed_values
+from broker.core.steps import next_step
 from broker.model.limits import (
     V1_CONSUME_BYTES_MAX,
     V1_CONSUME_RECORDS_MAX,
@@ -151,13 +151,13 @@ async def _carried_in_steps(value: memoryview) -> tuple[list[bytes], bool]:
         around = slice(max(end - len(_FIELD) + 1, 0), end + len(_FIELD) - 1)
         has_field = has_field or _FIELD in bytes(value[around])
         start = end
-        await asyncio.sleep(0)
+        await next_step()
     if not has_field and not any(is_escaped for _, is_escaped in texts):
         return plain, False
     escaped: list[bytes] = []
     for text, is_escaped in texts:  # Where one piece is escaped all are.
         escaped.append(text if is_escaped else text.replace(b"%", b"%25").replace(b"=", b"%3D"))
-        await asyncio.sleep(0)
+        await next_step()
     return escaped, True
 
 
