@@ -37,6 +37,7 @@ from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
 from broker.core.session import Session
+from broker.core.shared_answers import SharedAnswers
 from broker.core.topic_rules import NewTopic
 from broker.core.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
@@ -500,6 +501,7 @@ class World:
             until_loaded=self.until_loaded,
             deletions=self.deletions,
             configure_log=self.configure_log,
+            log_changes=self.log_changes,
         )
         recompression = Recompression()
         self.broker = Broker(
@@ -517,6 +519,7 @@ class World:
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
             long_answers=Admission(1 << 62, 0),
+            shared_answers=SharedAnswers(lambda: self.topics.revision, 1 << 20),
             named_producers=NamedProducers(
                 ManualClock(NOW_MS),
                 self.io_thread,
@@ -559,6 +562,11 @@ class World:
     async def metadata_revision(self) -> int:
         revision: int = self.store.revision
         return revision
+
+    def log_changes(self) -> int:
+        """A number of its own for each state that the logs can be in together."""
+        logs: list[Any] = [log for log, _ in self.topics.logs()]
+        return hash(tuple((log.is_offline, log.is_loading, log.leader_epoch) for log in logs))
 
     def configure_log(self, log: FakeLog, config: TopicConfig) -> None:
         log.configure(config)

@@ -8,6 +8,7 @@ from broker.core.broker_configs import BrokerConfigs
 from broker.core.io_thread import IoThread
 from broker.core.partition import Growth
 from broker.core.recompression import Recompression
+from broker.core.shared_answers import SharedAnswers
 from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
@@ -51,4 +52,5 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         metadata_revision=nothing,
         named_producers=nothing,
         long_answers=Admission(1 << 62, 0),
+        shared_answers=SharedAnswers(lambda: 0, 1 << 20),
     )

@@ -685,6 +685,33 @@ def test_an_epoch_is_above_the_one_before(logs: Logs, epoch: int) -> None:
         log.start_epoch(epoch)
 
 
+def test_what_clients_are_told_of_a_log_has_a_revision(logs: Logs, recording: None) -> None:
+    """Answers of all topics are kept until it is another one."""
+    log, other = logs.create(), logs.create(partition=1)
+    revisions = [logs.turn.log_changes]
+
+    def is_new() -> bool:
+        revisions.append(logs.turn.log_changes)
+        return revisions[-1] > revisions[-2]
+
+    log.append(BATCH)
+    logs.sync(log)
+    assert not is_new()
+    log.start_epoch(2)
+    assert is_new()
+    log.begin_loading()
+    assert is_new()
+    log.end_loading()
+    assert is_new()
+    other.take_offline("its files cannot be used")
+    assert is_new()
+    file_ops.fail("sync_data", "topic-0", errno.EIO)
+    log.append(BATCH)
+    logs.sync(log)
+    assert log.is_offline
+    assert is_new()
+
+
 # ---- lookups are a linear scan that is quicker -------------------------------------------------
 
 shapes = st.tuples(

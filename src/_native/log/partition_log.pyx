@@ -696,6 +696,7 @@ cdef class PartitionLog(SegmentedLog):
         logger.error("log offline topic=%s partition=%d folder=%s error=%s", self.topic,
                      self.partition, self.folder, reason)
         self.is_offline = True
+        self.turn.log_changes += 1
         self.let_go()
         self.turn.events.append((EVENT_OFFLINE, self))
 

@@ -475,6 +475,7 @@ cdef class SegmentedLog(AwaitedLog):
         if self.is_offline:
             return
         self.is_offline = True
+        self.turn.log_changes += 1
         logger.error("log offline topic=%s partition=%d folder=%s error=%s: writes to it are "
                      "refused until the broker restarts on a working disk", self.topic,
                      self.partition, self.folder, reason_of(error))
@@ -494,6 +495,7 @@ cdef class SegmentedLog(AwaitedLog):
             raise ValueError(f"epoch {epoch} of {self!r} is not above {self.epochs[-1][0]}")
         self.epochs.append((epoch, self.log_end_offset))
         self.leader_epoch = epoch
+        self.turn.log_changes += 1
 
     def epoch_end(self, int32_t epoch):
         """Return (largest epoch <= the asked one, its end offset), or (-1, -1) when unknown.

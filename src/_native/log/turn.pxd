@@ -1,5 +1,5 @@
 from libc.errno cimport EMFILE, ENFILE, ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from broker._native.log.commit cimport CommitThread
 from broker._native.log.open_files cimport OpenFiles
@@ -59,6 +59,8 @@ cdef class Turn:
     cdef AckWaiter* finished_tail
     cdef WatchOwner* woken
     cdef WatchOwner* woken_tail
+    # Grows whenever a log begins or ends to load, goes offline or begins a leader epoch.
+    cdef public uint64_t log_changes
     cdef public list events               # (kind, PartitionLog), drained by core/broker.py
     cdef public object schedule           # asks the loop for one more turn
     cdef public object unfold             # (codec, payload, output) → size: unpacks a batch

@@ -283,10 +283,12 @@ cdef class AwaitedLog:
     def begin_loading(self):
         """Refuse everything until `end_loading`: a thread has the log to itself."""
         self.is_loading = True
+        self.turn.log_changes += 1
 
     def end_loading(self):
         """Serve what the thread has made of the log; who was refused is woken."""
         self.is_loading = False
+        self.turn.log_changes += 1
         if self.watches != NULL:
             self.wake()
             self.turn.request_end()

@@ -9,6 +9,7 @@ a start each log says for itself whether it is loading.
 
 import asyncio
 import logging
+from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -105,6 +106,7 @@ class Topics:
         deletions: Deletions,
         configure_log: ConfigureLog,
         is_read_only: Callable[[], bool] = lambda: False,
+        log_changes: Callable[[], int] = lambda: 0,
     ) -> None:
         """Start empty; `load` brings what the store knows."""
         self._config = config
@@ -119,18 +121,45 @@ class Topics:
         self._plain_config = TopicConfig({}, config)  # of all topics without a value of their own
         self._configure_log = configure_log
         self._is_read_only = is_read_only
+        self._log_changes = log_changes
         self._by_name: dict[str, Topic] = {}
+        self._names: list[str] = []  # sorted
         self._by_id: dict[bytes, Topic] = {}
         self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
         self._partition_count = 0
         self.version = 0  # grows whenever a topic comes, goes or gets more partitions
+        self._is_loading = True  # or was, when somebody asked last
         self._on_delete: list[Callable[[str], None]] = []
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
 
     def __iter__(self) -> Iterator[Topic]:
-        """Every topic, by name."""
-        return iter(sorted(self._by_name.values(), key=lambda topic: topic.name))
+        """Every topic, by name; what may happen between two of them is as of `from_name`."""
+        return self.from_name("")
+
+    def from_name(self, first: str) -> Iterator[Topic]:
+        """The topics with this name and greater ones, by name, as they are at this call.
+
+        Others may have their turn between two of them: a topic that is deleted meanwhile is left
+        out, one that is created is not in it.
+        """
+        names = self._names[bisect_left(self._names, first) :]
+        return (topic for name in names if (topic := self._by_name.get(name)) is not None)
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """Of what Metadata tells: of the topics, and of the states of their logs.
+
+        It is another one after a topic came, went or grew, and after a log began or ended to load,
+        went offline or began a leader epoch.
+        """
+        return self.version, self._log_changes()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a log that the start has found is not ready yet."""
+        self._is_loading = self._is_loading and any(log.is_loading for log, _ in self.logs())
+        return self._is_loading
 
     def get(self, name: str) -> Topic | None:
         """The topic of that name."""
@@ -141,8 +170,8 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def names(self) -> Collection[str]:
-        """Every topic's name."""
-        return self._by_name.keys()
+        """Every topic's name, in order, as they are at this call."""
+        return list(self._names)
 
     def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
         """Every log, of the kind that `OpenLogs` returns, with its topic's configuration."""
@@ -421,6 +450,7 @@ class Topics:
 
     def _publish(self, plan: Plan, topic_id: bytes, logs: list[Log]) -> Topic:
         topic = Topic(plan.name, topic_id, plan.config, logs)
+        insort(self._names, topic.name)
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._colliding[metric_name(topic.name)] = topic.name
@@ -436,3 +466,4 @@ class Topics:
         del self._colliding[metric_name(topic.name)]
         del self._by_id[topic.topic_id]
         del self._by_name[topic.name]
+        del self._names[bisect_left(self._names, topic.name)]

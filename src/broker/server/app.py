@@ -35,6 +35,7 @@ from broker.core.recompression import Recompression
 from broker.core.scrub import Scrub
 from broker.core.scrub import Settings as ScrubSettings
 from broker.core.session import Session
+from broker.core.shared_answers import SharedAnswers
 from broker.core.topics import Topics
 from broker.core.upkeep import Upkeep
 from broker.model import limits
@@ -143,6 +144,7 @@ class _Process:
             until_loaded=self._loading.until_loaded,
             deletions=self._deletions,
             is_read_only=lambda: self._turn.is_read_only,
+            log_changes=lambda: self._turn.log_changes,
         )
         self._coordinators = Coordinators(
             config, loop, self._clock, self._topics, self._group_configs
@@ -178,6 +180,7 @@ class _Process:
             self._metadata_revision,
             named_producers,
             Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
+            SharedAnswers(lambda: self._topics.revision, limits.SHARED_ANSWERS_BYTES_MAX),
         )
         self._upkeep = Upkeep(
             self._topics.logs, self._clock, self._on_disk, self._checkpoints.save_log_starts

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+from random import Random
 
 import pytest
 
-from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import NewPartitions, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
@@ -343,3 +344,41 @@ def test_a_topic_that_still_loads_is_waited_for() -> None:
     asyncio.run(world.topics.alter_defaults(config, commit))
 
     assert waited == [world.topics.get("a").logs]  # type: ignore[union-attr]
+
+
+def test_topics_stand_in_order_whatever_comes_and_goes() -> None:
+    world = World()
+    random = Random(1)
+    expected: set[str] = set()
+    for _ in range(200):
+        name = f"t{random.randrange(40):02}"
+        if name in expected:
+            asyncio.run(world.topics.delete(the_topic(world, name)))
+            expected.discard(name)
+        else:
+            world.create(name)
+            expected.add(name)
+        assert [topic.name for topic in world.topics] == sorted(expected)
+        assert list(world.topics.names()) == sorted(expected)
+    after = [topic.name for topic in world.topics.from_name("t2")]
+    assert after == [name for name in sorted(expected) if name >= "t2"]
+
+
+def test_a_topic_that_goes_while_all_are_looked_at_is_left_out_and_a_new_one_is_not_in_it() -> None:
+    world = World()
+    for name in ("a", "b", "c"):
+        world.create(name)
+
+    topics = iter(world.topics)
+    assert next(topics).name == "a"
+    asyncio.run(world.topics.delete(the_topic(world, "b")))
+    world.create("bb")
+
+    assert [topic.name for topic in topics] == ["c"]
+
+
+def the_topic(world: World, name: str) -> Topic:
+    """The topic of that name."""
+    topic = world.topics.get(name)
+    assert topic is not None
+    return topic

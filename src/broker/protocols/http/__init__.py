@@ -58,7 +58,7 @@ def _page(path: str, broker: Broker) -> tuple[str, str, str]:
         case "/live":
             return _OK, _JSON, '{"status":"live"}'
         case "/ready":
-            if any(log.is_loading for log, _ in broker.topics.logs()):
+            if broker.topics.is_loading:
                 return _UNAVAILABLE, _JSON, '{"status":"not_ready","reason":"logs are loading"}'
             return _OK, _JSON, '{"status":"ready"}'
     return "404 Not Found", _TEXT, "not found\n"

@@ -7,8 +7,13 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from broker.core.admission import Share
 from broker.core.session import Session
+from broker.core.steps import in_parts, next_step
 from broker.model.errors import RequestError
-from broker.model.limits import ERROR_TEXT_CHARS_MAX, GROUPS_ASKED_PER_TURN
+from broker.model.limits import (
+    ERROR_TEXT_CHARS_MAX,
+    GROUPS_ASKED_PER_TURN,
+    NAMES_READ_PER_STEP,
+)
 from broker.protocols.base import Deferred, SilentAnswer
 from broker.protocols.kafka import errors
 
@@ -30,8 +35,8 @@ class Request(NamedTuple):
     share: Share  # of the memory of requests that are under way
 
 
-# SilentAnswer: the request has no response (Produce with acks=0).
-Response: TypeAlias = Fields | SilentAnswer
+# Bytes: encoded already; SilentAnswer: the request has no response (Produce with acks=0).
+Response: TypeAlias = Fields | bytes | SilentAnswer
 # The response that a result of core will become.
 Later: TypeAlias = Deferred[Any, Fields]
 Handler: TypeAlias = Callable[[Request, Session], Response | Later | Awaitable[Response]]
@@ -44,6 +49,14 @@ def then(future: Future[_T], fields: Callable[[_T], Fields]) -> Fields | Later:
     return Deferred(future, lambda done: fields(done.result()))
 
 
+async def once(items: Iterable[_T]) -> list[_T]:
+    """Each of what a request names once, in its order; as many as fit a frame, so in steps."""
+    found: dict[_T, None] = {}
+    async for part in in_parts(items, NAMES_READ_PER_STEP):
+        found.update(dict.fromkeys(part))
+    return list(found)
+
+
 async def ask_in_turns(
     ask: Callable[[_T], Awaitable[_R]],
     wanted: Iterable[_T],
@@ -54,6 +67,7 @@ async def ask_in_turns(
     rest = iter(wanted)
     while part := list(islice(rest, per_turn)):
         answers += await gather(*map(ask, part))
+        await next_step()
     return answers
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 from broker._native.wire import kafka as native
 from broker.codec import schema
@@ -14,8 +14,9 @@ from broker.model.config import Config
 from broker.model.errors import CodecError, PeerError, RequestError
 from broker.protocols.base import Answer, Deferred, Reply, SilentAnswer
 from broker.protocols.kafka import apis
-from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.api import Api, Fields, Later, Request, Response
 from broker.protocols.kafka.authorization import authorize
+from broker.protocols.kafka.bodies import decoded, encoded, freed
 from broker.protocols.kafka.handlers import api_versions
 
 _log = logging.getLogger(__name__)
@@ -47,13 +48,14 @@ class Kafka:
         api = apis.APIS.get(operation)
         if api is None or version not in api.versions:
             return _unsupported(operation, version)
-        if api.has_own_limits:
-            share = self._admission.short(0)
-        elif len(body) > limits.SHORT_REQUEST_BYTES:
+        if len(body) > limits.SHORT_REQUEST_BYTES:
+            if api.has_own_limits:
+                share = self._admission.short(0)
+                return _serve_long(api, version, client_id, body, session, share)
             return self._serve_in_turn(api, version, client_id, body, session)
-        else:
-            share = self._admission.short(len(body) * limits.REQUEST_OBJECTS_PER_BYTE)
-        return _serve(api, version, client_id, body, session, share)
+        weight = 0 if api.has_own_limits else len(body) * limits.REQUEST_OBJECTS_PER_BYTE
+        share = self._admission.short(weight)
+        return _serve_short(api, version, client_id, body, session, share)
 
     async def _serve_in_turn(
         self, api: Api, version: int, client_id: str | None, body: bytes, session: Session
@@ -62,30 +64,49 @@ class Kafka:
         # REQUEST_WEIGHT_MAX lets it become no more than the largest may.
         weight = min(size * limits.REQUEST_OBJECTS_PER_BYTE, limits.REQUEST_OBJECTS_BYTES_MAX)
         async with self._admission.turn(session, size, weight) as share:
-            reply = _serve(api, version, client_id, body, session, share)
+            answer = _serve_long(api, version, client_id, body, session, share)
             del body
-            if isinstance(reply, Deferred):
-                share.park()
-                await reply.future
-                return reply.answer()
-            return await reply if isinstance(reply, Awaitable) else reply
+            return await answer
 
 
-def _serve(
+def _serve_short(
     api: Api, version: int, client_id: str | None, body: bytes, session: Session, share: Share
 ) -> Reply:
     fields, _ = schema.request(api.key).decode(version, body, weight_max=limits.REQUEST_WEIGHT_MAX)
-    request = Request(version, client_id, fields, share)
-    try:
-        authorize(session, api, request)
-        response = api.handle(request, session)
-    except Exception as error:  # noqa: BLE001 - sorted by _failure
-        response = _failure(api, version, error)
-    if isinstance(response, (SilentAnswer, dict)):
+    response = _response(api, Request(version, client_id, fields, share), session)
+    if isinstance(response, (SilentAnswer, bytes, dict)):
         return _encode(api, version, response)
     if isinstance(response, Deferred):
         return Deferred(response.future, lambda _: _answer(api, version, response))
     return _answer_later(api, version, response, share)
+
+
+async def _serve_long(
+    api: Api, version: int, client_id: str | None, body: bytes, session: Session, share: Share
+) -> Answer:
+    request = Request(version, client_id, await decoded(api.key, version, body), share)
+    del body
+    response = _response(api, request, session)
+    if isinstance(response, Deferred):
+        share.park()
+        await response.future
+        answer = await _encode_in_steps(api, version, _fields(api, version, response))
+    elif isinstance(response, Awaitable):
+        answer = await _answer_later(api, version, response, share)
+    else:
+        answer = await _encode_in_steps(api, version, response)
+    await freed(request.body)
+    return answer
+
+
+def _response(
+    api: Api, request: Request, session: Session
+) -> Response | Later | Awaitable[Response]:
+    try:
+        authorize(session, api, request)
+        return api.handle(request, session)
+    except Exception as error:  # noqa: BLE001 - sorted by _failure
+        return _failure(api, request.version, error)
 
 
 def _served_apis() -> list[tuple[int, int, int, int]]:
@@ -98,12 +119,15 @@ def _served_apis() -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _answer(api: Api, version: int, response: Deferred[Any, Fields]) -> Answer:
+def _answer(api: Api, version: int, response: Later) -> Answer:
+    return _encode(api, version, _fields(api, version, response))
+
+
+def _fields(api: Api, version: int, response: Later) -> Response:
     try:
-        fields: Response = response.answer()
+        return response.answer()
     except Exception as error:  # noqa: BLE001 - sorted by _failure
-        fields = _failure(api, version, error)
-    return _encode(api, version, fields)
+        return _failure(api, version, error)
 
 
 async def _answer_later(
@@ -114,13 +138,23 @@ async def _answer_later(
             fields = await Parked(response, share)
         except Exception as error:  # noqa: BLE001 - sorted by _failure
             fields = _failure(api, version, error)
-        return _encode(api, version, fields)
+        return await _encode_in_steps(api, version, fields)
     finally:
         share.end()
 
 
+async def _encode_in_steps(api: Api, version: int, response: Response) -> Answer:
+    """Make the bytes of a response; others have their turns meanwhile if it is long."""
+    if isinstance(response, (SilentAnswer, bytes)):
+        return response
+    try:
+        return await encoded(api.key, version, response)
+    except ValueError as error:  # as of an error that the response has no place for
+        raise _failed(api, version, error) from error
+
+
 def _encode(api: Api, version: int, response: Response) -> Answer:
-    if isinstance(response, SilentAnswer):
+    if isinstance(response, (SilentAnswer, bytes)):
         return response
     try:
         return schema.response(api.key).encode(version, response)

@@ -11,6 +11,7 @@ from broker.core.session import Session
 from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
 from broker.protocols.kafka import PROTOCOL, dispatch
 from broker.protocols.kafka.api import Api, Request
+from broker.protocols.kafka.apis import APIS
 from tests.fakes import World
 
 
@@ -116,6 +117,33 @@ def test_a_refusal_that_an_api_has_no_place_for_is_logged_once_and_closes(
 
     (record,) = caplog.records
     assert record.getMessage() == "request_failed api=Produce version=9"
+
+
+def _tagged_arrays(fields: list[schema.Definition], is_tagged: bool = False) -> list[str]:
+    found = []
+    for field in fields:
+        is_within = is_tagged or field.tag is not None
+        found += [field.name] if is_within and field.type.startswith("[]") else []
+        found += _tagged_arrays(field.fields, is_within)
+    return found
+
+
+def test_what_clients_send_in_tagged_fields_has_no_arrays() -> None:
+    """They would be decoded in one step, however long they are."""
+    found = {api.name: _tagged_arrays(schema.request(api.key).fields) for api in APIS.values()}
+
+    assert not {name: fields for name, fields in found.items() if fields}
+
+
+@pytest.mark.parametrize("size", [10, 20_000])
+def test_a_long_request_and_its_answer_are_made_in_steps(size: int) -> None:
+    """Unknown keys of FindCoordinator: their number is all that this request costs."""
+    world = World()
+    keys = [f"key-{number}" for number in range(size)]
+
+    turns = world.turns(10, 5, coordinator_keys=keys)
+
+    assert (turns > 10) == (size > 10)
 
 
 def _raising(error: Exception) -> Callable[..., None]:

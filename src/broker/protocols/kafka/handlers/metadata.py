@@ -6,40 +6,79 @@ v7 leader epoch (KIP-320); v8 authorized operations (KIP-430); v9 flexible; v10 
 v11 cluster operations move to DescribeCluster; v12 lookup by topic id; v13 top-level error.
 
 A topic that is to be created is created before the answer, so the answer already names its leader.
+
+The answer is made in steps. A topic that is deleted between two of them is left out if all were
+asked for, else it is unknown or described as it was; each partition is described as it was in its
+step. The answer of all topics is made once for all who ask in the same version and is kept until
+the topics or the states of their logs change.
 """
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from broker.core.log import Log
 from broker.core.lookup import topic_by_id, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.topic import INTERNAL_TOPICS, Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
-from broker.model.limits import METADATA_PARTITIONS_CACHED
+from broker.model.limits import METADATA_PARTITIONS_CACHED, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, Response
+from broker.protocols.kafka.bodies import encoded
 from broker.protocols.kafka.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
+_KEY = 3
 _EMPTY_IS_ALL = 0  # in this version
 _LOOKUP_BY_ID_SINCE = 12
 
 
 async def handle(request: Request, session: Session) -> Response:
     """Create what is to be created, then describe what was asked for."""
-    refused = {}
-    for name in _to_create(request, session):
-        try:
-            await session.broker.topics.get_or_create(name)
-        except RequestError as error:
-            refused[name] = error
-    topics = [_topic(request, session, wanted, refused) for wanted in _wanted(request, session)]
+    if _is_all(request):
+        return await _all(request, session)
+    wanted = await _wanted(request)
+    refused = await _create(request, session, wanted)
+    rows = _named_topics(request, session, wanted, refused)
+    return await _fields(request, session, rows)
+
+
+async def _all(request: Request, session: Session) -> bytes:
     broker = session.broker
+    key = (
+        "Metadata",
+        request.version,
+        request.body["include_cluster_authorized_operations"],
+        request.body["include_topic_authorized_operations"],
+        session.listener_host,
+        session.listener_port,
+    )
+
+    async def make() -> bytes:
+        topics = broker.topics
+        rows = (row for topic in topics for row in _known_topic(request, topic))
+        return await encoded(_KEY, request.version, await _fields(request, session, rows))
+
+    return await broker.shared_answers.get(key, make)
+
+
+async def _fields(request: Request, session: Session, rows: Iterable[Fields | Log]) -> Fields:
+    """The answer of these topics, each followed by its partitions' logs."""
+    broker = session.broker
+    node_id = broker.node_id
+    topics: list[Fields] = []
+    async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
+        for row in part:
+            if isinstance(row, dict):
+                topics.append(row)
+            else:
+                topics[-1]["partitions"].append(describe_partition(node_id, row))
     is_cluster_asked = request.body["include_cluster_authorized_operations"]
     return {
         "brokers": [_broker(session)],
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.node_id,
+        "controller_id": node_id,
         "topics": topics,
         "cluster_authorized_operations": CLUSTER_OPERATIONS if is_cluster_asked else NOT_ASKED,
     }
@@ -64,43 +103,49 @@ def _is_by_id(request: Request, wanted: Fields) -> bool:
     return request.version >= _LOOKUP_BY_ID_SINCE and wanted["topic_id"] != NO_ID
 
 
-def _to_create(request: Request, session: Session) -> list[str]:
-    """The unknown names of the request, if asking for them creates them."""
-    is_allowed = session.broker.config.flag("auto.create.topics.enable")
-    if _is_all(request) or not (is_allowed and request.body["allow_auto_topic_creation"]):
-        return []
-    return [
-        wanted["name"]
-        for wanted in request.body["topics"]
-        if not _is_by_id(request, wanted)
-        and wanted["name"] is not None
-        and wanted["name"] not in INTERNAL_TOPICS
-        and session.broker.topics.get(wanted["name"]) is None
-    ]
-
-
-def _wanted(request: Request, session: Session) -> list[Fields]:
+async def _wanted(request: Request) -> list[Fields]:
     """What to answer for, each topic once, in the order asked."""
-    if _is_all(request):
-        return [{"name": topic.name, "topic_id": NO_ID} for topic in session.broker.topics]
-    return list(
-        {(each["name"], each["topic_id"]): each for each in request.body["topics"]}.values()
-    )
+    wanted: dict[str | bytes | None, Fields] = {}
+    async for each in in_steps(request.body["topics"], PARTITIONS_ANSWERED_PER_STEP):
+        wanted[each["topic_id"] if _is_by_id(request, each) else each["name"]] = each
+    return list(wanted.values())
 
 
-def _topic(
-    request: Request, session: Session, wanted: Fields, refused: dict[str, RequestError]
-) -> Fields:
-    try:
-        topic = _find(request, session, wanted, refused)
-    except RequestError as error:
-        has_null = request.version >= _LOOKUP_BY_ID_SINCE
-        return {
-            "error_code": errors.number(error.code),
-            "name": wanted["name"] if has_null else wanted["name"] or "",
-            "topic_id": wanted["topic_id"],
-        }
-    return _known_topic(request, session, topic)
+async def _create(
+    request: Request, session: Session, wanted: list[Fields]
+) -> dict[str, RequestError]:
+    """Create the unknown topics, if asking for them creates them; why some were not."""
+    refused: dict[str, RequestError] = {}
+    is_allowed = session.broker.config.flag("auto.create.topics.enable")
+    if not (is_allowed and request.body["allow_auto_topic_creation"]):
+        return refused
+    topics = session.broker.topics
+    async for each in in_steps(wanted, PARTITIONS_ANSWERED_PER_STEP):
+        name = each["name"]
+        is_named = name is not None and not _is_by_id(request, each)
+        if is_named and name not in INTERNAL_TOPICS and topics.get(name) is None:
+            try:
+                await topics.get_or_create(name)
+            except RequestError as error:
+                refused[name] = error
+    return refused
+
+
+def _named_topics(
+    request: Request, session: Session, wanted: list[Fields], refused: dict[str, RequestError]
+) -> Iterator[Fields | Log]:
+    for each in wanted:
+        try:
+            topic = _find(request, session, each, refused)
+        except RequestError as error:
+            has_null = request.version >= _LOOKUP_BY_ID_SINCE
+            yield {
+                "error_code": errors.number(error.code),
+                "name": each["name"] if has_null else each["name"] or "",
+                "topic_id": each["topic_id"],
+            }
+        else:
+            yield from _known_topic(request, topic)
 
 
 def _find(
@@ -116,17 +161,17 @@ def _find(
     return topic_by_name(topics, wanted["name"])
 
 
-def _known_topic(request: Request, session: Session, topic: Topic) -> Fields:
-    node_id = session.broker.node_id
+def _known_topic(request: Request, topic: Topic) -> Iterator[Fields | Log]:
     is_asked = request.body["include_topic_authorized_operations"]
-    return {
+    yield {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [describe_partition(node_id, log) for log in topic.logs],
+        "partitions": [],
         "topic_authorized_operations": TOPIC_OPERATIONS if is_asked else NOT_ASKED,
     }
+    yield from topic.logs
 
 
 def describe_partition(node_id: int, log: Log) -> Fields:
@@ -157,4 +202,4 @@ def _partition(node_id: int, partition: int, leader_epoch: int, *, is_offline: b
     }
 
 
-API = Api(3, "Metadata", range(14), handle)
+API = Api(_KEY, "Metadata", range(14), handle)

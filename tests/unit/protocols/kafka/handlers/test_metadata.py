@@ -1,12 +1,19 @@
 """Metadata (kafka.md 2.1, 2.2)."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from broker.core.session import Session
 from broker.core.topic import OFFSETS_TOPIC
+from broker.core.topic_rules import NewPartitions
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.protocols.kafka.handlers import metadata
 from tests.fakes import World, only
 
+LEADER_EPOCH_SINCE = 7
 UNKNOWN_ID = bytes(range(16))
 
 
@@ -191,3 +198,103 @@ def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -
 
     assert (loading["error_code"], loading["leader_id"], loading["leader_epoch"]) == (0, 1, -1)
     assert (ready["error_code"], ready["leader_id"], ready["leader_epoch"]) == (0, 1, 7)
+
+
+# ---- the answer of all topics is made once -------------------------------------------------------
+
+
+def add_partition(world: World) -> None:
+    topic = world.topics.get("a")
+    assert topic is not None
+    asyncio.run(world.topics.add_partitions(topic, NewPartitions(2, None)))
+
+
+def delete(world: World) -> None:
+    topic = world.topics.get("a")
+    assert topic is not None
+    asyncio.run(world.topics.delete(topic))
+
+
+def set_of_log(name: str, value: object) -> Callable[[World], None]:
+    return lambda world: setattr(world.log("a"), name, value)
+
+
+CHANGES: dict[str, Callable[[World], object]] = {
+    "a new topic": lambda world: world.create("c"),
+    "more partitions": add_partition,
+    "a deletion": delete,
+    "a failed disk": lambda world: world.log("a").fail(),
+    "a log that loads": set_of_log("is_loading", True),
+    "a new leader epoch": set_of_log("leader_epoch", 3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("version", [0, 13])
+def test_who_asks_for_all_after_a_change_is_told_of_it(
+    change: Callable[[World], object], version: int
+) -> None:
+    world = World()
+    world.create("a")
+    world.create("b")
+    all_topics: Any = [] if version == 0 else None
+    before = world.ask(3, version, topics=all_topics)
+
+    change(world)
+
+    after = world.ask(3, version, topics=all_topics)
+    named = [{"name": topic.name} for topic in world.topics]
+    assert after == world.ask(3, version, topics=named)
+    is_epoch = change in (CHANGES["a log that loads"], CHANGES["a new leader epoch"])
+    assert (after != before) == (version >= LEADER_EPOCH_SINCE or not is_epoch)
+
+
+def test_the_answer_of_all_is_made_again_only_after_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.create("a")
+    world.ask(3, 13, topics=None)
+
+    monkeypatch.setattr(metadata, "describe_partition", None)
+
+    assert names(world.ask(3, 13, topics=None)) == ["a"]
+
+
+def test_who_comes_to_another_listener_is_told_its_address() -> None:
+    world = World()
+    world.create("a")
+    first = only(world.ask(3, 13, topics=None)["brokers"])
+    world.session = Session(world.broker, "127.0.0.1", "other.example", 9093)
+
+    second = only(world.ask(3, 13, topics=None)["brokers"])
+
+    assert (first["host"], first["port"]) == ("broker.example", 9092)
+    assert (second["host"], second["port"]) == ("other.example", 9093)
+
+
+def test_a_topic_that_is_named_by_its_id_is_answered_once() -> None:
+    """However it is called beside that: an answer is no larger than all topics and the request."""
+    world = World()
+    topic = world.create("a")
+    wanted = [{"name": name, "topic_id": topic.topic_id} for name in ("a", "b", None)]
+
+    assert names(world.ask(3, 13, topics=wanted)) == ["a"]
+
+
+def test_a_topic_that_is_deleted_while_all_are_described_is_left_out() -> None:
+    world = World()
+    world.create("a", PARTITIONS_ANSWERED_PER_STEP + 1)
+    last = world.create("b")
+
+    async def ask_and_delete() -> Any:
+        asking = asyncio.ensure_future(world.ask_soon(3, 13, topics=None))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await world.topics.delete(last)
+        return await asking
+
+    answer = asyncio.run(ask_and_delete())
+
+    assert names(answer) in (["a"], ["a", "b"])
+    assert names(world.ask(3, 13, topics=None)) == ["a"]
