@@ -20,7 +20,7 @@ requirements = $(shell $(PYTHON) -c 'import tomllib; \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
 	print(*$(1))')
 
-.PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth \
+.PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth bench-turns \
 	bench-guard bench-programs \
 	bench-spark bench-storage sanitize fuzz mutants clean
 .DELETE_ON_ERROR:
@@ -94,6 +94,9 @@ bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
 
 # What groups and transactions cost; BENCH='--help'.
+bench-turns: $(VENV)/.test $(VENV)/.built
+	$(BIN)/python -m benchmarks.turns.bench $(BENCH)
+
 bench-coordinators: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.coordinators $(BENCH)
 

@@ -22,6 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from broker.core.fair_clocks import FairClocks
 from broker.core.parking import Parking
+from broker.core.steps import NextStep
 from broker.model.errors import PeerError
 
 _T = TypeVar("_T")
@@ -110,7 +111,7 @@ class Parked(Generic[_T]):
             except StopIteration as end:
                 result: _T = end.value
                 return result
-            if awaited is not None:
+            if awaited is not None and not isinstance(awaited, NextStep):
                 self._share.park()
             try:
                 yield awaited

@@ -14,6 +14,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 _T = TypeVar("_T")
+_OrderedT = TypeVar("_OrderedT", str, tuple[str, int])
 
 
 async def next_step() -> None:
@@ -45,10 +46,10 @@ async def in_parts(items: Iterable[_T], per_part: int) -> AsyncIterator[list[_T]
             await next_step()
 
 
-async def ascending(names: Iterable[str], per_step: int) -> Iterator[str]:
-    """Each name once, in order, put in order in steps."""
-    runs = [sorted(part) async for part in in_parts(names, per_step)]
-    return (name for name, _ in groupby(merge(*runs)))
+async def ascending(items: Iterable[_OrderedT], per_step: int) -> Iterator[_OrderedT]:
+    """Each item once, in order, put in order in steps."""
+    runs = [sorted(part) async for part in in_parts(items, per_step)]
+    return (item for item, _ in groupby(merge(*runs)))
 
 
 class Pace:
@@ -68,18 +69,22 @@ class Pace:
             await next_step()
 
 
+class NextStep(asyncio.Future[None]):
+    """The wait of long work for its next step: its request is still being processed."""
+
+
 class _Queue:
-    """Who waits for a step in one loop."""
+    """The work that waits for a step in one loop."""
 
     __slots__ = ("_is_taken", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[NextStep] = deque()
         self._is_taken = False  # somebody makes a step in the next turn of the loop
 
     async def wait(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._is_taken:
-            waiter = loop.create_future()
+            waiter = NextStep(loop=loop)
             self._waiting.append(waiter)
             await waiter
         else:

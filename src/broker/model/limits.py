@@ -113,7 +113,7 @@ REQUEST_WEIGHT_MAX = 1 << 19
 # What is read or written of a long message before others have a turn of the loop: 1 ms.
 MESSAGE_WEIGHT_PER_STEP = 1 << 15
 # Of a long request that has been answered, before others have a turn: 0.5 us each.
-OBJECTS_FREED_PER_STEP = 2_000
+OBJECTS_FREED_PER_STEP = 1_000
 # What requests of Kafka's clients that are not short may take together while they are processed, as
 # objects, and their answers: a byte of them can become so many, and the rest of them waits for its
 # turn. What waits stays bytes.
@@ -464,6 +464,8 @@ COORDINATOR_WORK_SHARE = 4
 # A slice of a computation (ASSIGNMENT_WORK_PER_SLICE, REGEX_MATCHES_PER_SLICE) weighs as much as so
 # many decisions: no other begins after it in the turn.
 COORDINATOR_SLICE_DECISIONS = 32
+# Offsets that one command commits: 5 us each. A request with more of them is several commands.
+OFFSETS_COMMITTED_PER_STEP = 150
 # Offsets of a group that are looked up in one step of a turn: 0.3 us each.
 OFFSETS_FETCHED_PER_STEP = 256
 # Groups that stand in one step of an answer: 2 us each.

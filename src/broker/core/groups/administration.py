@@ -1,8 +1,8 @@
-"""What concerns many groups or many offsets: lists, deletions, expiry (kafka.md 2.6, KIP-211).
+"""What concerns many groups or many offsets: lists, fetches, deletions, expiry.
 
-It comes in steps, each of which looks at few groups and offsets: whoever drives them serves others
-between two steps. A decision must have its effect before the next one is asked for; what others did
-meanwhile is looked at anew.
+Sources: kafka.md 2.6, KIP-211. It comes in steps, each of which looks at few groups and offsets:
+whoever drives them serves others between two steps. A decision must have its effect before the next
+one is asked for; what others did meanwhile is looked at anew.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,18 +12,28 @@ from typing import TypeAlias
 from broker.core.groups.commands import (
     DeleteOffsetsRequest,
     DeleteOffsetsResponse,
+    FetchOffsetsRequest,
+    FetchOffsetsResponse,
     GroupDecision,
     GroupSettings,
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from broker.core.groups.consumer.group import ConsumerGroup
 from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
-from broker.model.limits import GROUPS_LISTED_PER_STEP, REMOVALS_PER_STEP
+from broker.model.limits import (
+    COORDINATOR_DECISION_RECORDS,
+    GROUPS_LISTED_PER_STEP,
+    OFFSETS_FETCHED_PER_STEP,
+    REMOVALS_PER_STEP,
+)
 
+# In decisions: offsets that are looked up are cheaper than records.
+_FETCH_WEIGHT = OFFSETS_FETCHED_PER_STEP // (4 * COORDINATOR_DECISION_RECORDS)
 # What was looked at, counted, and the records that remove it.
 _Part: TypeAlias = tuple[int, list[OffsetRecord]]
 
@@ -66,6 +76,45 @@ class Administration:
             if has_state and (not request.types or listing.group_type in request.types):
                 listed.append(listing)
         yield Decision((), [(token, ListGroupsResponse(ErrorCode.NONE, tuple(listed)))])
+
+    def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> Iterator[GroupDecision]:
+        """How far a group has read, of more partitions than one step looks at.
+
+        Each offset is as it is in its step; whoever has left meanwhile is still answered.
+        """
+        return self._until_answered(token, self._fetch_offsets(request, token))
+
+    def _fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> Iterator[GroupDecision]:
+        error = fetch_error(self._groups.get(request.group_id), request)
+        if error is not ErrorCode.NONE:
+            yield Decision((), [(token, FetchOffsetsResponse(error))])
+            return
+        found: dict[str, dict[int, CommittedOffset | None]] = {}
+        unstable: set[tuple[str, int]] = set()
+        looked_at = 0
+        for topic, part in self._fetched(request):
+            wanted = {topic: part}
+            fetched = self._offsets.fetch(request._replace(topics=wanted))[topic]
+            if request.topics is None:  # without those that are forgotten by now
+                fetched = {each: offset for each, offset in fetched.items() if offset is not None}
+            found.setdefault(topic, {}).update(fetched)
+            if request.requires_stable:
+                unstable.update(self._offsets.unstable(request.group_id, wanted))
+            looked_at += 1 + len(part)
+            if looked_at >= OFFSETS_FETCHED_PER_STEP:
+                yield Decision(weight=_FETCH_WEIGHT)
+                looked_at = 0
+        yield Decision((), [(token, FetchOffsetsResponse(ErrorCode.NONE, found, unstable))])
+
+    def _fetched(self, request: FetchOffsetsRequest) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """So many of the partitions asked for as one step looks at; one part of none."""
+        topics: Mapping[str, Iterable[int]] | None = request.topics
+        if topics is None:
+            topics = self._offsets.of_group(request.group_id)
+        for topic, partitions in list(topics.items()):
+            numbers = tuple(partitions)
+            for first in range(0, max(len(numbers), 1), OFFSETS_FETCHED_PER_STEP):
+                yield topic, numbers[first : first + OFFSETS_FETCHED_PER_STEP]
 
     def _until_answered(
         self, token: Token, steps: Iterator[GroupDecision]
@@ -213,6 +262,13 @@ class Administration:
         return decision
 
 
+def fetch_error(group: Group | None, request: FetchOffsetsRequest) -> ErrorCode:
+    """Why whoever asks may not read a group's offsets; without a group everybody may."""
+    if isinstance(group, ConsumerGroup):
+        return group.fetch_error(request.member_id, request.member_epoch)
+    return ErrorCode.NONE
+
+
 def _parts(partitions: Sequence[int]) -> Iterator[Sequence[int]]:
     """So many partitions as one step looks at; one part if there are none."""
     for first in range(0, max(len(partitions), 1), REMOVALS_PER_STEP):
@@ -227,7 +283,8 @@ def _gathered(parts: Iterable[_Part]) -> Iterator[GroupDecision]:
         records += removals
         looked_at += weight
         if looked_at >= REMOVALS_PER_STEP:
-            yield Decision(records)
+            others = looked_at - len(records)
+            yield Decision(records, weight=others // COORDINATOR_DECISION_RECORDS)
             records, looked_at = [], 0
     if records:
         yield Decision(records)

@@ -6,6 +6,7 @@ none yet, `NO_GENERATION` stands for a consumer outside of any membership, as in
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -212,7 +213,7 @@ class FetchOffsetsResponse(NamedTuple):
 
     error: ErrorCode
     topics: Mapping[str, Mapping[int, CommittedOffset | None]] = MappingProxyType({})
-    unstable: frozenset[tuple[str, int]] = frozenset()
+    unstable: AbstractSet[tuple[str, int]] = frozenset()
 
 
 class DeleteOffsetsRequest(NamedTuple):

@@ -360,7 +360,13 @@ class GroupCoordinator:
         )
 
     def fetch_offsets(self, request: FetchOffsetsRequest) -> Future[FetchOffsetsResponse]:
-        """How far a group has read."""
+        """How far a group has read; of many partitions in steps."""
+        if _is_long(request):
+            return self._partitions.serve_in_steps(
+                self.partition_for(request.group_id),
+                lambda shard, token, _: shard.administration.fetch_offsets(request, token),
+                FetchOffsetsResponse,
+            )
         return self._serve(
             request.group_id,
             lambda shard, token, _: shard.fetch_offsets(request, token),
@@ -403,6 +409,13 @@ class GroupCoordinator:
         if group_id is not None:
             for tell in self._rebalance_watchers:
                 tell(group_id)
+
+
+def _is_long(request: FetchOffsetsRequest) -> bool:
+    """Whether it asks for more than one step may look at, as all of a group's offsets may be."""
+    topics = request.topics
+    most = limits.OFFSETS_FETCHED_PER_STEP
+    return topics is None or len(topics) > most or sum(map(len, topics.values())) > most
 
 
 def _refused(error: ErrorCode, member_id: str) -> AssignedResponse:

@@ -7,7 +7,7 @@ pass. A group exists as long as the log knows it or somebody is on the way into 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
-from broker.core.groups.administration import Administration
+from broker.core.groups.administration import Administration, fetch_error
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.assigned.images import is_assigned
 from broker.core.groups.assigned.shard import AssignedGroups
@@ -335,11 +335,9 @@ class GroupShard:
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
-        group = self.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            error = group.fetch_error(request.member_id, request.member_epoch)
-            if error is not ErrorCode.NONE:
-                return _answer(token, FetchOffsetsResponse(error))
+        error = fetch_error(self.groups.get(request.group_id), request)
+        if error is not ErrorCode.NONE:
+            return _answer(token, FetchOffsetsResponse(error))
         found = self.offsets.fetch(request)
         unstable = self.offsets.unstable(request.group_id, found) if request.requires_stable else ()
         return _answer(token, FetchOffsetsResponse(ErrorCode.NONE, found, frozenset(unstable)))

@@ -7,6 +7,7 @@ needs done in other logs comes as a reply to the outside (`_take`), and goes to 
 
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from broker.codec.control_records import Marker
 from broker.core.coordinator import Told, Waiter
@@ -359,9 +360,15 @@ class TransactionCoordinator:
         return self._partitions.is_ready
 
     def listing(self) -> Iterator[list[TransactionDescription]]:
-        """Every transactional id, shard by shard: others may have a turn between two."""
+        """Every transactional id, a few at a time: others may have a turn in between.
+
+        One that comes or goes meanwhile may be left out.
+        """
         for shard in list(self._partitions.shards()):
-            yield [each.describe() for each in list(shard.transactions.values())]
+            ids = iter(list(shard.transactions))
+            while some := list(islice(ids, limits.TRANSACTIONS_PER_STEP)):
+                found = map(shard.transactions.get, some)
+                yield [each.describe() for each in found if each is not None]
 
     def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
         """Write a marker that somebody else has decided on, as for a hanging transaction."""

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
 from broker.model.own_config import ConfigChange
 from broker.protocols.kafka import errors, resources
 from broker.protocols.kafka.api import Fields, Request, message
@@ -27,10 +29,16 @@ async def alter(
 ) -> Fields:
     """Alter each resource as `change` makes it of the resource's keys; the whole response."""
     wanted = request.body["resources"]
-    count = Counter((each["resource_type"], each["resource_name"]) for each in wanted)
-    by_name = {(each["resource_type"], each["resource_name"]): each for each in wanted}
+    count: Counter[tuple[int, str]] = Counter()
+    by_name: dict[tuple[int, str], Fields] = {}
+    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
+        named = [(each["resource_type"], each["resource_name"]) for each in part]
+        count.update(named)
+        by_name.update(zip(named, part, strict=True))
     responses = []
-    for (resource_type, name), resource in by_name.items():
+    async for (resource_type, name), resource in in_steps(
+        by_name.items(), CONFIGS_DESCRIBED_PER_STEP
+    ):
         refusal = None
         try:
             _check_resource(resource, count[resource_type, name])

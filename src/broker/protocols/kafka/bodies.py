@@ -1,4 +1,4 @@
-"""Bodies of requests and responses, made into objects and back in steps, for those that are long."""
+"""Bodies of requests and responses: into objects and back, in steps for those that are long."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ async def decoded(api_key: int, version: int, body: bytes) -> Fields:
 
 
 async def encoded(api_key: int, version: int, fields: Fields) -> bytes:
-    """The bytes of a response, whose lists are taken apart; ValueError if the fields are not its."""
+    """The bytes of a response, whose lists are taken apart; ValueError if it is none."""
     encoding = schema.response(api_key).encoding(version, fields)
     while (body := encoding.step(MESSAGE_WEIGHT_PER_STEP)) is None:
         await next_step()

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 
 from broker.core.session import Session
-from broker.core.transactions.records import Place, by_topic
+from broker.core.steps import ascending, in_steps
+from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
+from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Fields
+from broker.protocols.kafka.partitions import topics_of
 
 
 def abortable(code: ErrorCode, *, knows_it: bool) -> ErrorCode:
@@ -44,15 +47,14 @@ async def fresh_producer_id(session: Session) -> int:
         raise disk_refusal(error) from error
 
 
-def partition_results(codes: Mapping[Place, int]) -> list[Fields]:
-    """The answer to AddPartitionsToTxn about each partition."""
-    return [
-        {
-            "name": name,
-            "results_by_partition": [
-                {"partition_index": index, "partition_error_code": codes[name, index]}
-                for index in partitions
-            ],
-        }
-        for name, partitions in by_topic(codes).items()
-    ]
+async def partition_results(
+    codes: Mapping[Place, ErrorCode], *, knows_fencing: bool
+) -> list[Fields]:
+    """The answer to AddPartitionsToTxn about each partition, in order."""
+    rows: dict[str, list[Fields]] = {}
+    in_order = await ascending(codes, NAMES_READ_PER_STEP)
+    async for name, index in in_steps(in_order, NAMES_READ_PER_STEP):
+        code = number(codes[name, index], knows_fencing=knows_fencing)
+        row = {"partition_index": index, "partition_error_code": code}
+        rows.setdefault(name, []).append(row)
+    return await topics_of(rows, name="name", partitions="results_by_partition")

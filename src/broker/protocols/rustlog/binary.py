@@ -11,7 +11,8 @@ from struct import Struct
 from typing import Any
 
 from broker._native.wire.record_run import check_run
-from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
+from broker.core.steps import in_steps
+from broker.model.limits import NAMES_READ_PER_STEP, RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.errors import Failure, RefusalError
 from broker.protocols.rustlog.requests import (
     Committed,
@@ -163,11 +164,11 @@ def _group_offset(answer: GroupOffset) -> bytes:
     return b"\x04\x00" if answer.offset is None else b"\x04\x01" + _UINT64.pack(answer.offset)
 
 
-def _topic_list(answer: TopicList) -> bytes:
-    """As many as a frame has room for."""
+async def _topic_list(answer: TopicList) -> bytes:
+    """As many as a frame has room for, in steps."""
     rows = []
     room = RUSTLOG_FRAME_BYTES_MAX - _COUNT.size
-    for name, partitions in answer.topics:
+    async for name, partitions in in_steps(answer.topics, NAMES_READ_PER_STEP):
         row = _string(name) + _UINT32.pack(partitions)
         room -= len(row)
         if room < 0:
@@ -197,7 +198,6 @@ _RESPONSES: dict[type, Callable[[Any], bytes]] = {
     Committed: lambda _: b"\x03\x01",
     GroupOffset: _group_offset,
     Created: lambda _: b"\x05\x01",
-    TopicList: _topic_list,
     TopicEnds: _topic_ends,
     PartitionEnd: _partition_end,
     Metrics: _metrics,
@@ -217,8 +217,10 @@ class Binary:
             raise RefusalError(Failure.UNKNOWN_REQUEST, kind=body[0])
         return read(_Reader(body))
 
-    def write(self, response: Response) -> bytes:
-        """Write an answer."""
+    async def write(self, response: Response) -> bytes:
+        """Write an answer, a long one in steps."""
+        if isinstance(response, TopicList):
+            return await _topic_list(response)
         return _RESPONSES[type(response)](response)
 
     def refuse(self, refusal: RefusalError) -> bytes:

@@ -16,8 +16,8 @@ class Dialect(Protocol):
     async def parse(self, body: bytes) -> Request:
         """Read a request; RefusalError says why not."""
 
-    def write(self, response: Response) -> bytes:
-        """Write an answer."""
+    async def write(self, response: Response) -> bytes:
+        """Write an answer, a long one in steps."""
 
     def refuse(self, refusal: RefusalError) -> bytes:
         """Write an error."""

@@ -85,7 +85,7 @@ class RustLog:
         try:
             request = await call.dialect.parse(body)
             response = await _HANDLERS[type(request)](request, call)
-            return call.dialect.write(response)
+            return await call.dialect.write(response)
         except RefusalError as refusal:
             return call.dialect.refuse(refusal)
 

@@ -7,12 +7,12 @@ Fetch may be missing, numbers are whole, not negative and within their type. Rec
 Python objects: the native reader takes them out, and what is left is small.
 """
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from broker._native.wire.byte_arrays import JsonRecords, ascending
+from broker.core.steps import next_step
 from broker.model.errors import CodecError
 from broker.model.limits import (
     RUSTLOG_BYTES_PER_STEP,
@@ -146,13 +146,13 @@ class Json:
         """Read a request, in steps; RefusalError when it is none."""
         try:
             records = JsonRecords(body, RUSTLOG_ENVELOPE_BYTES_MAX)
-            while not records.step(RUSTLOG_BYTES_PER_STEP):  # noqa: ASYNC110 (others have a turn)
-                await asyncio.sleep(0)
+            while not records.step(RUSTLOG_BYTES_PER_STEP):
+                await next_step()
             return _read(records)
         except (CodecError, ValueError, RecursionError):
             raise RefusalError(Failure.BAD_REQUEST, what="not a JSON request") from None
 
-    def write(self, response: Response) -> bytes:
+    async def write(self, response: Response) -> bytes:
         """Write an answer, as compact as serde does."""
         match response:
             case Produced(base_offset, count):

@@ -171,11 +171,11 @@ ENDS = b"\0\0\0\2" * 2 + b"\0\0\0\0" + (8).to_bytes(8) + b"\0\0\0\1" + (9).to_by
     ],
 )
 def test_an_answer_is_written_as_the_original_writes_it(response: Any, body: bytes) -> None:
-    assert BINARY.write(response) == body
+    assert asyncio.run(BINARY.write(response)) == body
 
 
 def test_a_list_of_topics_is_cut_where_a_frame_ends() -> None:
-    body = BINARY.write(TopicList([(f"{number:0249}", 1) for number in range(50_000)]))
+    body = asyncio.run(BINARY.write(TopicList([(f"{number:0249}", 1) for number in range(50_000)])))
 
     assert 10_485_760 - 255 < len(body) <= 10_485_760
     assert int.from_bytes(body[1:5]) == (len(body) - 5) // 255

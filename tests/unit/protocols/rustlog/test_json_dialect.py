@@ -188,7 +188,7 @@ def test_a_request_has_only_so_many_records_that_its_answer_fits() -> None:
     refusal = refused(b'{"Produce":{"topic":"t","partition":0,"records":' + records + b"}}")
 
     assert b"at most 400000 records" in refusal
-    assert len(JSON.write(Produced(2**63 - 400_001, 400_000))) <= 10_485_760
+    assert len(asyncio.run(JSON.write(Produced(2**63 - 400_001, 400_000)))) <= 10_485_760
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_request_has_only_so_many_records_that_its_answer_fits() -> None:
     ],
 )
 def test_an_answer_is_written_as_the_document_shows_it(response: Any, body: bytes) -> None:
-    assert JSON.write(response) == body
+    assert asyncio.run(JSON.write(response)) == body
 
 
 def test_an_error_is_written_as_the_document_shows_it() -> None:

@@ -17,16 +17,16 @@ from broker.core.groups.assigned.commands import (
     Family,
 )
 from broker.core.groups.commands import ListGroupsRequest
-from broker.core.steps import in_steps
+from broker.core.steps import ascending, in_parts, in_steps
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode
+from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.cursus.errors import listed
 from broker.protocols.cursus.handlers.consume import DEFAULT_GROUP
 from broker.protocols.cursus.members import call_of, checked, generation_of, groups_of
 from broker.protocols.cursus.requests import Request
 
 _COMPACT: Final = (",", ":")
-_GROUPS_PER_STEP: Final = 5_000  # about 1 ms
 
 
 async def register(request: Request) -> str:
@@ -171,7 +171,10 @@ async def list_groups(request: Request) -> str:
             continue
         found += [
             each.group_id
-            async for each in in_steps(answer.groups, _GROUPS_PER_STEP)
+            async for each in in_steps(answer.groups, NAMES_READ_PER_STEP)
             if each.protocol_type == Family.CURSUS.value
         ]
-    return f"OK count={len(found)} groups={listed(sorted(found))}"
+    names: list[str] = []
+    async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):
+        names += part
+    return f"OK count={len(names)} groups={listed(names)}"

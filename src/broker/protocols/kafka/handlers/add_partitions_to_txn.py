@@ -32,7 +32,7 @@ async def handle(request: Request, session: Session) -> Fields:
         )
         places = await _places(body["v3_and_below_topics"])
         codes = await _add(session, producer, places)
-        return {"results_by_topic_v3_and_below": _results(request, codes)}
+        return {"results_by_topic_v3_and_below": await _results(request, codes)}
     return {
         "results_by_transaction": [
             await _transaction(request, session, each)
@@ -54,7 +54,7 @@ async def _transaction(request: Request, session: Session, wanted: Fields) -> Fi
         }
     else:
         codes = await _add(session, producer, places)
-    return {"transactional_id": transactional_id, "topic_results": _results(request, codes)}
+    return {"transactional_id": transactional_id, "topic_results": await _results(request, codes)}
 
 
 async def _add(session: Session, producer: Producer, places: list[Place]) -> dict[Place, ErrorCode]:
@@ -66,7 +66,7 @@ async def _add(session: Session, producer: Producer, places: list[Place]) -> dic
         if (code := _refusal(session, place))
     }
     if refused:
-        return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in places}
+        return dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     code = await session.broker.transactions.add(AddRequest(producer, tuple(places)))
     return dict.fromkeys(places, code)
 
@@ -86,14 +86,9 @@ async def _places(topics: list[Fields]) -> list[Place]:
     return await each_once(topics, name="name", partitions="partitions")
 
 
-def _results(request: Request, codes: dict[Place, ErrorCode]) -> list[Fields]:
+async def _results(request: Request, codes: dict[Place, ErrorCode]) -> list[Fields]:
     knows_fencing = request.version >= _FENCED_SINCE
-    return transactions.partition_results(
-        {
-            place: transactions.number(code, knows_fencing=knows_fencing)
-            for place, code in codes.items()
-        }
-    )
+    return await transactions.partition_results(codes, knows_fencing=knows_fencing)
 
 
 API = Api(24, "AddPartitionsToTxn", range(6), handle)

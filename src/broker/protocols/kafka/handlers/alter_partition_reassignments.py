@@ -10,7 +10,7 @@ from broker.core.lookup import check_partition, topic_by_name
 from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_with_message
 
@@ -18,7 +18,10 @@ from broker.protocols.kafka.api import Api, Fields, Request, message, refuse_wit
 async def handle(request: Request, session: Session) -> Fields:
     """Answer for each partition by itself."""
     topics = request.body["topics"]
-    responses: list[Fields] = [{"name": topic["name"], "partitions": []} for topic in topics]
+    responses: list[Fields] = [
+        {"name": topic["name"], "partitions": []}
+        async for topic in in_steps(topics, NAMES_READ_PER_STEP)
+    ]
     named = (
         (response, wanted)
         for topic, response in zip(topics, responses, strict=True)

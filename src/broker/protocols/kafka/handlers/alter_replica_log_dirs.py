@@ -5,33 +5,31 @@ known. As in Kafka the directory is looked at before the partition.
 """
 
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.partitions import topics_of
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Answer for each partition; nothing moves."""
     own = str(session.broker.config.data_dir)
     results: dict[str, list[Fields]] = {}
-    for directory in request.body["dirs"]:
-        for topic in directory["topics"]:
-            results.setdefault(topic["name"], []).extend(
-                {
-                    "partition_index": partition,
-                    "error_code": errors.number(
-                        _error(session, topic["name"], partition)
-                        if directory["path"] == own
-                        else ErrorCode.LOG_DIR_NOT_FOUND
-                    ),
-                }
-                for partition in topic["partitions"]
-            )
-    return {
-        "results": [
-            {"topic_name": name, "partitions": partitions} for name, partitions in results.items()
-        ]
-    }
+    named = (
+        (directory["path"], topic["name"], partition)
+        for directory in request.body["dirs"]
+        for topic in directory["topics"]
+        for partition in topic["partitions"] or (None,)
+    )
+    async for path, name, partition in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
+        answers = results.setdefault(name, [])
+        if partition is not None:
+            is_own = path == own
+            code = _error(session, name, partition) if is_own else ErrorCode.LOG_DIR_NOT_FOUND
+            answers.append({"partition_index": partition, "error_code": errors.number(code)})
+    return {"results": await topics_of(results, name="topic_name", partitions="partitions")}
 
 
 def _error(session: Session, name: str, partition: int) -> ErrorCode:

@@ -5,26 +5,41 @@ from collections.abc import Mapping
 from broker.core.groups.consumer.commands import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.consumer.records import Partitions
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.steps import Pace, in_steps
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
+from broker.protocols.kafka.api import Api, Fields, Request, once
 from broker.protocols.kafka.assignments import topic_partitions
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
 
 _CLASSIC, _CONSUMER = 0, 1
+_MEMBER_COST = 4  # of one without partitions, beside that of a topic
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Show one group after the other; each may have a thousand members."""
+    """Show one group after the other, each as it was in its step.
+
+    A group may have a thousand members, and each of them thousands of partitions.
+    """
     groups = session.broker.groups
-    wanted = dict.fromkeys(request.body["group_ids"])
-    described = await ask_in_turns(groups.consumer_describe, wanted)
+    wanted = await once(request.body["group_ids"])
     is_asked = request.body["include_authorized_operations"]
     operations = GROUP_OPERATIONS if is_asked else NOT_ASKED
-    return {"groups": [_group(each, operations) async for each in in_steps(described, 1)]}
+    return {
+        "groups": [
+            await _group(await groups.consumer_describe(group_id), operations)
+            async for group_id in in_steps(wanted, 1)
+        ]
+    }
 
 
-def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
+async def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
+    members = []
+    pace = Pace(PARTITIONS_ANSWERED_PER_STEP)
+    for each in group.members:
+        members.append(_member(each, group.topic_names))
+        topics = len(each.current.assigned) + len(each.target)
+        await pace.spend(_MEMBER_COST + topics)
     return {
         "error_code": errors.number(group.error),
         "error_message": group.message or errors.message(group.error),
@@ -33,7 +48,7 @@ def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
         "group_epoch": group.epoch,
         "assignment_epoch": group.target_epoch,
         "assignor_name": group.assignor,
-        "members": [_member(each, group.topic_names) for each in group.members],
+        "members": members,
         "authorized_operations": operations,
     }
 

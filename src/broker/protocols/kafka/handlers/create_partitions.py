@@ -9,8 +9,10 @@ from collections import Counter
 
 from broker.core.lookup import topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.topic_rules import NewPartitions
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
 
@@ -18,9 +20,13 @@ from broker.protocols.kafka.api import Api, Fields, Request, message
 async def handle(request: Request, session: Session) -> Fields:
     """Enlarge each topic by itself; one that fails does not hold up the others."""
     wanted = request.body["topics"]
-    count = Counter(each["name"] for each in wanted)
+    count: Counter[str] = Counter()
+    by_name: dict[str, Fields] = {}
+    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
+        count.update(each["name"] for each in part)
+        by_name.update((each["name"], each) for each in part)
     results = []
-    for name, each in {each["name"]: each for each in wanted}.items():
+    async for name, each in in_steps(by_name.items(), PARTITIONS_ANSWERED_PER_STEP):
         refusal = None
         try:
             await _enlarge(request, session, each, is_twice=count[name] > 1)

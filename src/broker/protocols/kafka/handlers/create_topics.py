@@ -7,9 +7,11 @@ complete before the answer leaves, so timeout_ms is never reached.
 from collections import Counter
 
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.topic_rules import NewTopic, Plan
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
 from broker.protocols.kafka.configs import entry_fields
@@ -18,10 +20,13 @@ from broker.protocols.kafka.configs import entry_fields
 async def handle(request: Request, session: Session) -> Fields:
     """Create each topic by itself; one that fails does not hold up the others."""
     wanted = request.body["topics"]
-    count = Counter(each["name"] for each in wanted)
-    by_name = {each["name"]: each for each in wanted}
+    count: Counter[str] = Counter()
+    by_name: dict[str, Fields] = {}
+    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
+        count.update(each["name"] for each in part)
+        by_name.update((each["name"], each) for each in part)
     results = []
-    for name, each in by_name.items():
+    async for name, each in in_steps(by_name.items(), CONFIGS_DESCRIBED_PER_STEP):
         try:
             results.append(await _create(request, session, each, is_twice=count[name] > 1))
         except RequestError as error:

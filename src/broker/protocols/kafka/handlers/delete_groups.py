@@ -2,12 +2,12 @@
 
 from broker.core.session import Session
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
+from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns, once
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Delete each group with all its offsets."""
-    group_ids = list(dict.fromkeys(request.body["groups_names"]))
+    group_ids = await once(request.body["groups_names"])
     codes = await ask_in_turns(session.broker.groups.delete_group, group_ids)
     return {
         "results": [

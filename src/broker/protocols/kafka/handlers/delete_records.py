@@ -9,23 +9,29 @@ from broker.core.log import Log
 from broker.core.lookup import log_of, topic_by_name
 from broker.core.partition import start_after_delete
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.partitions import topics_of
 
 _NO_START = -1
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Delete in each partition by itself; of one that is named twice the last offset counts."""
-    wanted = {
-        (topic["name"], each["partition_index"]): each["offset"]
+    named = (
+        (topic["name"], each["partition_index"], each["offset"])
         for topic in request.body["topics"]
         for each in topic["partitions"]
-    }
+    )
+    wanted: dict[tuple[str, int], int] = {}
+    async for name, partition, offset in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
+        wanted[name, partition] = offset
     starts: dict[tuple[str, int], int | RequestError] = {}
     planned: list[tuple[Log, int]] = []
-    for (name, partition), offset in wanted.items():
+    async for (name, partition), offset in in_steps(wanted.items(), PARTITIONS_ANSWERED_PER_STEP):
         try:
             log, start = _plan(session, name, partition, offset)
         except RequestError as error:
@@ -35,9 +41,9 @@ async def handle(request: Request, session: Session) -> Fields:
             planned.append((log, start))
     lost = await _delete(session, planned)
     topics: dict[str, list[Fields]] = {}
-    for (name, partition), found in starts.items():
+    async for (name, partition), found in in_steps(starts.items(), PARTITIONS_ANSWERED_PER_STEP):
         topics.setdefault(name, []).append(_result(partition, lost or found))
-    return {"topics": [{"name": name, "partitions": each} for name, each in topics.items()]}
+    return {"topics": await topics_of(topics, name="name", partitions="partitions")}
 
 
 def _plan(session: Session, name: str, partition: int, offset: int) -> tuple[Log, int]:
@@ -56,7 +62,7 @@ async def _delete(session: Session, planned: list[tuple[Log, int]]) -> RequestEr
         await session.broker.persist_log_starts(planned)
     except StorageError as error:
         return disk_refusal(error)
-    for log, start in planned:
+    async for log, start in in_steps(planned, PARTITIONS_ANSWERED_PER_STEP):
         log.move_log_start(start)
     return None
 

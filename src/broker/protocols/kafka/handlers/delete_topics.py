@@ -8,9 +8,11 @@ from collections import Counter
 
 from broker.core.lookup import topic_by_id, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
 
@@ -24,9 +26,11 @@ async def handle(request: Request, session: Session) -> Fields:
         wanted = [(each["name"], each["topic_id"]) for each in request.body["topics"]]
     else:
         wanted = [(name, NO_ID) for name in request.body["topic_names"]]
-    count = Counter(wanted)
+    count: Counter[tuple[str | None, bytes]] = Counter()
+    async for part in in_parts(wanted, NAMES_READ_PER_STEP):
+        count.update(part)
     responses = []
-    for (name, topic_id), times in count.items():
+    async for (name, topic_id), times in in_steps(count.items(), PARTITIONS_ANSWERED_PER_STEP):
         try:
             _check_request(request, session, times)
             topic = _find(session, name, topic_id)

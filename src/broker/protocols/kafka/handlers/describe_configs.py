@@ -6,12 +6,12 @@ is only given at the start is read-only. Loggers have levels.
 """
 
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.steps import in_parts, in_steps
 from broker.model.config import ConfigEntry
 from broker.model.errors import RequestError
-from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
+from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP, NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors, resources
-from broker.protocols.kafka.api import Api, Fields, Request, message
+from broker.protocols.kafka.api import Api, Fields, Request, message, once
 from broker.protocols.kafka.configs import (
     description_fields,
     entry_fields,
@@ -21,14 +21,14 @@ from broker.protocols.kafka.configs import (
 
 async def handle(request: Request, session: Session) -> Fields:
     """Describe each resource once, in the order asked; others have their turns meanwhile."""
-    wanted = {
-        (each["resource_type"], each["resource_name"]): each for each in request.body["resources"]
-    }
+    wanted: dict[tuple[int, str], Fields] = {}
+    async for part in in_parts(request.body["resources"], NAMES_READ_PER_STEP):
+        wanted.update(((each["resource_type"], each["resource_name"]), each) for each in part)
     each_in_turn = in_steps(wanted.values(), CONFIGS_DESCRIBED_PER_STEP)
-    return {"results": [_result(request, session, each) async for each in each_in_turn]}
+    return {"results": [await _result(request, session, each) async for each in each_in_turn]}
 
 
-def _result(request: Request, session: Session, wanted: Fields) -> Fields:
+async def _result(request: Request, session: Session, wanted: Fields) -> Fields:
     answer: Fields = {
         "error_code": 0,
         "error_message": None,
@@ -44,6 +44,8 @@ def _result(request: Request, session: Session, wanted: Fields) -> Fields:
         answer["error_message"] = message(error)
         return answer
     keys = wanted["configuration_keys"]
+    if keys:
+        keys = set(await once(keys))
     answer["configs"] = [
         _config(request, entry) for entry in entries if not keys or entry.name in keys
     ]

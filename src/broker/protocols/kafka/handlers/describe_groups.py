@@ -4,13 +4,12 @@ v6 a group that nobody knows is GROUP_ID_NOT_FOUND (KIP-1043); before it was jus
 asked for is answered once: librdkafka aborts the process when one is missing.
 """
 
-from asyncio import sleep
-
 from broker.core.groups.commands import GroupDescription, GroupState
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.api import Api, Fields, Request, once
 from broker.protocols.kafka.operations import GROUP_OPERATIONS, NOT_ASKED
 
 _NOT_FOUND_SINCE = 6
@@ -18,11 +17,13 @@ _NOT_FOUND_SINCE = 6
 
 async def handle(request: Request, session: Session) -> Fields:
     """Describe one group after the other; each may have a thousand members."""
-    groups = []
-    for group_id in dict.fromkeys(request.body["groups"]):
-        groups.append(_fields(request, await session.broker.groups.describe(group_id)))
-        await sleep(0)
-    return {"groups": groups}
+    wanted = await once(request.body["groups"])
+    return {
+        "groups": [
+            _fields(request, await session.broker.groups.describe(group_id))
+            async for group_id in in_steps(wanted, 1)
+        ]
+    }
 
 
 def _fields(request: Request, group: GroupDescription) -> Fields:

@@ -1,14 +1,25 @@
 """DescribeLogDirs, v0-5. v2 flexible; v3 error; v4 total and usable bytes (KIP-827); v5 cordoned.
 
 There is one directory, and every partition is where it belongs: nothing lags, nothing moves between
-directories (KIP-113). A size is that of the log, without what a file has in reserve.
+directories (KIP-113). A size is that of the log, without what a file has in reserve. The answer is
+made in steps: a topic that is deleted between two of them may be left out, and each size is that of
+its step.
 """
 
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.topic import Topic
+from broker.core.topics import Topics
 from broker.model.errors import ErrorCode, StorageError
+from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
+from broker.protocols.kafka.partitions import each_once
+
+_Named: TypeAlias = Iterator[tuple[Topic, Iterable[int]]]
 
 
 async def handle(request: Request, session: Session) -> Fields:
@@ -22,33 +33,44 @@ async def handle(request: Request, session: Session) -> Fields:
         return {"results": [directory]}
     directory |= {"total_bytes": space.total_bytes, "usable_bytes": space.usable_bytes}
     wanted = request.body["topics"]
+    named: _Named
     if wanted is None:
-        described = [_topic(topic, range(len(topic.logs))) for topic in broker.topics]
+        named = ((topic, range(len(topic.logs))) for topic in broker.topics)
     else:
-        partitions: dict[str, set[int]] = {}
-        for each in wanted:
-            partitions.setdefault(each["topic"], set()).update(each["partitions"])
-        topics = [(broker.topics.get(name), numbers) for name, numbers in partitions.items()]
-        described = [_topic(topic, sorted(numbers)) for topic, numbers in topics if topic]
-    directory["topics"] = [each for each in described if each["partitions"]]
+        named = await _named(broker.topics, wanted)
+    topics: dict[str, Fields] = {}
+    async for part in in_parts(_rows(named), PARTITIONS_ANSWERED_PER_STEP):
+        for topic, row in part:
+            described = topics.setdefault(topic.name, {"name": topic.name, "partitions": []})
+            described["partitions"].append(row)
+    directory["topics"] = list(topics.values())
     return {"error_code": 0, "results": [directory]}
 
 
-def _topic(topic: Topic, partitions: list[int] | range) -> Fields:
-    logs = [(partition, topic.log(partition)) for partition in partitions]
-    return {
-        "name": topic.name,
-        "partitions": [
-            {
-                "partition_index": partition,
-                "partition_size": log.size,
-                "offset_lag": 0,
-                "is_future_key": False,
-            }
-            for partition, log in logs
-            if log
-        ],
-    }
+async def _named(topics: Topics, wanted: list[Fields]) -> _Named:
+    """The topics that there are, each with those of the partitions asked for that it has."""
+    places = await each_once(wanted, name="topic", partitions="partitions")
+    found: dict[Topic, list[int]] = {}
+    async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
+        topic = topics.get(name)
+        if topic is not None and topic.log(partition) is not None:
+            found.setdefault(topic, []).append(partition)
+    return ((topic, sorted(partitions)) for topic, partitions in found.items())
+
+
+def _rows(named: _Named) -> Iterator[tuple[Topic, Fields]]:
+    """Each partition that there is, with its topic."""
+    for topic, partitions in named:
+        for partition in partitions:
+            log = topic.log(partition)
+            if log is not None:
+                row = {
+                    "partition_index": partition,
+                    "partition_size": log.size,
+                    "offset_lag": 0,
+                    "is_future_key": False,
+                }
+                yield topic, row
 
 
 API = Api(35, "DescribeLogDirs", range(6), handle)

@@ -7,21 +7,22 @@ from broker.core.lookup import log_of, topic_by_name
 from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.model.errors import RequestError
+from broker.model.limits import PRODUCERS_DESCRIBED_PER_STEP
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
-from broker.protocols.kafka.partitions import each_once
+from broker.protocols.kafka.partitions import each_once, rows_by_topic, topics_of
 
 
 async def handle(request: Request, session: Session) -> Fields:
     """Describe one partition after the other; each may have ten thousand producers."""
     topics = request.body["topics"]
-    answers: dict[str, list[Fields]] = {topic["name"]: [] for topic in topics}
+    answers = await rows_by_topic(topic["name"] for topic in topics)
     places = await each_once(topics, name="name", partitions="partition_indexes")
     async for name, index in in_steps(places, 1):
-        answers[name].append(_partition(session, name, index))
-    return {"topics": [{"name": name, "partitions": each} for name, each in answers.items()]}
+        answers[name].append(await _partition(session, name, index))
+    return {"topics": await topics_of(answers, name="name", partitions="partitions")}
 
 
-def _partition(session: Session, topic: str, index: int) -> Fields:
+async def _partition(session: Session, topic: str, index: int) -> Fields:
     try:
         log = log_of(topic_by_name(session.broker.topics, topic), index)
     except RequestError as error:
@@ -39,14 +40,14 @@ def _partition(session: Session, topic: str, index: int) -> Fields:
                 "coordinator_epoch": coordinator_epoch,
                 "current_txn_start_offset": first_offset,
             }
-            for (
+            async for (
                 producer_id,
                 epoch,
                 last_sequence,
                 last_timestamp,
                 coordinator_epoch,
                 first_offset,
-            ) in log.active_producers
+            ) in in_steps(log.active_producers, PRODUCERS_DESCRIBED_PER_STEP)
         ],
     }
 

@@ -5,8 +5,10 @@ metadata store; a change is an offset of it, final as soon as it is made.
 """
 
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import NO_ID
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
@@ -32,16 +34,18 @@ async def handle(request: Request, session: Session) -> Fields:
             }
         ],
     }
-    topics = [
-        {
-            "topic_name": topic["topic_name"],
-            "partitions": [
-                _partition(session, topic["topic_name"], each["partition_index"], revision)
-                for each in topic["partitions"]
-            ],
-        }
-        for topic in request.body["topics"]
+    topics: list[Fields] = [
+        {"topic_name": topic["topic_name"], "partitions": []}
+        async for topic in in_steps(request.body["topics"], NAMES_READ_PER_STEP)
     ]
+    named = (
+        (answer, each["partition_index"])
+        for topic, answer in zip(request.body["topics"], topics, strict=True)
+        for each in topic["partitions"]
+    )
+    async for answer, index in in_steps(named, PARTITIONS_ANSWERED_PER_STEP):
+        partition = _partition(session, answer["topic_name"], index, revision)
+        answer["partitions"].append(partition)
     return {"error_code": 0, "error_message": None, "topics": topics, "nodes": [node]}
 
 

@@ -3,17 +3,26 @@
 Topics stand in the order of their names, whatever the order of the request, so that a cursor, the
 first partition that is not told yet, says which are left. No topics means all. An answer ends after
 as many partitions as the client or the broker allows.
+
+The answer is made in steps: a topic that is deleted between two of them is unknown, or left out if
+all were asked for; each partition is described as it was in its step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from broker.core.log import Log
 from broker.core.lookup import topic_by_name
 from broker.core.session import Session
+from broker.core.steps import ascending, in_parts
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.identifiers import NO_ID
-from broker.model.limits import DESCRIBED_PARTITIONS_MAX
+from broker.model.limits import (
+    DESCRIBED_PARTITIONS_MAX,
+    NAMES_READ_PER_STEP,
+    PARTITIONS_ANSWERED_PER_STEP,
+)
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 from broker.protocols.kafka.handlers.metadata import describe_partition
@@ -23,7 +32,7 @@ from broker.protocols.kafka.operations import TOPIC_OPERATIONS
 _NO_OTHERS: Fields = {"eligible_leader_replicas": [], "last_known_elr": []}
 
 
-def handle(request: Request, session: Session) -> Fields:
+async def handle(request: Request, session: Session) -> Fields:
     """Describe topics from the cursor on, until the limit."""
     cursor = request.body["cursor"]
     if cursor and cursor["partition_index"] < 0:
@@ -31,48 +40,73 @@ def handle(request: Request, session: Session) -> Fields:
         return {"topics": [_refused(each["name"], error) for each in request.body["topics"]]}
     room = request.body["response_partition_limit"]
     room = min(room, DESCRIBED_PARTITIONS_MAX) if room > 0 else DESCRIBED_PARTITIONS_MAX
+    node_id = session.broker.node_id
+    page = _Page(room)
     topics: list[Fields] = []
-    for name, first in _wanted(request, session):
-        if room == 0:
-            return {"topics": topics, "next_cursor": _cursor(name, first)}
-        try:
-            topic = topic_by_name(session.broker.topics, name)
-        except RequestError as error:
-            topics.append(_refused(name, error))
-            continue
-        topics.append(_topic(session, topic, first, room))
-        room -= len(topics[-1]["partitions"])
-        told = first + len(topics[-1]["partitions"])
-        if told < len(topic.logs):
-            return {"topics": topics, "next_cursor": _cursor(name, told)}
-    return {"topics": topics, "next_cursor": None}
+    rows = page.rows(session, await _wanted(request, session))
+    async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
+        for row in part:
+            if isinstance(row, dict):
+                topics.append(row)
+            else:
+                described = {**describe_partition(node_id, row), **_NO_OTHERS}
+                topics[-1]["partitions"].append(described)
+    return {"topics": topics, "next_cursor": page.next_cursor}
 
 
-def _wanted(request: Request, session: Session) -> Iterator[tuple[str, int]]:
+class _Page:
+    """What one answer has room for, and where the next one begins."""
+
+    def __init__(self, room: int) -> None:
+        """Begin with room for so many partitions."""
+        self.next_cursor: Fields | None = None
+        self._room = room
+
+    def rows(self, session: Session, wanted: Iterable[tuple[str, int]]) -> Iterator[Fields | Log]:
+        """Each topic that is wanted from a partition on, followed by its partitions' logs."""
+        for name, first in wanted:
+            if self._room == 0:
+                self.next_cursor = _cursor(name, first)
+                return
+            try:
+                topic = topic_by_name(session.broker.topics, name)
+            except RequestError as error:
+                yield _refused(name, error)
+                continue
+            logs = topic.logs
+            last = min(len(logs), first + self._room)
+            self._room -= max(last - first, 0)
+            yield _topic(topic)
+            yield from islice(logs, first, last)
+            if last < len(logs):
+                self.next_cursor = _cursor(name, last)
+                return
+
+
+async def _wanted(request: Request, session: Session) -> Iterator[tuple[str, int]]:
     """The topics that are left, in order, each with its first partition that is."""
     cursor = request.body["cursor"]
     start, partition = (cursor["topic_name"], cursor["partition_index"]) if cursor else ("", 0)
     named = request.body["topics"]
-    names = [each["name"] for each in named] if named else [t.name for t in session.broker.topics]
-    for name in sorted(set(names)):
-        if name >= start:
-            yield name, partition if name == start else 0
+    names: Iterator[str]
+    if named:
+        names = await ascending((each["name"] for each in named), NAMES_READ_PER_STEP)
+    else:
+        names = (topic.name for topic in session.broker.topics.from_name(start))
+    return ((name, partition if name == start else 0) for name in names if name >= start)
 
 
 def _cursor(name: str, partition: int) -> Fields:
     return {"topic_name": name, "partition_index": partition}
 
 
-def _topic(session: Session, topic: Topic, first: int, room: int) -> Fields:
-    logs = islice(topic.logs, first, first + room)
+def _topic(topic: Topic) -> Fields:
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [
-            {**describe_partition(session.broker.node_id, log), **_NO_OTHERS} for log in logs
-        ],
+        "partitions": [],
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }
 

@@ -3,17 +3,21 @@
 from collections import Counter
 
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.model.errors import ErrorCode
+from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
 
 
-def handle(request: Request, _session: Session) -> Fields:
+async def handle(request: Request, _session: Session) -> Fields:
     """None of all users; each that is named is unknown, or is named twice."""
-    count = Counter(each["name"] for each in request.body["users"] or [])
+    count: Counter[str] = Counter()
+    async for part in in_parts(request.body["users"] or (), NAMES_READ_PER_STEP):
+        count.update(each["name"] for each in part)
     results = [
         _result(name, ErrorCode.DUPLICATE_RESOURCE if times > 1 else ErrorCode.RESOURCE_NOT_FOUND)
-        for name, times in count.items()
+        async for name, times in in_steps(count.items(), NAMES_READ_PER_STEP)
     ]
     return {"error_code": 0, "error_message": None, "results": results}
 

@@ -11,7 +11,7 @@ from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, message
-from broker.protocols.kafka.partitions import each_once
+from broker.protocols.kafka.partitions import each_once, topics_of
 
 _PREFERRED, _UNCLEAN = 0, 1
 _OF_OFFLINE = {
@@ -36,14 +36,14 @@ async def handle(request: Request, session: Session) -> Fields:
         results.setdefault(name, []).append(result)
     return {
         "error_code": 0,
-        "replica_election_results": [
-            {"topic": name, "partition_result": each} for name, each in results.items()
-        ],
+        "replica_election_results": await topics_of(
+            results, name="topic", partitions="partition_result"
+        ),
     }
 
 
 async def _all_offline(session: Session) -> list[tuple[str, int]]:
-    logs = [(topic.name, log) for topic in session.broker.topics for log in topic.logs]
+    logs = ((topic.name, log) for topic in session.broker.topics for log in topic.logs)
     return [
         (name, log.partition)
         async for name, log in in_steps(logs, PARTITIONS_ANSWERED_PER_STEP)

@@ -5,8 +5,10 @@ that they live in.
 """
 
 from broker.core.session import Session
+from broker.core.steps import in_parts
 from broker.model.errors import ErrorCode, RequestError
-from broker.protocols.kafka.api import Api, Fields, Request, refuse_with_message
+from broker.model.limits import NAMES_READ_PER_STEP
+from broker.protocols.kafka.api import Api, Fields, Request, once, refuse_with_message
 
 _BATCHED_SINCE = 4
 _GROUP = 0
@@ -18,8 +20,10 @@ async def handle(request: Request, session: Session) -> Fields:
     answer = await _coordinator(request.body["key_type"], session)
     if request.version < _BATCHED_SINCE:
         return answer
-    keys = dict.fromkeys(request.body["coordinator_keys"])
-    return {"coordinators": [{"key": key, **answer} for key in keys]}
+    found: list[Fields] = []
+    async for part in in_parts(await once(request.body["coordinator_keys"]), NAMES_READ_PER_STEP):
+        found += ({"key": key, **answer} for key in part)
+    return {"coordinators": found}
 
 
 async def _coordinator(key_type: int, session: Session) -> Fields:

@@ -1,13 +1,14 @@
 """ListGroups, v0-5. v3 flexible; v4 states (KIP-518); v5 types (KIP-848). Filters ignore case.
 
-While a part of the groups is being loaded there is no list: half of one would be taken for all.
+While a part of the groups is being loaded there is no list: half of one would be taken for all. The
+list is made in steps, and each group stands in it as it was in its step.
 """
-
-from asyncio import sleep
 
 from broker.core.groups.commands import GroupListing, ListGroupsRequest
 from broker.core.session import Session
+from broker.core.steps import in_parts, next_step
 from broker.model.errors import ErrorCode
+from broker.model.limits import GROUPS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 
@@ -23,8 +24,9 @@ async def handle(request: Request, session: Session) -> Fields:
         response = await session.broker.groups.list_groups(number, asked)
         if response.error is not ErrorCode.NONE:
             return {"error_code": errors.number(response.error), "groups": []}
-        groups += map(_fields, response.groups)
-        await sleep(0)
+        async for part in in_parts(response.groups, GROUPS_ANSWERED_PER_STEP):
+            groups += map(_fields, part)
+        await next_step()
     return {"error_code": 0, "groups": groups}
 
 

@@ -4,9 +4,12 @@ v0 lists segments (old_offsets.py). v1 one offset (KIP-79); v2 isolation level; 
 (KIP-320); v6 flexible; v7 the latest timestamp (KIP-734); v8 earliest local, v9 latest tiered
 (KIP-405, KIP-1005); v10 timeout for remote reads; v11 earliest pending upload (KIP-1023). Without
 tiered storage everything is local, nothing is tiered, nothing is pending.
+
+Partitions are looked up in steps: each answer is of its step.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -14,9 +17,9 @@ from broker.core.log import Log
 from broker.core.lookup import log_of, topic_by_name
 from broker.core.partition import check_leader_epoch, epoch_at
 from broker.core.session import Session
-from broker.core.steps import in_steps
+from broker.core.steps import in_parts, in_steps
 from broker.model.errors import ErrorCode, RequestError
-from broker.model.limits import OFFSETS_FOUND_PER_STEP
+from broker.model.limits import NAMES_READ_PER_STEP, OFFSETS_FOUND_PER_STEP
 from broker.protocols.kafka import errors, old_offsets
 from broker.protocols.kafka.api import Api, Fields, Request
 
@@ -57,19 +60,26 @@ async def handle(request: Request, session: Session) -> Fields:
     if request.version < _ONE_OFFSET_SINCE:
         return await old_offsets.list_offsets(request, session)
     topics = request.body["topics"]
-    named = [(topic["name"], each) for topic in topics for each in topic["partitions"]]
-    count = Counter((name, wanted["partition_index"]) for name, wanted in named)
-    answers: dict[str, dict[int, Fields]] = {topic["name"]: {} for topic in topics}
-    async for name, wanted in in_steps(named, OFFSETS_FOUND_PER_STEP):
+    count: Counter[tuple[str, int]] = Counter()
+    async for named in in_parts(_named(topics), NAMES_READ_PER_STEP):
+        count.update((name, wanted["partition_index"]) for name, wanted in named)
+    answers: dict[str, dict[int, Fields]] = {}
+    async for part in in_parts(topics, NAMES_READ_PER_STEP):
+        answers.update((topic["name"], {}) for topic in part)
+    async for name, wanted in in_steps(_named(topics), OFFSETS_FOUND_PER_STEP):
         index = wanted["partition_index"]
         is_twice = count[name, index] > 1
         answers[name][index] = _answer(request, session, name, wanted, is_twice=is_twice)
     return {
         "topics": [
             {"name": name, "partitions": list(partitions.values())}
-            for name, partitions in answers.items()
+            async for name, partitions in in_steps(answers.items(), NAMES_READ_PER_STEP)
         ]
     }
+
+
+def _named(topics: list[Fields]) -> Iterator[tuple[str, Fields]]:
+    return ((topic["name"], each) for topic in topics for each in topic["partitions"])
 
 
 def _answer(

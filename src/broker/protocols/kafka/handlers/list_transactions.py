@@ -1,10 +1,10 @@
 """ListTransactions, v0-2. v1 duration filter (KIP-994); v2 pattern of ids (KIP-1152)."""
 
-import asyncio
 from collections.abc import Callable
 
 from broker.core.patterns import compiled
 from broker.core.session import Session
+from broker.core.steps import next_step
 from broker.core.transactions.commands import TransactionDescription
 from broker.core.transactions.records import STATES, TransactionState
 from broker.model.errors import ErrorCode, RequestError
@@ -18,7 +18,7 @@ _RUNNING = (
 
 
 async def handle(request: Request, session: Session) -> Fields:
-    """Every transactional id that passes all filters."""
+    """Every transactional id that passes all filters, each as it was in its step."""
     coordinator = session.broker.transactions
     if not coordinator.is_ready:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -27,7 +27,7 @@ async def handle(request: Request, session: Session) -> Fields:
     found: list[Fields] = []
     for part in coordinator.listing():
         found += [_listed(each) for each in part if passes(each)]
-        await asyncio.sleep(0)  # others have their turn
+        await next_step()
     return {
         "error_code": 0,
         "unknown_state_filters": [
@@ -46,7 +46,7 @@ def _listed(each: TransactionDescription) -> Fields:
 
 
 def _filter(body: Fields, wall_ms: int) -> Callable[[TransactionDescription], bool]:
-    states, ids = set(body["state_filters"]), set(body["producer_id_filters"])
+    states, ids = set(body["state_filters"]), frozenset(body["producer_id_filters"])
     duration_ms = body["duration_filter"]
     pattern = body["transactional_id_pattern"]
     matches = compiled(pattern) if pattern else None

@@ -5,11 +5,19 @@ members (KIP-345); v8 flexible; v9 member epochs (KIP-848); v10 topic ids. v0 we
 and is stored like every other here.
 """
 
+from collections.abc import Awaitable, Iterator
+
 from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.lookup import check_partition, topic_by_id, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.topic import Topic
 from broker.model.errors import RequestError
+from broker.model.limits import (
+    NAMES_READ_PER_STEP,
+    OFFSETS_COMMITTED_PER_STEP,
+    PARTITIONS_ANSWERED_PER_STEP,
+)
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Later, Request, then
 
@@ -18,44 +26,97 @@ _TOPIC_IDS_SINCE = 10
 _BROKERS_RETENTION = -1
 
 
-def handle(request: Request, session: Session) -> Fields | Later:
+def handle(request: Request, session: Session) -> Fields | Later | Awaitable[Fields]:
     """Commit what belongs to existing partitions; the others get their own error."""
-    body = request.body
-    answers: list[Fields] = []
-    offsets: list[OffsetToCommit] = []
-    committed: list[Fields] = []  # the answers to `offsets`
-    for topic in body["topics"]:
-        partitions = []
+    topics = request.body["topics"]
+    most = PARTITIONS_ANSWERED_PER_STEP
+    if len(topics) > most or sum(len(topic["partitions"]) for topic in topics) > most:
+        return _commit_many(request, session)
+    work = _Work(request, session)
+    for topic, wanted in _rows(request):
+        work.add(topic, wanted)
+    if not work.offsets:
+        return work.response()
+    committed = session.broker.groups.commit_offsets(work.command(work.offsets))
+    return then(committed, work.finish)
+
+
+async def _commit_many(request: Request, session: Session) -> Fields:
+    """The same, in steps, each of which commits a part of the partitions by itself.
+
+    A topic that is deleted between two of them is unknown or committed; partitions that come after
+    a rebalance has begun have its error, and those before are committed.
+    """
+    work = _Work(request, session)
+    async for topic, wanted in in_steps(_rows(request), PARTITIONS_ANSWERED_PER_STEP):
+        work.add(topic, wanted)
+    groups = session.broker.groups
+    parts = in_parts(work.offsets, OFFSETS_COMMITTED_PER_STEP)
+    committing = [groups.commit_offsets(work.command(part)) async for part in parts]
+    results = [await each for each in committing]  # they share the disk's sync
+    codes = (code for result in results for code in result.errors)
+    both = zip(work.committed, codes, strict=True)
+    async for answer, code in in_steps(both, NAMES_READ_PER_STEP):
+        answer["error_code"] = errors.number(code)
+    return work.response()
+
+
+def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
+    """Each topic alone, then with each of its partitions."""
+    for topic in request.body["topics"]:
+        yield topic, None
         for wanted in topic["partitions"]:
-            answer = {"partition_index": wanted["partition_index"], "error_code": 0}
-            partitions.append(answer)
-            try:
-                offsets.append(offset_to_commit(_topic(request, session, topic), wanted))
-                committed.append(answer)
-            except RequestError as error:
-                answer["error_code"] = errors.number(error.code)
-        answers.append(
-            {"name": topic["name"], "topic_id": topic["topic_id"], "partitions": partitions}
+            yield topic, wanted
+
+
+class _Work:
+    """What is to be committed, and the answers as far as they are known."""
+
+    def __init__(self, request: Request, session: Session) -> None:
+        self._request = request
+        self._session = session
+        self._answers: list[Fields] = []
+        self.offsets: list[OffsetToCommit] = []
+        self.committed: list[Fields] = []  # the answers to `offsets`
+
+    def add(self, topic: Fields, wanted: Fields | None) -> None:
+        """Add a topic, or a partition of the topic that was added last."""
+        if wanted is None:
+            self._answers.append(
+                {"name": topic["name"], "topic_id": topic["topic_id"], "partitions": []}
+            )
+            return
+        answer = {"partition_index": wanted["partition_index"], "error_code": 0}
+        self._answers[-1]["partitions"].append(answer)
+        try:
+            found = _topic(self._request, self._session, topic)
+            self.offsets.append(offset_to_commit(found, wanted))
+            self.committed.append(answer)
+        except RequestError as error:
+            answer["error_code"] = errors.number(error.code)
+
+    def command(self, offsets: list[OffsetToCommit]) -> CommitRequest:
+        """What commits these of the offsets."""
+        body = self._request.body
+        return CommitRequest(
+            group_id=body["group_id"],
+            member_id=body["member_id"],
+            instance_id=body["group_instance_id"],
+            generation=body["generation_id_or_member_epoch"],
+            offsets=tuple(offsets),
+            retention_ms=_retention(body["retention_time_ms"]),
+            knows_epochs=self._request.version >= _MEMBER_EPOCHS_SINCE,
         )
-    response = {"topics": answers}
-    if not offsets:
-        return response
-    command = CommitRequest(
-        group_id=body["group_id"],
-        member_id=body["member_id"],
-        instance_id=body["group_instance_id"],
-        generation=body["generation_id_or_member_epoch"],
-        offsets=tuple(offsets),
-        retention_ms=_retention(body["retention_time_ms"]),
-        knows_epochs=request.version >= _MEMBER_EPOCHS_SINCE,
-    )
 
-    def finish(result: CommitResponse) -> Fields:
-        for answer, code in zip(committed, result.errors, strict=True):
+    def finish(self, result: CommitResponse) -> Fields:
+        """The response, once all is committed or refused."""
+        for answer, code in zip(self.committed, result.errors, strict=True):
             answer["error_code"] = errors.number(code)
-        return response
+        return self.response()
 
-    return then(session.broker.groups.commit_offsets(command), finish)
+    def response(self) -> Fields:
+        """The response as far as it is known."""
+        return {"topics": self._answers}
 
 
 def _retention(retention_ms: int) -> int | None:

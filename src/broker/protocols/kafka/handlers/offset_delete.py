@@ -1,29 +1,44 @@
 """OffsetDelete, v0-0: a group forgets partitions that none of its members reads (KIP-496)."""
 
-from broker.core.groups.commands import DeleteOffsetsRequest, DeleteOffsetsResponse
+from broker.core.groups.commands import DeleteOffsetsRequest
 from broker.core.lookup import check_partition, topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_steps
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
-from broker.protocols.kafka.api import Api, Fields, Later, Request, then
+from broker.protocols.kafka.api import Api, Fields, Request, once
+from broker.protocols.kafka.partitions import rows_by_topic, topics_of
 
 
-def handle(request: Request, session: Session) -> Fields | Later:
+async def handle(request: Request, session: Session) -> Fields:
     """Ask for what exists; the rest is answered here."""
-    wanted: dict[str, dict[int, ErrorCode]] = {}
-    for topic in request.body["topics"]:
-        errors_of_topic = wanted.setdefault(topic["name"], {})
-        for each in topic["partitions"]:
-            partition = each["partition_index"]
-            errors_of_topic[partition] = _existence_error(session, topic["name"], partition)
-    existing = {
-        name: tuple(each for each, code in partitions.items() if code is ErrorCode.NONE)
-        for name, partitions in wanted.items()
-    }
-    deleted = session.broker.groups.delete_offsets(
-        DeleteOffsetsRequest(request.body["group_id"], existing)
+    topics = request.body["topics"]
+    places = await once(
+        (topic["name"], each["partition_index"]) for topic in topics for each in topic["partitions"]
     )
-    return then(deleted, lambda response: _fields(response, wanted))
+    existing: dict[str, list[int]] = {}
+    codes: list[ErrorCode] = []  # of `places`
+    async for name, partition in in_steps(places, PARTITIONS_ANSWERED_PER_STEP):
+        codes.append(_existence_error(session, name, partition))
+        if codes[-1] is ErrorCode.NONE:
+            existing.setdefault(name, []).append(partition)
+    asked = {
+        name: tuple(partitions)
+        async for name, partitions in in_steps(existing.items(), NAMES_READ_PER_STEP)
+    }
+    response = await session.broker.groups.delete_offsets(
+        DeleteOffsetsRequest(request.body["group_id"], asked)
+    )
+    if response.error is not ErrorCode.NONE:
+        return {"error_code": errors.number(response.error), "topics": []}
+    answers = await rows_by_topic(topic["name"] for topic in topics)
+    both = zip(places, codes, strict=True)
+    async for (name, partition), code in in_steps(both, NAMES_READ_PER_STEP):
+        of_topic = response.topics.get(name, ErrorCode.NONE)
+        answers[name].append(_partition(partition, code, of_topic))
+    topics = await topics_of(answers, name="name", partitions="partitions")
+    return {"error_code": 0, "topics": topics}
 
 
 def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
@@ -32,24 +47,6 @@ def _existence_error(session: Session, topic: str, partition: int) -> ErrorCode:
     except RequestError:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
-
-
-def _fields(response: DeleteOffsetsResponse, wanted: dict[str, dict[int, ErrorCode]]) -> Fields:
-    if response.error is not ErrorCode.NONE:
-        return {"error_code": errors.number(response.error), "topics": []}
-    return {
-        "error_code": 0,
-        "topics": [
-            {
-                "name": name,
-                "partitions": [
-                    _partition(partition, code, response.topics[name])
-                    for partition, code in partitions.items()
-                ],
-            }
-            for name, partitions in wanted.items()
-        ],
-    }
 
 
 def _partition(partition: int, existence: ErrorCode, of_topic: ErrorCode) -> Fields:

@@ -5,16 +5,21 @@ v9 member epoch (KIP-848), which a classic group does not check; v10 topic ids. 
 topic or partition has offset -1 and no error: librdkafka depends on it. A group with an error has
 no topics in its answer; versions 0 and 1, which have no error for the group, show it at each
 partition.
+
+The answer is made in steps: of more partitions than fit one, each offset is as it was in its step.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.groups.commands import FetchOffsetsRequest, FetchOffsetsResponse
 from broker.core.groups.records import CommittedOffset
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps, next_step
 from broker.core.topics import Topics
 from broker.model.errors import ErrorCode
 from broker.model.identifiers import NO_ID
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, ask_in_turns
 
@@ -36,21 +41,21 @@ async def handle(request: Request, session: Session) -> Fields:
     if request.version < _BATCHED_SINCE:
         return await _group(request, session, request.body)
     wanted = request.body["groups"]
-    found = await ask_in_turns(lambda each: _group(request, session, each), wanted)
-    return {
-        "groups": [
-            {"group_id": each["group_id"], **group}
-            for each, group in zip(wanted, found, strict=True)
-        ]
-    }
+    found = await ask_in_turns(lambda each: _one_of_many(request, session, each), wanted)
+    return {"groups": found}
+
+
+async def _one_of_many(request: Request, session: Session, wanted: Fields) -> Fields:
+    await next_step()  # several are begun in one turn
+    return {"group_id": wanted["group_id"], **await _group(request, session, wanted)}
 
 
 async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
-    asked = _asked(request, session.broker.topics, wanted["topics"])
+    asked = await _asked(request, session.broker.topics, wanted["topics"])
     response = await session.broker.groups.fetch_offsets(
         FetchOffsetsRequest(
             wanted["group_id"],
-            None if asked is None else _partitions(asked),
+            None if asked is None else await _partitions(asked),
             requires_stable=request.body["require_stable"],
             # Absent where there are no several groups, -1 where the version does not say.
             member_id=wanted.get("member_id"),
@@ -62,49 +67,75 @@ async def _group(request: Request, session: Session, wanted: Fields) -> Fields:
     elif asked is None:
         asked = [
             _Asked(name, _id_of(session.broker.topics, name), list(offsets))
-            for name, offsets in response.topics.items()
+            async for name, offsets in in_steps(response.topics.items(), NAMES_READ_PER_STEP)
         ]
     has_ids = request.version >= _BATCHED_SINCE
     return {
         "error_code": errors.number(response.error),
-        "topics": [_topic(each, response, has_ids=has_ids) for each in asked],
+        "topics": await _topics(asked, response, has_ids=has_ids),
     }
 
 
-def _asked(request: Request, topics: Topics, wanted: list[Fields] | None) -> list[_Asked] | None:
+async def _asked(
+    request: Request, topics: Topics, wanted: list[Fields] | None
+) -> list[_Asked] | None:
     if wanted is None:
         return None
-    if request.version < _TOPIC_IDS_SINCE:
-        return [_Asked(each["name"], NO_ID, each["partition_indexes"]) for each in wanted]
+    has_ids = request.version >= _TOPIC_IDS_SINCE
     return [
-        _Asked(_name_of(topics, each["topic_id"]), each["topic_id"], each["partition_indexes"])
-        for each in wanted
+        _Asked(
+            _name_of(topics, each["topic_id"]) if has_ids else each["name"],
+            each["topic_id"] if has_ids else NO_ID,
+            each["partition_indexes"],
+        )
+        async for each in in_steps(wanted, NAMES_READ_PER_STEP)
     ]
 
 
-def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
+async def _partitions(asked: list[_Asked]) -> dict[str, tuple[int, ...]]:
     """What the coordinator knows about: names, each once."""
     wanted: dict[str, list[int]] = {}
-    for topic in asked:
+    async for topic in in_steps(asked, NAMES_READ_PER_STEP):
         if topic.name is not None:
             wanted.setdefault(topic.name, []).extend(topic.partitions)
-    return {name: tuple(partitions) for name, partitions in wanted.items()}
+    return {
+        name: tuple(partitions)
+        async for name, partitions in in_steps(wanted.items(), NAMES_READ_PER_STEP)
+    }
 
 
-def _topic(asked: _Asked, response: FetchOffsetsResponse, *, has_ids: bool) -> Fields:
+async def _topics(
+    asked: list[_Asked], response: FetchOffsetsResponse, *, has_ids: bool
+) -> list[Fields]:
+    topics: list[Fields] = []
+    rows = (row for each in asked for row in _rows(each, response, has_ids=has_ids))
+    async for part in in_parts(rows, PARTITIONS_ANSWERED_PER_STEP):
+        for topic, partition in part:
+            if partition is None:
+                topics.append(topic)
+            else:
+                topic["partitions"].append(partition)
+    return topics
+
+
+def _rows(
+    asked: _Asked, response: FetchOffsetsResponse, *, has_ids: bool
+) -> Iterator[tuple[Fields, Fields | None]]:
+    """The topic alone, then with each of its partitions."""
     code = response.error
     if code is ErrorCode.NONE and asked.name is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     name = asked.name or ""
     committed = response.topics.get(name, {})
-    partitions = [
-        _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        if (name, partition) in response.unstable
-        else _partition(partition, committed.get(partition), code)
-        for partition in asked.partitions
-    ]
-    topic_id = {"topic_id": asked.topic_id} if has_ids else {}
-    return {"name": name, **topic_id, "partitions": partitions}
+    topic: Fields = {"name": name, "partitions": []}
+    if has_ids:
+        topic["topic_id"] = asked.topic_id
+    yield topic, None
+    for partition in asked.partitions:
+        if (name, partition) in response.unstable:
+            yield topic, _partition(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        else:
+            yield topic, _partition(partition, committed.get(partition), code)
 
 
 def _partition(partition: int, committed: CommittedOffset | None, code: ErrorCode) -> Fields:

@@ -10,7 +10,7 @@ from broker.core.partition import check_leader_epoch
 from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.model.errors import RequestError
-from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
+from broker.model.limits import NAMES_READ_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request
 
@@ -20,7 +20,10 @@ _UNKNOWN = (-1, -1)
 async def handle(request: Request, session: Session) -> Fields:
     """Look every partition up by itself."""
     topics = request.body["topics"]
-    answers: list[Fields] = [{"topic": topic["topic"], "partitions": []} for topic in topics]
+    answers: list[Fields] = [
+        {"topic": topic["topic"], "partitions": []}
+        async for topic in in_steps(topics, NAMES_READ_PER_STEP)
+    ]
     named = (
         (answer, wanted)
         for topic, answer in zip(topics, answers, strict=True)

@@ -4,11 +4,20 @@ v4 TRANSACTION_ABORTABLE; v5 adds the group to the transaction by committing (KI
 AddOffsetsToTxn has to. The offsets count when the transaction is committed.
 """
 
-from broker.core.groups.commands import CommitRequest, OffsetToCommit
+from collections.abc import Awaitable, Iterator
+
+from broker.core.groups.commands import CommitRequest, CommitResponse, OffsetToCommit
 from broker.core.lookup import topic_by_name
 from broker.core.session import Session
+from broker.core.steps import in_parts, in_steps
 from broker.core.transactions.commands import Producer
+from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode, RequestError
+from broker.model.limits import (
+    NAMES_READ_PER_STEP,
+    OFFSETS_COMMITTED_PER_STEP,
+    PARTITIONS_ANSWERED_PER_STEP,
+)
 from broker.protocols.kafka import errors, transactions
 from broker.protocols.kafka.api import Api, Fields, Request
 from broker.protocols.kafka.handlers.offset_commit import offset_to_commit
@@ -22,61 +31,76 @@ async def handle(request: Request, session: Session) -> Fields:
     answers: list[Fields] = []
     offsets: list[OffsetToCommit] = []
     committed: list[Fields] = []  # the answers to `offsets`
-    for topic in request.body["topics"]:
-        partitions = []
-        for wanted in topic["partitions"]:
-            answer = {"partition_index": wanted["partition_index"], "error_code": 0}
-            partitions.append(answer)
-            try:
-                found = topic_by_name(session.broker.topics, topic["name"])
-                offsets.append(offset_to_commit(found, wanted))
-                committed.append(answer)
-            except RequestError as error:
-                answer["error_code"] = errors.number(error.code)
-        answers.append({"name": topic["name"], "partitions": partitions})
+    async for topic, wanted in in_steps(_rows(request), PARTITIONS_ANSWERED_PER_STEP):
+        if wanted is None:
+            answers.append({"name": topic["name"], "partitions": []})
+            continue
+        answer = {"partition_index": wanted["partition_index"], "error_code": 0}
+        answers[-1]["partitions"].append(answer)
+        try:
+            found = topic_by_name(session.broker.topics, topic["name"])
+            offsets.append(offset_to_commit(found, wanted))
+            committed.append(answer)
+        except RequestError as error:
+            answer["error_code"] = errors.number(error.code)
     if offsets:
-        codes = await _commit(request, session, tuple(offsets))
-        for answer, code in zip(committed, codes, strict=True):
+        codes = await _commit(request, session, offsets)
+        both = zip(committed, codes, strict=True)
+        async for answer, code in in_steps(both, NAMES_READ_PER_STEP):
             answer["error_code"] = errors.number(code)
     return {"topics": answers}
 
 
+def _rows(request: Request) -> Iterator[tuple[Fields, Fields | None]]:
+    """Each topic alone, then with each of its partitions."""
+    for topic in request.body["topics"]:
+        yield topic, None
+        for wanted in topic["partitions"]:
+            yield topic, wanted
+
+
 async def _commit(
-    request: Request, session: Session, offsets: tuple[OffsetToCommit, ...]
-) -> tuple[ErrorCode, ...]:
+    request: Request, session: Session, offsets: list[OffsetToCommit]
+) -> list[ErrorCode]:
+    """Commit many offsets in parts; those that come after the transaction has ended are refused."""
     body = request.body
     producer = Producer(body["transactional_id"], body["producer_id"], body["producer_epoch"])
-    command = CommitRequest(
-        group_id=body["group_id"],
-        member_id=body["member_id"],
-        instance_id=body["group_instance_id"],
-        generation=body["generation_id_or_member_epoch"],
-        offsets=offsets,
-        transaction=(producer.producer_id, producer.producer_epoch),
-    )
-    error = await _admission(request, session, producer)
-    if error is not ErrorCode.NONE:
-        return (error,) * len(offsets)
-    response = await session.broker.groups.commit_offsets(command)
-    return response.errors
-
-
-async def _admission(request: Request, session: Session, producer: Producer) -> ErrorCode:
-    """Why the producer's transaction may not commit this group's offsets."""
-    group_id = request.body["group_id"]
-    if not group_id:
-        return ErrorCode.INVALID_GROUP_ID
+    if not body["group_id"]:
+        return [ErrorCode.INVALID_GROUP_ID] * len(offsets)
     try:
-        place = await transactions.offsets_place(session, group_id)
+        place = await transactions.offsets_place(session, body["group_id"])
     except RequestError as error:
-        return error.code
+        return [error.code] * len(offsets)
+    error_code = await _admission(request, session, producer, place)
+    if error_code is not ErrorCode.NONE:
+        return [error_code] * len(offsets)
+    committing: list[Awaitable[CommitResponse]] = []
+    begun = 0
+    async for part in in_parts(offsets, OFFSETS_COMMITTED_PER_STEP):
+        if not session.broker.transactions.has(producer, place):
+            break  # It has ended while this waited.
+        begun += len(part)
+        command = CommitRequest(
+            group_id=body["group_id"],
+            member_id=body["member_id"],
+            instance_id=body["group_instance_id"],
+            generation=body["generation_id_or_member_epoch"],
+            offsets=tuple(part),
+            transaction=(producer.producer_id, producer.producer_epoch),
+        )
+        committing.append(session.broker.groups.commit_offsets(command))
+    codes = [code for each in committing for code in (await each).errors]
+    return codes + [ErrorCode.CONCURRENT_TRANSACTIONS] * (len(offsets) - begun)
+
+
+async def _admission(
+    request: Request, session: Session, producer: Producer, place: Place
+) -> ErrorCode:
+    """Why the producer's transaction may not commit this group's offsets."""
     coordinator = session.broker.transactions
     adds_implicitly = request.version >= _IMPLICIT_SINCE
     codes = await coordinator.admit(*producer, [place], adds_implicitly=adds_implicitly)
-    code = codes[place]
-    if code is ErrorCode.NONE and not coordinator.has(producer, place):
-        return ErrorCode.CONCURRENT_TRANSACTIONS  # It has ended while this waited.
-    return transactions.abortable(code, knows_it=request.version >= _ABORTABLE_SINCE)
+    return transactions.abortable(codes[place], knows_it=request.version >= _ABORTABLE_SINCE)
 
 
 API = Api(28, "TxnOffsetCommit", range(6), handle)

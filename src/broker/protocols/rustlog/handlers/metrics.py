@@ -8,6 +8,7 @@ and compaction do is not this protocol's.
 from collections.abc import Iterator
 from typing import Final
 
+from broker.core.steps import in_steps
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.requests import Metrics, MetricsFetch, Ping, Pong
 
@@ -36,6 +37,7 @@ _METRICS: Final = (
     ("produce_latency_ns_p95", "95th percentile of a produce"),
     ("produce_latency_ns_p99", "99th percentile of a produce"),
 )
+_LAGS_PER_STEP: Final = 250  # 1 ms
 _LAG: Final = ("consumer_lag", "Offsets a group has not read, of the newest commits")
 
 
@@ -56,7 +58,11 @@ async def handle(_: MetricsFetch, call: Call) -> Metrics:
         lines += _head(name, text)
         lines.append(f"{name} {values.get(name, 0)}")
     lines += _head(*_LAG)
-    lines += list(_lags(call)) or ['consumer_lag{topic="",partition="",group=""} 0']
+    head = len(lines)
+    async for line in in_steps(_lags(call), _LAGS_PER_STEP):
+        lines.append(line)
+    if len(lines) == head:
+        lines.append('consumer_lag{topic="",partition="",group=""} 0')
     return Metrics("\n".join(lines) + "\n")
 
 

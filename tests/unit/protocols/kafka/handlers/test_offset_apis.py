@@ -7,6 +7,7 @@ import pytest
 from broker.core.groups import commands
 from broker.core.groups.records import CommittedOffset
 from broker.model.errors import ErrorCode
+from broker.model.limits import OFFSETS_COMMITTED_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
 from tests.fakes import World, only
 
 
@@ -80,6 +81,28 @@ def test_a_commit_of_unknown_partitions_only_asks_no_group(world: World) -> None
 
     assert codes(world.ask(8, 8, group_id="g", topics=topics)) == [3]
     assert world.groups.commands == []
+
+
+def test_many_offsets_are_committed_in_parts_and_each_has_its_own_error() -> None:
+    world = World()
+    count = 2 * OFFSETS_COMMITTED_PER_STEP + PARTITIONS_ANSWERED_PER_STEP
+    world.create("many", count)
+    refusals = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+    sizes = (OFFSETS_COMMITTED_PER_STEP, OFFSETS_COMMITTED_PER_STEP)
+    world.groups.answers = [
+        commands.CommitResponse((code,) * size) for code, size in zip(refusals, sizes, strict=True)
+    ]
+    wanted = [{"partition_index": each, "committed_offset": each} for each in range(count)]
+
+    answer = world.ask(8, 8, group_id="g", topics=[{"name": "many", "partitions": wanted}])
+
+    committed = [each for command in world.groups.commands for each in command.offsets]
+    assert [each.offset for each in committed] == list(range(count))
+    assert {command.group_id for command in world.groups.commands} == {"g"}
+    assert max(len(each.offsets) for each in world.groups.commands) == OFFSETS_COMMITTED_PER_STEP
+    codes = [each["error_code"] for each in only(answer["topics"])["partitions"]]
+    refused = range(OFFSETS_COMMITTED_PER_STEP, 2 * OFFSETS_COMMITTED_PER_STEP)
+    assert codes == [27 if place in refused else 0 for place in range(count)]
 
 
 def test_version_10_commits_by_topic_id(world: World) -> None:

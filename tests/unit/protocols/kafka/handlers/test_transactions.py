@@ -10,7 +10,8 @@ import pytest
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.model.limits import (
     MARKERS_PER_TURN,
-    PARTITIONS_ANSWERED_PER_STEP,
+    NAMES_READ_PER_STEP,
+    OFFSETS_COMMITTED_PER_STEP,
     TRANSACTIONS_PER_STEP,
 )
 from tests.fakes import NOW_MS, World, only
@@ -292,6 +293,32 @@ def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(world: World, ver
     assert commit_offsets(world, version) == [UNAVAILABLE, 3]
 
 
+def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction may end between two parts: what came then would never be decided."""
+    init(world)
+    count = 3 * OFFSETS_COMMITTED_PER_STEP
+    world.create("many", count)
+    monkeypatch.setattr(world.transactions, "has", lambda *_: not world.groups.commands)
+    wanted = [{"partition_index": each, "committed_offset": 5} for each in range(count)]
+
+    answer = world.ask(
+        28,
+        5,
+        transactional_id="x",
+        group_id="abc",
+        producer_id=1000,
+        producer_epoch=0,
+        topics=[{"name": "many", "partitions": wanted}],
+    )
+
+    assert [len(each.offsets) for each in world.groups.commands] == [OFFSETS_COMMITTED_PER_STEP]
+    codes = [each["error_code"] for each in only(answer["topics"])["partitions"]]
+    parts = (0, 51, 51)  # CONCURRENT_TRANSACTIONS
+    assert codes == [code for code in parts for _ in range(OFFSETS_COMMITTED_PER_STEP)]
+
+
 # ---- administration ------------------------------------------------------------------------------
 
 
@@ -370,7 +397,7 @@ def test_markers_are_written_together_whosever_they_are(world: World) -> None:
 
 def test_others_have_their_turn_while_many_partitions_are_added(world: World) -> None:
     init(world)
-    parts = list(range(3 * PARTITIONS_ANSWERED_PER_STEP))
+    parts = list(range(3 * NAMES_READ_PER_STEP))
     one: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0}
     few = [{**one, "verify_only": False, "topics": [{"name": "t", "partitions": [0]}]}]
     many = [{**one, "verify_only": False, "topics": [{"name": "t", "partitions": parts}]}]

@@ -1,0 +1,1 @@
+"""How long one request holds up the loop."""

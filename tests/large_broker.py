@@ -1,0 +1,449 @@
+"""A broker made of fakes that has many of everything, and the requests that are long for it.
+
+What one turn of the loop costs is measured over it: counted in lines of Python that are executed,
+which do not depend on the machine (tests), or in milliseconds of the processor (benchmarks/turns).
+"""
+
+import asyncio
+import sys
+import time
+from asyncio import ensure_future
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import broker
+from broker.codec import schema
+from broker.codec.coordinator_records import encode_subscription
+from broker.core import coordinator_partitions
+from broker.core.groups.commands import CommitRequest, GroupSettings, JoinRequest, OffsetToCommit
+from broker.core.groups.commands import GroupProtocol as Protocol
+from broker.core.groups.consumer.commands import ConsumerHeartbeat
+from broker.core.groups.coordinator import GroupCoordinator
+from broker.core.session import Session
+from broker.core.topic_rules import NewTopic
+from broker.model.errors import ErrorCode
+from broker.protocols import PROTOCOLS
+from broker.protocols.base import Deferred, DroppableAnswer
+from tests.fakes import World
+from tests.memory_log import MemoryLog
+
+_PACKAGE = str(Path(broker.__file__).parent)
+_SUBSCRIPTION = encode_subscription(
+    1, {"topics": ["topic-00000"], "user_data": None, "owned_partitions": []}
+)
+
+
+class Size(NamedTuple):
+    """How many of everything there are, and how many a request names."""
+
+    topics: int
+    partitions_per_topic: int
+    groups: int
+    members: int
+    offsets: int  # of one group
+    producers: int  # of one partition
+    transactional_ids: int
+    named: int
+
+
+class LargeBroker(World):
+    """A broker with many topics, groups, offsets, producers and transactional ids."""
+
+    def __init__(self, size: Size) -> None:
+        """Make all of it, in the running loop."""
+        super().__init__({"auto.create.topics.enable": "false", "log.dirs": "/"})
+        self.size = size
+        self.offset_logs = [MemoryLog() for _ in range(50)]
+        ids = count()
+        self.coordinator = GroupCoordinator(
+            coordinator_partitions.World(
+                lambda number: self.offset_logs[number],
+                lambda: asyncio.get_running_loop().create_future(),
+                self.transactions_clock,
+                self.tick_groups_soon,
+            ),
+            settings=GroupSettings(initial_rebalance_delay_ms=0),
+            topics=self.topics,
+            fresh_id=lambda: f"{next(ids):036}",
+        )
+        self.broker = self.broker._replace(groups=self.coordinator)
+
+    def log_changes(self) -> int:
+        """None: the logs of this broker stay as they are."""
+        return 0
+
+    def tick_groups_soon(self, monotonic_ms: int) -> None:
+        """What groups have to do now is done in the next turn of the loop."""
+        if monotonic_ms <= self.transactions_clock.monotonic_ms():
+            asyncio.get_running_loop().call_soon(self._tick_groups)
+
+    def _tick_groups(self) -> None:
+        self.tick_groups_soon(self.coordinator.tick())
+
+    async def fill(self) -> None:
+        """Create everything."""
+        size = self.size
+        for name in topic_names(size):
+            await self.topics.create(NewTopic(name, size.partitions_per_topic))
+        await self.topics.create(NewTopic("wide", size.named))
+        await self.topics.offsets_topic()
+        await self.topics.transactions_topic()
+        self.log("topic-00000").producers = [
+            (number, 0, 5, 1_700_000_000_000, 0, -1) for number in range(size.producers)
+        ]
+        for number in range(size.groups):
+            await self._commit(f"group-{number:05}", "topic-00000", range(1))
+        for first in range(0, size.offsets, 1_000):
+            partitions = range(first, min(first + 1_000, size.offsets))
+            await self._commit("reader", "wide", partitions)
+        self.joining = [self._join("members") for _ in range(size.members)]  # the first one waits
+        for number in range(min(size.members, 100)):
+            await self._join_consumers(number)
+        for number in range(size.transactional_ids):
+            await self.ask_soon(
+                22, 4, transactional_id=f"id-{number}", transaction_timeout_ms=1_000
+            )
+
+    async def _commit(self, group: str, topic: str, partitions: Iterable[int]) -> None:
+        offsets = tuple(OffsetToCommit(topic, each, 1) for each in partitions)
+        answer = await self.coordinator.commit_offsets(CommitRequest(group, "", None, -1, offsets))
+        assert set(answer.errors) == {ErrorCode.NONE}
+
+    def _join(self, group: str) -> Awaitable[Any]:
+        protocols = (Protocol("range", _SUBSCRIPTION),)
+        request = JoinRequest(
+            group, "", None, "client", "/127.0.0.1", 45_000, 300_000, "consumer", protocols
+        )
+        return self.coordinator.join(request)
+
+    async def _join_consumers(self, number: int) -> None:
+        names = tuple(topic_names(self.size))
+        joined = await self.coordinator.consumer_heartbeat(
+            ConsumerHeartbeat(
+                "consumers",
+                f"member-{number}",
+                0,
+                rebalance_timeout_ms=300_000,
+                topic_names=names,
+                owned={},
+                client_id="client",
+                client_host="/127.0.0.1",
+            )
+        )
+        assert joined.error is ErrorCode.NONE
+
+    async def serve(self, request: "LongRequest") -> bytes:
+        """Send a request on a connection of its own and return its answer."""
+        [protocol] = [each for each in PROTOCOLS if each.name == request.protocol]
+        session = Session(self.broker, "127.0.0.1", "broker.example", 9092)
+        answer: Any = protocol.handle(
+            request.operation, request.version, "tester", request.body, session
+        )
+        if isinstance(answer, Deferred):
+            await asyncio.wait([answer.future])
+            answer = answer.answer()
+        elif isinstance(answer, Awaitable):
+            answer = await answer
+        if isinstance(answer, DroppableAnswer):
+            answer = answer.body
+        assert isinstance(answer, bytes)
+        return answer
+
+
+class LongRequest(NamedTuple):
+    """A request whose work grows with the broker, or with what it names."""
+
+    protocol: str
+    name: str
+    operation: int
+    version: int
+    body: bytes
+    answer_bytes_min: int  # shorter it is a refusal
+
+
+def topic_names(size: Size) -> list[str]:
+    """The topics of a broker, beside `wide`."""
+    return [f"topic-{number:05}" for number in range(size.topics)]
+
+
+def _kafka(name: str, key: int, version: int, answer_bytes_min: int, **fields: Any) -> LongRequest:
+    body = schema.request(key).encode(version, fields)
+    return LongRequest("kafka", name, key, version, body, answer_bytes_min)
+
+
+def requests(size: Size) -> list[LongRequest]:
+    """Every long request, each at its worst."""
+    names = topic_names(size)
+    named = size.named
+    wide = range(named)
+    partitions = size.topics * size.partitions_per_topic
+    unknown = [f"unknown-{number:06}" for number in range(named)]
+    log_dirs = [{"topic": "wide", "partitions": list(wide)}]
+    offsets = [{"partition_index": each, "timestamp": -1} for each in wide]
+    commits = [{"partition_index": each, "committed_offset": 1} for each in wide]
+    new_topics = [
+        {"name": each, "num_partitions": 1, "replication_factor": 1}
+        for each in unknown[: named // 10]
+    ]
+    topic_resources = [
+        {"resource_type": 2, "resource_name": each, "configs": _RETENTION}
+        for each in names[: named // 10]
+    ]
+    described = [
+        {"resource_type": 2, "resource_name": each, "configuration_keys": None}
+        for each in names[: named // 10]
+    ]
+    return [
+        _kafka("Metadata of all topics", 3, 12, 10 * partitions, topics=None),
+        _kafka(
+            "Metadata of topics by name",
+            3,
+            12,
+            10 * named,
+            topics=[{"name": each} for each in unknown],
+        ),
+        _kafka("DescribeTopicPartitions of all", 75, 0, 10_000, topics=[]),
+        _kafka(
+            "DescribeTopicPartitions of many",
+            75,
+            0,
+            10 * named,
+            topics=[{"name": each} for each in reversed(unknown)],
+        ),
+        _kafka("ListGroups", 16, 5, 10 * size.groups),
+        _kafka("DescribeGroups, members", 15, 5, 10 * size.members, groups=["members"]),
+        _kafka(
+            "DescribeGroups of many",
+            15,
+            5,
+            10 * min(named, size.groups),
+            groups=[f"group-{number:05}" for number in range(min(named, size.groups))],
+        ),
+        _kafka("ConsumerGroupDescribe", 69, 1, 10 * size.topics, group_ids=["consumers"]),
+        _kafka("DescribeLogDirs of all", 35, 4, 10 * partitions, topics=None),
+        _kafka("DescribeLogDirs of many", 35, 4, 10 * named, topics=log_dirs),
+        _kafka("ListOffsets", 2, 7, 10 * named, topics=[{"name": "wide", "partitions": offsets}]),
+        _kafka("DescribeConfigs", 32, 4, 100 * len(described), resources=described),
+        _kafka("ListConfigResources", 74, 1, 10 * size.topics, resource_types=[]),
+        _kafka(
+            "DescribeProducers",
+            61,
+            0,
+            10 * size.producers,
+            topics=[{"name": "topic-00000", "partition_indexes": [0]}],
+        ),
+        _kafka("ListTransactions", 66, 1, 10 * size.transactional_ids),
+        _kafka(
+            "DescribeTransactions",
+            65,
+            0,
+            10 * min(named, size.transactional_ids),
+            transactional_ids=[f"id-{each}" for each in range(min(named, size.transactional_ids))],
+        ),
+        _kafka(
+            "OffsetFetch of all",
+            9,
+            8,
+            10 * size.offsets,
+            groups=[{"group_id": "reader", "topics": None}],
+        ),
+        _kafka(
+            "OffsetFetch of many",
+            9,
+            7,
+            10 * named,
+            group_id="reader",
+            topics=[{"name": "wide", "partition_indexes": list(wide)}],
+        ),
+        _kafka(
+            "OffsetCommit to unknown topics",
+            8,
+            8,
+            10 * named,
+            group_id="other",
+            generation_id_or_member_epoch=-1,
+            topics=[{"name": each, "partitions": commits[:1]} for each in unknown],
+        ),
+        _kafka(
+            "OffsetCommit",
+            8,
+            8,
+            6 * named,
+            group_id="writer",
+            generation_id_or_member_epoch=-1,
+            topics=[{"name": "wide", "partitions": commits}],
+        ),
+        _kafka(
+            "OffsetDelete",
+            47,
+            0,
+            6 * named,
+            group_id="reader",
+            topics=[{"name": each, "partitions": [{"partition_index": 0}]} for each in unknown],
+        ),
+        _kafka(
+            "CreateTopics, only validated",
+            19,
+            7,
+            10 * len(new_topics),
+            topics=new_topics,
+            validate_only=True,
+        ),
+        _kafka("CreateTopics", 19, 7, 10 * len(new_topics), topics=new_topics),
+        _kafka(
+            "CreatePartitions, only validated",
+            37,
+            3,
+            10 * named,
+            topics=[{"name": each, "count": 5, "assignments": None} for each in unknown],
+            validate_only=True,
+        ),
+        _kafka(
+            "IncrementalAlterConfigs, only validated",
+            44,
+            1,
+            10 * len(topic_resources),
+            resources=topic_resources,
+            validate_only=True,
+        ),
+        _kafka("DeleteTopics, unknown", 20, 5, 10 * named, topic_names=unknown),
+        _kafka(
+            "DeleteRecords",
+            21,
+            2,
+            10 * named,
+            topics=[
+                {
+                    "name": "wide",
+                    "partitions": [{"partition_index": each, "offset": 0} for each in wide],
+                }
+            ],
+        ),
+        _kafka(
+            "OffsetForLeaderEpoch",
+            23,
+            4,
+            10 * named,
+            topics=[
+                {
+                    "topic": "wide",
+                    "partitions": [
+                        {"partition": each, "current_leader_epoch": -1, "leader_epoch": 0}
+                        for each in wide
+                    ],
+                }
+            ],
+        ),
+        _kafka(
+            "ElectLeaders",
+            43,
+            2,
+            8 * named,
+            topic_partitions=[{"topic": "wide", "partitions": list(wide)}],
+        ),
+        _kafka(
+            "ListOffsets of many topics",
+            2,
+            7,
+            10 * named,
+            topics=[{"name": each, "partitions": offsets[:1]} for each in unknown],
+        ),
+        _kafka(
+            "OffsetFetch of many topics",
+            9,
+            7,
+            10 * named,
+            group_id="reader",
+            topics=[{"name": each, "partition_indexes": [0]} for each in unknown],
+        ),
+        _kafka(
+            "AddPartitionsToTxn, not one known",
+            24,
+            3,
+            10 * named,
+            v3_and_below_transactional_id="id-0",
+            v3_and_below_topics=[{"name": each, "partitions": [0]} for each in unknown],
+        ),
+        _kafka("FindCoordinator", 10, 5, 10 * named, coordinator_keys=unknown),
+        _kafka(
+            "AlterReplicaLogDirs",
+            34,
+            2,
+            6 * named,
+            dirs=[{"path": "/", "topics": [{"name": "wide", "partitions": list(wide)}]}],
+        ),
+        _kafka(
+            "DescribeUserScramCredentials",
+            50,
+            0,
+            10 * named,
+            users=[{"name": each} for each in unknown],
+        ),
+        LongRequest(
+            "v1", "V1 ADMIN_GET_METADATA", 0, 0, b"V1|1|ADMIN_GET_METADATA|", 10 * size.topics
+        ),
+        LongRequest("cursus", "Cursus LIST", 0, 0, b"LIST", 10 * size.topics),
+        LongRequest("cursus", "Cursus DESCRIBE", 0, 0, b"DESCRIBE topic=wide", 10 * named),
+        LongRequest("cursus", "Cursus LIST_OFFSETS", 0, 0, b"LIST_OFFSETS topic=wide", 10 * named),
+        LongRequest("rustlog", "RustLog ListTopics", 0, 0, b"\x06", 10 * size.topics),
+        LongRequest("rustlog", "RustLog DescribeTopic", 0, 0, b"\x07\x00\x04wide", 10 * named),
+    ]
+
+
+_RETENTION = [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]
+
+
+# ---- what a turn costs ---------------------------------------------------------------------------
+
+
+class TurnLoop(asyncio.SelectorEventLoop):
+    """A loop that keeps what each of its turns has cost."""
+
+    def __init__(self, cost: Callable[[], int]) -> None:
+        """Ask for the cost so far, which only grows."""
+        super().__init__()
+        self._cost = cost
+        self.turns: list[int] = []
+
+    def _run_once(self) -> None:
+        before = self._cost()
+        super()._run_once()  # type: ignore[misc] # what asyncio runs a turn with
+        self.turns.append(self._cost() - before)
+
+
+class Lines:
+    """How many lines of the broker's Python were executed."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.count = 0
+
+    def begin(self) -> None:
+        """Count from here on, in this thread."""
+        sys.settrace(self._enter)
+
+    def end(self) -> None:
+        """Count no more."""
+        sys.settrace(None)
+
+    def _enter(self, frame: FrameType, _event: str, _arg: object) -> Any:
+        is_ours = frame.f_code.co_filename.startswith(_PACKAGE)
+        return self._line if is_ours else None
+
+    def _line(self, _frame: FrameType, event: str, _arg: object) -> Any:
+        if event == "line":
+            self.count += 1
+        return self._line
+
+
+def processor_ns() -> int:
+    """Processor time of this process."""
+    return time.process_time_ns()
+
+
+async def serve_beside(broker: LargeBroker, request: LongRequest) -> bytes:
+    """Serve a request as a task of its own, as a connection would."""
+    return await ensure_future(broker.serve(request))

@@ -1,0 +1,112 @@
+"""What is long for the loop goes in steps: no request holds it up for more than one of them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.large_broker import LargeBroker, Lines, LongRequest, Size, TurnLoop, requests
+
+SIZE = Size(
+    topics=500,
+    partitions_per_topic=8,
+    groups=1_500,
+    members=300,
+    offsets=4_000,
+    producers=3_000,
+    transactional_ids=500,
+    named=4_000,
+)
+# 1 to 2 ms. How many lines of Python a request takes does not depend on the machine; what is native
+# has bounds of its own (tests/native/test_schema_steps.py).
+LINES_PER_TURN_MAX = 20_000
+
+
+@pytest.fixture(scope="module")
+def lines() -> Lines:
+    return Lines()
+
+
+@pytest.fixture(scope="module")
+def loop(lines: Lines) -> Iterator[TurnLoop]:
+    loop = TurnLoop(lambda: lines.count)
+    yield loop
+    loop.run_until_complete(end_of_tasks())
+    loop.close()
+
+
+async def end_of_tasks() -> None:
+    """End what the broker does in the background."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def broker(loop: TurnLoop) -> LargeBroker:
+    broker = LargeBroker(SIZE)
+    loop.run_until_complete(broker.fill())
+    return broker
+
+
+@pytest.mark.parametrize("request_", requests(SIZE), ids=lambda each: each.name)
+def test_no_turn_of_the_loop_is_longer_than_a_step(
+    broker: LargeBroker, loop: TurnLoop, lines: Lines, request_: LongRequest
+) -> None:
+    loop.turns.clear()
+    lines.begin()
+    try:
+        answer = loop.run_until_complete(broker.serve(request_))
+    finally:
+        lines.end()
+
+    assert len(answer) > request_.answer_bytes_min
+    assert max(loop.turns) <= LINES_PER_TURN_MAX
+
+
+def test_a_turn_is_no_longer_while_many_ask(
+    broker: LargeBroker, loop: TurnLoop, lines: Lines
+) -> None:
+    """The first step of each is made as it comes, so they come in turns of their own here."""
+    names = ("ListOffsets", "OffsetForLeaderEpoch", "ElectLeaders", "Cursus LIST_OFFSETS")
+    long = [each for each in requests(SIZE) if each.name in names]
+
+    async def serve_all() -> None:
+        serving = []
+        for each in long * 4:
+            serving.append(asyncio.ensure_future(broker.serve(each)))
+            for _ in range(3):
+                await asyncio.sleep(0)
+        await asyncio.gather(*serving)
+
+    loop.turns.clear()
+    lines.begin()
+    try:
+        loop.run_until_complete(serve_all())
+    finally:
+        lines.end()
+
+    assert max(loop.turns) <= 2 * LINES_PER_TURN_MAX
+
+
+def test_those_who_ask_for_all_topics_at_once_share_one_answer(
+    broker: LargeBroker, loop: TurnLoop, lines: Lines
+) -> None:
+    [wanted] = [each for each in requests(SIZE) if each.name == "Metadata of all topics"]
+
+    async def serve(count: int) -> list[bytes]:
+        return await asyncio.gather(*(broker.serve(wanted) for _ in range(count)))
+
+    def lines_of(count: int) -> int:
+        broker.topics.version += 1  # nothing that is kept counts
+        before = lines.count
+        lines.begin()
+        try:
+            answers = loop.run_until_complete(serve(count))
+        finally:
+            lines.end()
+        assert len(set(answers)) == 1
+        return lines.count - before
+
+    assert lines_of(100) < 2 * lines_of(1)
