@@ -67,7 +67,7 @@ def at_once(broker: LargeBroker, loop: TurnLoop, request: LongRequest, askers: i
 def main() -> None:
     """Print a row for each request."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--markdown", action="store_true", help="as the table of docs/step-costs.md")
+    parser.add_argument("--markdown", action="store_true", help="the table of docs/step-costs.md")
     arguments = parser.parse_args()
     row = "| {} | {} | {} | {} |\n" if arguments.markdown else "{:<40} {:>14} {:>14} {:>8}\n"
     loop = TurnLoop(processor_ns)

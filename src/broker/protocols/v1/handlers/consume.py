@@ -39,7 +39,7 @@ async def handle(request: Request) -> list[bytes]:
         line = await _read(broker, log, start, _Line(V1_CONSUME_BYTES_MAX))
     except _LongValueError:
         # It comes alone, and one after the other: all of it is in memory until it is sent.
-        async with broker.long_answers.turn(0, V1_LONG_VALUE_BYTES_MAX):
+        async with broker.long_answers.turn(None, 0, V1_LONG_VALUE_BYTES_MAX):
             line = await _read(broker, log, start, _Line(V1_LONG_VALUE_BYTES_MAX))
     return line.payload(high_watermark)
 
