@@ -333,6 +333,7 @@ cdef class PendingReply:
 
 
 @cython.final
+@cython.no_gc_clear    # what it shares would be gone before it takes its replies off the sums
 cdef class Connection:
     """One socket: what is read of a frame, what is owed in replies, what is left to send."""
 
