@@ -1,6 +1,7 @@
 """A partition's log: append, roll, sync, read, and who is told when."""
 
 import errno
+import shutil
 import struct
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.native_log import NOW_MS, Logs, appended, bases_of, batches, placed, 
 from tests.oracles.record_batch_oracle import Header, Record
 
 BATCH = records(1)  # of one record: 76 bytes
+LOG_OFFLINE = 1
 ROOM_FOR_TWO = 2 * len(BATCH)
 
 
@@ -821,3 +823,69 @@ def test_an_index_that_cannot_be_stored_does_not_harm_the_log(logs: Logs, record
     for offset in (0, 1023, 1024, 1025, 2499):
         assert log.read(offset, 1) == placed(records(timestamp=offset), offset)
         assert log.find_timestamp(offset) == (offset, offset)
+
+
+# ---- a folder that somebody removes -------------------------------------------------------------
+
+
+def remove_folder(logs: Logs, *, is_made_again: bool) -> None:
+    shutil.rmtree(logs.folder())
+    if is_made_again:
+        logs.folder().mkdir()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_nothing_is_acknowledged_as_durable_in_a_folder_that_was_removed(
+    logs: Logs, caplog: pytest.LogCaptureFixture, is_made_again: bool
+) -> None:
+    log = logs.create()
+    appended(log, BATCH)
+    logs.sync(log)
+    remove_folder(logs, is_made_again=is_made_again)
+
+    appended(log, BATCH)
+    logs.sync(log)
+
+    assert (log.is_offline, log.high_watermark) == (True, 1)
+    assert logs.folder().name in caplog.text
+    assert not list(logs.folder().glob("*.log"))
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+@pytest.mark.parametrize("way", ["append", "roll"])
+def test_no_segment_is_begun_in_a_folder_that_was_removed(
+    logs: Logs, way: str, is_made_again: bool
+) -> None:
+    """It would look like a log that begins there."""
+    log = logs.create(is_group_commit=False, segment_bytes_max=len(BATCH))
+    appended(log, BATCH)
+    logs.turn.end()
+    remove_folder(logs, is_made_again=is_made_again)
+
+    if way == "append":
+        assert log.append(BATCH) == (("log", LOG_OFFLINE), -1)
+    else:
+        with pytest.raises(StorageError):
+            log.roll()
+
+    assert log.is_offline
+    assert not list(logs.folder().glob("*.log"))
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_log_that_rests_is_offline_when_its_folder_has_gone(
+    logs: Logs, is_made_again: bool
+) -> None:
+    log = logs.create()
+    appended(log, BATCH)
+    logs.sync(log)
+    for _ in range(3):
+        logs.turn.files.begin_tick()
+    logs.turn.files.close_idle(60_000_000)
+    assert logs.turn.files.count == 0
+    remove_folder(logs, is_made_again=is_made_again)
+
+    assert log.append(BATCH) == (("log", LOG_OFFLINE), -1)
+
+    assert log.is_offline
+    assert not list(logs.folder().glob("*.log"))

@@ -19,6 +19,7 @@ cdef ssize_t file_pwrite(int fd, const void* data, size_t size, int64_t position
 cdef int file_allocate(int fd, int64_t position, int64_t size) noexcept nogil
 cdef int file_truncate(int fd, int64_t size) noexcept nogil
 cdef int64_t file_size(int fd) noexcept nogil
+cdef bint file_is_removed(int fd) noexcept nogil
 cdef int file_start_writeback(int fd) noexcept nogil
 cdef int file_sync_data(int fd) noexcept nogil
 cdef int file_sync(int fd) noexcept nogil

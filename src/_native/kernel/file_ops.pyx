@@ -17,6 +17,7 @@ from libc.errno cimport EEXIST, ENOENT
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_TRUNC, O_WRONLY
+from posix.stat cimport fstat, struct_stat
 
 import os
 
@@ -98,6 +99,12 @@ cdef int file_truncate(int fd, int64_t size) noexcept nogil:
 
 cdef int64_t file_size(int fd) noexcept nogil:
     return file_table().size(fd)
+
+
+cdef bint file_is_removed(int fd) noexcept nogil:
+    """Whether an open file has no name any more: what is written to it nobody finds again."""
+    cdef struct_stat found
+    return fstat(fd, &found) == 0 and found.st_nlink == 0
 
 
 cdef int file_start_writeback(int fd) noexcept nogil:

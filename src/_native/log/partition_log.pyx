@@ -26,7 +26,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
 from cpython.ref cimport Py_INCREF
-from libc.errno cimport EMFILE
+from libc.errno cimport EMFILE, ENOENT
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strerror
@@ -34,7 +34,12 @@ from posix.fcntl cimport O_DIRECTORY, O_RDONLY
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.kernel.crc32c cimport crc32c_extend
-from broker._native.kernel.file_ops cimport file_close, file_truncate, is_no_space
+from broker._native.kernel.file_ops cimport (
+    file_close,
+    file_is_removed,
+    file_truncate,
+    is_no_space,
+)
 from broker._native.log.offset_index cimport (
     TIME_ENTRY_SIZE,
     index_entries,
@@ -463,6 +468,8 @@ cdef class PartitionLog(SegmentedLog):
         # The old file is cut and synced by the next job; until then it stays in `unsealed`.
         cdef Segment segment
         cdef int status = self.write_staged()
+        if status == 0 and file_is_removed(self.active.fd):
+            status = -ENOENT   # with its folder: the new one would look like a log that begins here
         if status < 0:
             return status
         self.active.finish_index()
@@ -597,6 +604,8 @@ cdef class PartitionLog(SegmentedLog):
         self.close_folder()
         if self.is_offline or self.is_deleted:
             return
+        if self.job.result == 0 and file_is_removed(self.job.fds[0]):
+            self.job.result = -ENOENT   # what is synced there nobody finds again
         if self.job.result < 0:
             self.fail(self.job.result)
             return
