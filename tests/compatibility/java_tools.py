@@ -9,7 +9,14 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.compatibility.programs import BUILD, facts_of, fetch_with, needs, run
+from tests.compatibility.programs import (
+    BUILD,
+    facts_of,
+    fetch_with,
+    needs,
+    one_at_a_time,
+    run,
+)
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "java"
@@ -71,6 +78,7 @@ class JavaTools:
         main = program.removesuffix(".java")
         return [*JAVA, f"-Xmx{heap}", LOGGING, "-cp", places, main, *arguments]
 
+    @one_at_a_time()
     def _compiled(self, source: Path) -> Path:
         """Compile a program unless that is done, and return the folder of its classes."""
         classes = BUILD / "classes" / f"{self.libs.parent.name}-{self.libs.name}" / source.stem
@@ -103,6 +111,7 @@ class JavaTools:
         return done
 
 
+@one_at_a_time()
 def find(release: Release = NEWEST) -> JavaTools:
     """Return a release's jars, fetching them first if need be."""
     needs("java", "run Kafka's programs")

@@ -3,9 +3,11 @@
 What is fetched is kept under the git-ignored build/ folder.
 """
 
+import fcntl
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 BUILD = Path(__file__).parents[2] / "build"
@@ -21,6 +23,15 @@ def needs(program: str, to_do: str) -> None:
     """Raise unless a program is on the path."""
     if not shutil.which(program):
         raise UnavailableError(f"no {program} on the path to {to_do} with")
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Fetch or build while no other process of the tests does: they share the folder."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / ".fetching").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def fetch_with(command: Sequence[str], folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.compatibility.programs import BUILD, fetch_with, needs
+from tests.compatibility.programs import BUILD, fetch_with, needs, one_at_a_time
 
 # What the connector needs that Spark does not bring; newer ones were not to be had.
 JARS = (
@@ -25,6 +25,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 
 
+@one_at_a_time()
 def find() -> list[Path]:
     """The connector's jars, fetched first if need be."""
     folder = BUILD / "spark-connector"

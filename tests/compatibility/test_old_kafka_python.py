@@ -15,7 +15,7 @@ from tests.compatibility import old_kafka_python
 from tests.compatibility.client import EARLIEST, Client, Record
 from tests.compatibility.kafka_python_client import connect
 from tests.compatibility.old_kafka_python import CODECS, EACH
-from tests.compatibility.programs import BUILD, UnavailableError, fetch_with
+from tests.compatibility.programs import BUILD, UnavailableError, fetch_with, one_at_a_time
 
 # The first run may fetch the releases.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -25,6 +25,7 @@ VERSIONS = ["0.8.2", "0.9", "0.10"]
 RUN_TIMEOUT_S = 120
 
 
+@one_at_a_time()
 def fetched(release: str) -> Path:
     """Return the folder of a release, fetched first if need be."""
     folder = BUILD / f"kafka-python-{release}"

@@ -14,6 +14,7 @@ from tests.compatibility.programs import (
     facts_of,
     fetch_with,
     needs,
+    one_at_a_time,
     run,
 )
 
@@ -28,6 +29,7 @@ Start = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(scope="session")
+@one_at_a_time()
 def go_clients() -> Path:
     """The compiled program of go/; go itself knows when it is up to date."""
     source, program = HERE / "go", BUILD / "go" / "clients"
@@ -41,6 +43,7 @@ def go_clients() -> Path:
 
 
 @pytest.fixture(scope="session")
+@one_at_a_time()
 def node_client() -> Path:
     """The program of node/, copied to where its library is."""
     source, folder = HERE / "node", BUILD / "node"
