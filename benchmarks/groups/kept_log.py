@@ -20,6 +20,11 @@ class KeptLog:
         self._batches: list[bytes] = []
 
     @property
+    def damaged_ranges(self) -> list[tuple[int, int]]:
+        """There are none: nothing is ever read from a disk."""
+        return []
+
+    @property
     def high_watermark(self) -> int:
         """Nothing is ever on its way to the disk."""
         return self.log_end_offset

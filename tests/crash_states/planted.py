@@ -10,11 +10,12 @@ from unittest.mock import patch
 import crc32c
 import pytest
 
+from broker._native.log import seal
 from broker.core import partition, topic_records, topics
 from broker.core.producer_ids import ProducerIds
 from broker.model.identifiers import random_id
 from broker.model.limits import PRODUCER_ID_BLOCK
-from broker.storage import log_settings, metadata, opening, recovery
+from broker.storage import log_settings, metadata, recovery
 from tests.crash_states import check
 from tests.crash_states.disk import Operation, State
 from tests.crash_states.finding import TRANSACTION
@@ -179,7 +180,7 @@ def _moves_the_recovery_point_too_far() -> AbstractContextManager[object]:
 
 def _takes_damage_for_the_end() -> AbstractContextManager[object]:
     """A recovery that does not know which segments were sealed."""
-    return patch.object(opening.seal, "sealed_offset", lambda _: 0)
+    return patch.object(seal, "sealed_offset", lambda _: 0)
 
 
 def _makes_folders_before_the_commit() -> AbstractContextManager[object]:

@@ -449,14 +449,15 @@ def test_a_bit_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
     base, within = number // 3 * 6, number % 3
     change(logs, base, within * len(BATCH) + place)
 
-    for _ in range(2):
-        log, behind = logs.recover(synced_end=logs.sealed_offset())
+    lives = [logs.recover(synced_end=logs.sealed_offset()) for _ in range(2)]
 
+    for log, behind in lives:
         assert behind == []
         assert log.log_end_offset == 2 * BATCHES
         assert readable(log, 2 * BATCHES) == without(stored, number)
         assert log.damaged_ranges == [(2 * number, 2 * number + 2)]
         assert log.find_timestamp(NOW_MS + 1) is None
+    log, _ = lives[-1]
     appended(log, BATCH)
     logs.sync(log)
     assert log.log_end_offset == 2 * BATCHES + 2
