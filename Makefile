@@ -14,11 +14,13 @@ SOURCES := pyproject.toml CMakeLists.txt \
 	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
 
 , := ,
-# requirements(EXPRESSION): lists of pyproject.toml, the only place with versions.
-requirements = $(shell $(PYTHON) -c 'import tomllib; \
+# requirements(EXPRESSION): lists of pyproject.toml, the only place with versions; where users get a
+# range, what the group `exact` has of it.
+requirements = $(shell $(PYTHON) -c 'import re, tomllib; \
 	of = tomllib.load(open("pyproject.toml", "rb")); \
 	project, extra = of["project"], of["project"]["optional-dependencies"]; \
-	print(*$(1))')
+	exact = {each.split("==")[0]: each for each in of["dependency-groups"]["exact"]}; \
+	print(*(exact.get(re.match("[a-zA-Z0-9_-]+", each)[0], each) for each in $(1)))')
 
 .PHONY: run build test check bench bench-codec bench-compaction bench-coordinators bench-groups bench-growth bench-turns \
 	bench-guard bench-programs \

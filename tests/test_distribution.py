@@ -4,20 +4,61 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 # A name that an index would look up: not a path, not the distribution's own name.
 OTHERS = re.compile(r"pip install [^\n`]*(?<![\w./-])(?:polylog|broker)(?![\w./-])")
 
 
+FOR_USERS = ("codec", "spark", "plot")
+
+
+def pyproject() -> dict[str, Any]:
+    """Return the file."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
 def project() -> dict[str, Any]:
     """Return the metadata."""
-    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found: dict[str, Any] = pyproject()["project"]
     return found
+
+
+def ranges() -> dict[str, Requirement]:
+    """Return what users install, by name."""
+    extras = project()["optional-dependencies"]
+    given = [*project()["dependencies"], *(each for name in FOR_USERS for each in extras[name])]
+    found = [Requirement(each) for each in given if not each.startswith("polylog")]
+    return {each.name: each for each in found}
+
+
+def test_users_get_ranges_with_both_ends() -> None:
+    ends = {name: {each.operator for each in found.specifier} for name, found in ranges().items()}
+
+    assert {name: each for name, each in ends.items() if each != {">=", "<"}} == {}
+
+
+def test_of_each_range_one_version_is_installed_here_and_it_is_in_the_range() -> None:
+    exact = [Requirement(each) for each in pyproject()["dependency-groups"]["exact"]]
+    versions = {each.name: str(each.specifier).removeprefix("==") for each in exact}
+
+    assert versions.keys() == ranges().keys()
+    assert [name for name in versions if versions[name] not in ranges()[name].specifier] == []
+    assert {name: version(name) for name in versions} == versions
+
+
+def test_what_only_this_project_installs_has_exact_versions() -> None:
+    extras = project()["optional-dependencies"]
+    lists = [pyproject()["build-system"]["requires"]]
+    lists += [each for name, each in extras.items() if name not in FOR_USERS]
+
+    assert [each for some in lists for each in some if "==" not in each] == []
 
 
 def test_the_distribution_has_a_name_of_its_own_and_its_extras_know_it() -> None:
