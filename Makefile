@@ -95,10 +95,11 @@ bench-growth: $(VENV)/.built
 bench-groups: $(VENV)/.built
 	$(BIN)/python -m benchmarks.groups.bench
 
-# What groups and transactions cost; BENCH='--help'.
+# The longest turn of the loop that each long request takes; no process, no sockets.
 bench-turns: $(VENV)/.test $(VENV)/.built
 	$(BIN)/python -m benchmarks.turns.bench $(BENCH)
 
+# What groups and transactions cost; BENCH='--help'.
 bench-coordinators: bench-programs
 	$(BIN)/python -m benchmarks.end_to_end.coordinators $(BENCH)
 
