@@ -36,10 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fuzz-inputs", type=int, default=200, help="changed inputs per target of tests/fuzz"
     )
     parser.addoption(
-        "--simulation-seeds", type=int, default=2_000, help="histories of tests/simulation"
+        "--simulation-seeds", type=int, default=1_000, help="histories of tests/simulation"
     )
     parser.addoption(
-        "--crash-states", type=int, default=20_000, help="states of tests/crash_states"
+        "--crash-states", type=int, default=6_000, help="states of tests/crash_states"
     )
     parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption(
