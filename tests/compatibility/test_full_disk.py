@@ -3,8 +3,10 @@
 `--disk-cycles N` fills and empties each disk so often.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ MIB = 1 << 20
 DISK_BYTES = 64 * MIB
 NOT_ENOUGH_REPLICAS = 19
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+RESERVE = "disk.reserve"
 KEPT, DROPPED = "kept", "dropped"
 GROUP = "group"
 RECOVERY_S = 5.0
@@ -225,3 +228,48 @@ def test_a_disk_without_inodes_refuses_records_until_a_topic_is_deleted(
             read_back(client, KEPT, {offset: 1, again: 2})
         assert broker.stop() == 0
         broker.check()
+
+
+@pytest.mark.parametrize(("kind", "has_reserve"), [("ext4", True), ("tmpfs", False)])
+def test_a_start_on_a_disk_that_somebody_else_has_filled_serves_reads_and_waits(
+    tmp_path: Path, on_disk: Mounted, kind: str, has_reserve: bool
+) -> None:
+    """Nothing is free and the last stop was a kill: all is recovered, also without a reserve."""
+    with small_disk(tmp_path, kind, DISK_BYTES) as disk:
+        broker = on_disk(disk, "group-commit")
+        with WireClient(broker.address) as client:
+            wire_requests.create_topic(client, KEPT, segment_bytes="1000000")
+            acknowledged = {written_again(client, KEPT, number): number for number in range(12)}
+        wait_until((broker.data_dir / RESERVE).exists, "a reserve is made")
+        broker.kill()
+        if not has_reserve:
+            (broker.data_dir / RESERVE).unlink()
+        other = disk / "other"
+        fill_up(other)
+
+        for _ in range(2):
+            broker.start()
+            with WireClient(broker.address) as client:
+                wait_until(lambda: wire_requests.is_led(client, KEPT, 1), "it is recovered")
+                read_back(client, KEPT, acknowledged)
+                refused = wire_requests.produce(client, KEPT, Batch([value(99)]).encode())
+                assert refused[0] in (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            broker.kill()
+            fill_up(other)
+        broker.start()
+        other.unlink()
+
+        with WireClient(broker.address) as client:
+            acknowledged[written_again(client, KEPT, 100)] = 100
+            read_back(client, KEPT, acknowledged)
+        assert broker.stop() == 0
+        broker.check()
+
+
+def fill_up(file: Path) -> None:
+    """Leave no byte of a disk."""
+    for size in (1 << 20, 1 << 12, 1):
+        with suppress(OSError), file.open("ab", buffering=0) as other:
+            while True:
+                other.write(b"x" * size)
+        os.sync()  # what the file system has only promised

@@ -457,7 +457,7 @@ def test_a_bit_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
         assert readable(log, 2 * BATCHES) == without(stored, number)
         assert log.damaged_ranges == [(2 * number, 2 * number + 2)]
         assert log.find_timestamp(NOW_MS + 1) is None
-    log, _ = lives[-1]
+    log, _ = logs.recover(synced_end=logs.sealed_offset())
     appended(log, BATCH)
     logs.sync(log)
     assert log.log_end_offset == 2 * BATCHES + 2

@@ -676,6 +676,9 @@ DISK_HOLD_LOOKS_MAX = 30
 DISK_RESERVE_BYTES_MAX = 64 * MIB
 DISK_RESERVE_SHARE = 16
 DISK_LAST_RESERVE_SHARE = 8
+# What a start after an unclean stop takes from a reserve where the disk has no more: for a commit
+# of the metadata store, and the small files and indexes that recovery writes.
+START_FREE_BYTES = MIB
 # How often retention looks at logs while the disk is short of room.
 TRIM_INTERVAL_MS = 5_000
 

@@ -61,6 +61,7 @@ from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import FILE_NAME as METADATA_FILE
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
+from broker.storage.reserve import Reserve
 
 EXIT_OK = 0
 EXIT_STORAGE = 74
@@ -82,6 +83,7 @@ def run(config: Config, announce: Announce) -> int:
     asyncio.set_event_loop(loop)
     log_dir = LogDir(config.data_dir, config.integer("node.id"))
     try:
+        Reserve(log_dir.path).give_way(limits.START_FREE_BYTES)
         return loop.run_until_complete(_Process(config, log_dir, loop).run(announce))
     finally:
         log_dir.close()

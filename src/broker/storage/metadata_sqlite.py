@@ -115,7 +115,19 @@ class SqliteMetaStore:
     def transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
         """Apply the operations if every guard holds: the new revision, or None if one did not."""
         _check_sizes(operations)
-        with self._storage_errors("write"), self._transaction():
+        with self._storage_errors("write"):
+            try:
+                return self._transact(guards, operations)
+            except sqlite3.Error as error:
+                if _kind(error) != sqlite3.SQLITE_FULL:
+                    raise
+                # What is in the write-ahead file goes to where it belongs, and the next commit
+                # writes over it: that takes no room which the two files do not have already.
+                self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
+                return self._transact(guards, operations)
+
+    def _transact(self, guards: Sequence[Guard], operations: Sequence[Operation]) -> int | None:
+        with self._transaction():
             if not all(map(self._holds, guards)):
                 return None
             revision = self._revision() + 1

@@ -1,6 +1,7 @@
 """A file that only takes room: what it gives up is there for what must go on while a disk is full.
 
-It is made whole or not at all, and only made smaller then. A clean stop removes it.
+It is made whole or not at all, and only made smaller then. A clean stop removes it. A start that
+finds the disk full takes from it what it has to write itself, before anything else.
 """
 
 from pathlib import Path
@@ -46,6 +47,16 @@ class Reserve:
             except DiskFull:
                 return 0
         return size
+
+    def give_way(self, size: int) -> None:
+        """See to it that so many bytes of the disk are free, as far as the reserve has them.
+
+        StorageError when the disk fails.
+        """
+        present = self.size()
+        free = file_ops.space(str(Path(self._path).parent))[1] if present > 0 else size
+        if free < size:
+            self.resize(max(present - (size - free), 0))
 
     def remove(self) -> None:
         """Give up all of it."""

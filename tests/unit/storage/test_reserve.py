@@ -65,3 +65,22 @@ def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
             Reserve(tmp_path).resize(MIB)
     finally:
         file_ops.stop_recording()
+
+
+@pytest.mark.parametrize(("free", "left"), [(0, 3 * MIB), (MIB // 2, 7 * MIB // 2), (MIB, 4 * MIB)])
+def test_a_start_takes_from_it_what_the_disk_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, left: int
+) -> None:
+    reserve = Reserve(tmp_path)
+    reserve.resize(4 * MIB)
+    monkeypatch.setattr(file_ops, "space", lambda _: (100 * MIB, free, 0, 0))
+
+    reserve.give_way(MIB)
+
+    assert reserve.size() == left
+
+
+def test_a_reserve_that_is_not_there_gives_nothing(tmp_path: Path) -> None:
+    Reserve(tmp_path).give_way(MIB)
+
+    assert list(tmp_path.iterdir()) == []
