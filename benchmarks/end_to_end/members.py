@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.end_to_end.blocking_client import Client, check
+from benchmarks.end_to_end.targets import BenchmarkError
 from broker import codec
 
 REBALANCE_IN_PROGRESS = 27
 LOADING = (14, 15, 16)  # while a coordinator begins
-WAIT_SECONDS = 120.0
+HEARTBEAT_SECONDS = 0.2  # of silence
+WAIT_SECONDS = 60.0
 VERSION = 3
 
 
@@ -43,7 +45,7 @@ class Members:
         self.traffic = Traffic()
         self._group = group
         self._clients = clients
-        self._ids: dict[Client, str] = {}
+        self._membership: dict[Client, codec.Fields] = {}
         self._waits_for = dict.fromkeys(clients, "JoinGroup")
         self._assigned: set[Client] = set()
 
@@ -53,9 +55,15 @@ class Members:
             for client in self._clients:
                 ready.register(client.socket, selectors.EVENT_READ, client)
                 self._ask(client, "JoinGroup", join_body(self._group))
+            deadline = time.monotonic() + WAIT_SECONDS
             while len(self._assigned) < len(self._clients):
-                for key, _ in ready.select(WAIT_SECONDS):
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"{self._group} has no assignment in {WAIT_SECONDS:.0f} s")
+                answered = ready.select(HEARTBEAT_SECONDS)
+                for key, _ in answered:
                     self._answered(key.data)
+                if not answered:
+                    self._ask_for_rebalances()
 
     def _answered(self, client: Client) -> None:
         frame = client.receive()
@@ -65,31 +73,35 @@ class Members:
         if answer["error_code"] in LOADING:
             time.sleep(0.01)
         if answer["error_code"] in (REBALANCE_IN_PROGRESS, *LOADING):
-            self._ask(client, "JoinGroup", join_body(self._group, self._ids.get(client, "")))
+            member_id = self._membership.get(client, {}).get("member_id", "")
+            self._ask(client, "JoinGroup", join_body(self._group, member_id))
             return
         check([answer["error_code"]])
         if api == "JoinGroup":
+            self._membership[client] = {
+                "group_id": self._group,
+                "generation_id": answer["generation_id"],
+                "member_id": answer["member_id"],
+            }
             self._sync(client, answer)
         else:
             self._assigned.add(client)
 
     def _sync(self, client: Client, answer: codec.Fields) -> None:
-        self._ids[client] = answer["member_id"]
         assignments = [
             {"member_id": each["member_id"], "assignment": b"x" * 50} for each in answer["members"]
         ]
-        body = {
-            "group_id": self._group,
-            "generation_id": answer["generation_id"],
-            "member_id": answer["member_id"],
-            "assignments": assignments,
-        }
-        self._assigned.discard(client)
-        self._ask(client, "SyncGroup", body)
+        self._ask(client, "SyncGroup", {**self._membership[client], "assignments": assignments})
+
+    def _ask_for_rebalances(self) -> None:
+        """One with an assignment learns from a heartbeat that it has to join again."""
+        for client in self._assigned.copy():
+            self._ask(client, "Heartbeat", self._membership[client])
 
     def _ask(self, client: Client, api: str, body: codec.Fields) -> None:
         frame = codec.request_frame(api, VERSION, body, correlation_id=1)
         client.send(frame)
         self._waits_for[client] = api
+        self._assigned.discard(client)
         self.traffic.requests += 1
         self.traffic.bytes_sent += len(frame)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from benchmarks.end_to_end.background import ATTACKS, LOADS
+from benchmarks.end_to_end.background import ATTACKS, LOADS, OURS
 
 GB = 1_000_000_000
 
@@ -201,7 +201,10 @@ def _quiet_rows() -> list[Row]:
     beside_attacks = Goal(5, over_row=QUIET)
     return [
         _quiet_row(QUIET, None),
-        *(_quiet_row(f"{QUIET}-{name}", name, *beside_loads) for name in LOADS),
+        *(
+            _quiet_row(f"{QUIET}-{name}", name, *beside_loads, is_ours=name in OURS)
+            for name in LOADS
+        ),
         *(_quiet_row(f"{QUIET}-{name}", name, beside_attacks, is_ours=True) for name in ATTACKS),
     ]
 
