@@ -77,6 +77,7 @@ def test_who_is_not_to_write_any_more_writes_nothing() -> None:
 
     assert world.logs[SECOND].markers == []
     assert not world.endings.wants_retry
+    assert not world.endings._writing  # nothing of it stays in memory
 
 
 def test_only_the_last_who_was_asked_says_that_it_is_done() -> None:
