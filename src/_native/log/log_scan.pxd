@@ -16,7 +16,7 @@ cdef struct Scan:
 
 
 # What was read of a file last.
-cdef class Chunk:
+cdef class _Chunk:
     cdef uint8_t* bytes
     cdef size_t capacity
     cdef int64_t start
@@ -27,4 +27,4 @@ cdef class Chunk:
 
 cdef int must(int status, PartitionLog log, what) except -1
 cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
-                      int64_t producers_from, Chunk chunk) except -1
+                      int64_t producers_from, _Chunk chunk) except -1

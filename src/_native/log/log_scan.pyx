@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 cdef size_t RECOVERY_READ_BYTES = limits.RECOVERY_READ_BYTES
 
 
-cdef class Chunk:
+cdef class _Chunk:
     # A window over one file; grows only to hold a batch that the file really has.
     def __cinit__(self):
         self.capacity = RECOVERY_READ_BYTES
@@ -91,7 +91,7 @@ cdef int must(int status, PartitionLog log, what) except -1:
     return 0
 
 
-cdef bint next_batch(Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
+cdef bint next_batch(_Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
                      int* status) noexcept:
     # Whether a good batch follows; *status < 0 when the file cannot be read.
     cdef Cursor cursor
@@ -125,7 +125,7 @@ cdef bint next_batch(Chunk chunk, Segment segment, Scan* scan, BatchInfo* info,
 
 
 cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end_offset,
-                      int64_t producers_from, Chunk chunk) except -1:
+                      int64_t producers_from, _Chunk chunk) except -1:
     """Step over the batches of one segment, rebuilding its index and the producers' state.
 
     `end_offset` is where the next segment begins, -1: there is none.
@@ -159,7 +159,7 @@ cdef int scan_segment(PartitionLog log, Segment segment, Scan* scan, int64_t end
 
 
 cdef int step_over(PartitionLog log, Segment segment, Scan* scan, int64_t producers_from,
-                   Chunk chunk, int* status) except -1:
+                   _Chunk chunk, int* status) except -1:
     # Step over the good batches from a position on.
     cdef BatchInfo info
     cdef const uint8_t* batch
@@ -207,7 +207,7 @@ cdef class _Damages:
         self.index = index
         self.found = []
 
-    cdef bint pass_by(self, Scan* scan, Chunk chunk) except -1:
+    cdef bint pass_by(self, Scan* scan, _Chunk chunk) except -1:
         """Go on behind what is damaged at the scan's position; False: the log ends here."""
         cdef bint is_sealed = scan.batches_end != INT64_MAX
         cdef int64_t end, offset
@@ -228,7 +228,7 @@ cdef class _Damages:
         scan.next_offset = offset
         return True
 
-    cdef bint blames_last(self, Scan* scan, Chunk chunk) except -1:
+    cdef bint blames_last(self, Scan* scan, _Chunk chunk) except -1:
         # Whether the last batch had a leader epoch that it never had.
         cdef Scan probe = scan[0]
         cdef BatchInfo info
@@ -257,7 +257,7 @@ cdef class _Damages:
         scan.last_offset = -1
         return True
 
-    cdef (int64_t, int64_t) stated_end(self, Scan* scan, Chunk chunk, bint is_sealed) except *:
+    cdef (int64_t, int64_t) stated_end(self, Scan* scan, _Chunk chunk, bint is_sealed) except *:
         # Where the batch ends by its own word, and the offset there, if a sound one follows.
         cdef Scan probe = scan[0]
         cdef BatchInfo info

@@ -17,7 +17,7 @@ from broker._native.kernel.file_ops cimport (
     file_truncate,
     is_no_space,
 )
-from broker._native.log.log_scan cimport Chunk, Scan, must, scan_segment
+from broker._native.log.log_scan cimport _Chunk, Scan, must, scan_segment
 from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.segment cimport PATH_SIZE, Segment
 from broker._native.log.transaction_index cimport aborted_is_whole
@@ -47,7 +47,7 @@ cdef bint take_over(PartitionLog log, Segment segment) except -1:
     scan.synced_end = 0
     scan.epoch = scan.epoch_before = -1
     scan.last_offset = -1
-    scan_segment(log, segment, &scan, -1, INT64_MAX, Chunk())
+    scan_segment(log, segment, &scan, -1, INT64_MAX, _Chunk())
     segment.size = segment.written = segment.reserved
     status = segment.finish_index()
     if not is_no_space(status):   # else it stays in memory, as one that is appended to
@@ -124,7 +124,7 @@ def recover(PartitionLog log, list base_offsets, *, int64_t log_start_offset,
     segments behind the end: the caller sets their files aside. Raises StorageError when a file
     cannot be read or cut.
     """
-    cdef Chunk chunk = Chunk()
+    cdef _Chunk chunk = _Chunk()
     cdef Segment segment
     cdef Scan scan
     cdef Py_ssize_t first, i

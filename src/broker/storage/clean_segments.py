@@ -15,8 +15,7 @@ recovered.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from itertools import zip_longest
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,19 +30,17 @@ _log = logging.getLogger(__name__)
 Digests: TypeAlias = Mapping[Key, str]
 
 
-def digest(sizes: Iterable[tuple[int, int]], log_start_offset: int) -> str:
+def digest(sizes: list[tuple[int, int]], log_start_offset: int) -> str:
     """The digest of a log's segments, given as (base offset, bytes), oldest first.
 
     Segments that end at or before the log start offset do not count: a start removes them.
     """
-    listed = list(sizes)
-    following = (base for base, _ in listed[1:])
-    text = "".join(
-        f"{base} {size}\n"
-        for (base, size), end in zip_longest(listed, following)
-        if end is None or end > log_start_offset
-    )
-    return f"{digest_of(text.encode()):016x}"
+    first = 0
+    while first + 1 < len(sizes) and sizes[first + 1][0] <= log_start_offset:
+        first += 1
+    # (A start does this for every log: to put a text together piece by piece takes three times as
+    # long.)
+    return f"{digest_of(repr(sizes[first:]).encode()):016x}"
 
 
 _EMPTY = digest([(0, 0)], 0)

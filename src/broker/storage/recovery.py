@@ -346,7 +346,7 @@ class Partitions:
         for log in self._logs.values():
             key = (log.topic, log.partition)
             if not log.is_loading:
-                sizes = ((base, size) for base, size, _ in log.segment_entries)
+                sizes = [(base, size) for base, size, _ in log.segment_entries]
                 left[key] = clean_segments.digest(sizes, self._offsets.log_start(key))
             elif self._clean is not None and key in self._clean:
                 left[key] = self._clean[key]  # nobody has opened it
