@@ -250,8 +250,10 @@ def test_a_read_that_spark_ends_early_leaves_the_next_one_alone(
                 "startingOffsets": '{"%s": {"0": 7, "1": 99, "2": 1}}',
                 "endingOffsets": '{"%s": {"0": 3, "1": 98, "2": 1}}',
             },
-            "cannot end before it starts: .*-0: starts at offset 7 and ends at offset 3;"
-            " .*-1: starts at offset 99 and ends at offset 98",
+            (
+                "cannot end before it starts: .*-0: starts at offset 7 and ends at offset 3;"
+                " .*-1: starts at offset 99 and ends at offset 98"
+            ),
         ),
         ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger: only for stream"),
         ({"kafka.security.protocol": "SSL"}, "expected plaintext, got 'SSL'"),
