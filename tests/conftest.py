@@ -38,9 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--simulation-seeds", type=int, default=1_000, help="histories of tests/simulation"
     )
-    parser.addoption(
-        "--crash-states", type=int, default=6_000, help="states of tests/crash_states"
-    )
+    parser.addoption("--crash-states", type=int, default=6_000, help="states of tests/crash_states")
     parser.addoption("--crash-seed", type=int, help="one of them, again")
     parser.addoption(
         "--attack-rounds", type=int, default=1, help="how often each attack is tried on a small one"

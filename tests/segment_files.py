@@ -85,6 +85,18 @@ def batches_of(file: Path) -> list[Stored]:
     return found
 
 
+def restore_batch(folder: Path, batch: bytes) -> None:
+    """Add a batch to the log of a stopped broker, as somebody who restores files does.
+
+    No client can write one that does not decompress: a broker refuses it.
+    """
+    file = segment_files(folder)[-1]
+    last = batches_of(file)[-1]
+    base_offset, leader_epoch = last.last_offset + 1, last.data[12:16]
+    with file.open("ab") as log:
+        log.write(base_offset.to_bytes(8) + batch[8:12] + leader_epoch + batch[16:])
+
+
 def first_at(batches: list[Stored], offset: int) -> Stored | None:
     """Return the first batch that ends at or behind an offset."""
     return next((batch for batch in batches if batch.last_offset >= offset), None)

@@ -13,6 +13,7 @@ from tests import wire_requests
 from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.compatibility.cursus_streams import JavaConsumer, PythonConsumer, StreamingConsumer
 from tests.cursus_client import CursusClient, Message, batch, envelope, read_batch
+from tests.segment_files import restore_batch
 from tests.wire_client import WireClient
 
 StartBroker = Callable[..., BrokerProcess]
@@ -226,12 +227,16 @@ def test_what_cannot_be_unfolded_is_stepped_over_and_logged(
 ) -> None:
     broker = start_broker()
     broker.expected_complaints.append("stream steps over what it cannot send")
-    with CursusClient(broker.address) as client, WireClient(broker.address) as wire:
+    broker.expected_complaints.append("segments are not those that the clean stop left")
+    with CursusClient(broker.address) as client:
         client.ask("CREATE topic=t partitions=1")
         publish(client, "t", b"a")
-        bomb = [(None, bytes(70 << 20))]
-        [body] = encode(bomb, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
-        wire_requests.produce(wire, "t", body)
+    bomb = [(None, bytes(70 << 20))]
+    [body] = encode(bomb, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
+    broker.stop()
+    restore_batch(broker.data_dir / "t-0", body)
+    broker.start()
+    with CursusClient(broker.address) as client:
         publish(client, "t", b"b")
 
         client.send("STREAM topic=t partition=0 group=g")

@@ -106,7 +106,7 @@ def test_a_message_that_is_too_large_is_refused_and_the_transaction_goes_on(
     who = begun(cursus, name)
     publish = f"TXN_PUBLISH {who} topic={topic} partition=0"
 
-    refused = cursus.ask(f"{publish} seqNum=1 message={'x' * (2 << 20)}")
+    refused = cursus.ask(f"{publish} seqNum=1 message={'x' * (16 << 20)}")
 
     assert refused.startswith('ERROR: transaction_publish_failed reason="')
     assert cursus.ask(f"{publish} seqNum=1 message=small").startswith("OK ")

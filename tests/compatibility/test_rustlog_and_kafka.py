@@ -1,7 +1,7 @@
 """RustLog's and Kafka's clients at once on the same topics: one log, one meaning."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 
 from broker.codec import encode
 from tests import wire_requests
-from tests.broker_process import Broker, wait_until
+from tests.broker_process import Broker, BrokerProcess, wait_until
 from tests.rustlog_client import Fetched, RefusedError, RustLogClient
+from tests.segment_files import restore_batch
 from tests.wire_client import WireClient
 
 WAIT_S = 20
@@ -89,17 +90,23 @@ def test_a_batch_that_was_compressed_well_is_read(
 
 
 def test_what_unfolds_too_far_is_told_with_its_offset_and_what_comes_before_it_is_read(
-    broker: Broker, client: RustLogClient, topic: str
+    start_broker: Callable[..., BrokerProcess],
 ) -> None:
-    client.produce(topic, [b"a"])
+    broker = start_broker()
+    broker.expected_complaints.append("segments are not those that the clean stop left")
+    with RustLogClient(broker.address) as client:
+        client.create("t")
+        client.produce("t", [b"a"])
     bomb = [bytes(1 << 20)] * 65
-    batches = encode(bomb, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
-    with WireClient(broker.address) as kafka:
-        assert wire_requests.produce(kafka, topic, b"".join(batches)) == (0, 1)
+    [batch] = encode(bomb, compression="zstd", timestamp_ms=0, batch_bytes_max=1 << 30)
+    broker.stop()
+    restore_batch(broker.data_dir / "t-0", batch)
+    broker.start()
 
-    assert client.fetch(topic, 0).records == [b"a"]
-    with pytest.raises(RefusedError, match="the batch at offset 3 unfolds to too many bytes"):
-        client.fetch(topic, 3)
+    with RustLogClient(broker.address) as client:
+        assert client.fetch("t", 0).records == [b"a"]
+        with pytest.raises(RefusedError, match="the batch at offset 3 unfolds to too many bytes"):
+            client.fetch("t", 3)
 
 
 def test_writers_of_both_at_once_have_the_offsets_they_were_told(

@@ -28,7 +28,9 @@ class Flip(NamedTuple):
 
 def flipped(state: State, truth: Truth, rng: Random) -> tuple[State, Flip | None]:
     """The state with one bit flipped, if a segment has a batch to choose."""
-    plain = {known.name for known in truth.logs.values() if not known.is_compacted}
+    # (Topics of one name follow each other, and may be of both kinds.)
+    compacted = {known.name for known in truth.logs.values() if known.is_compacted}
+    plain = {known.name for known in truth.logs.values()} - compacted
     found = [
         (path, position)
         for path, content in state.items()

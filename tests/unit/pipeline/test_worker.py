@@ -216,9 +216,7 @@ def write_rows(given: Given, _: Path) -> Iterator[Any]:
     yield from ()
 
 
-@pytest.mark.parametrize(
-    ("task", "count"), [(read_topics, 2), (read_files, 1), (write_rows, 1)]
-)
+@pytest.mark.parametrize(("task", "count"), [(read_topics, 2), (read_files, 1), (write_rows, 1)])
 @pytest.mark.parametrize(("given", "is_tuned"), [({}, True), ({"tuneWorkers": "false"}, False)])
 def test_a_task_keeps_the_worker_s_memory_unless_it_may_not_tune_the_worker(
     monkeypatch: pytest.MonkeyPatch,
