@@ -55,7 +55,7 @@ class Opening:
         self._raised_epoch = raised_epoch
         self._is_clean = is_clean
 
-    def open(self, log: PartitionLog, names: list[str]) -> bool:
+    def load(self, log: PartitionLog, names: list[str]) -> bool:
         """Open a log whose folder has these files.
 
         False: which of their names are synced is not known. Raises StorageError.

@@ -114,7 +114,7 @@ class Partitions:
                 self._forget_older([log])
                 self._make(log)
                 self._sync_names([log])
-            elif not self._opening.open(log, names):
+            elif not self._opening.load(log, names):
                 self._unsynced_names.add(log)
         except (StorageError, FileNotFoundError) as error:
             return f"{error}; its files stay as they are: mend this and restart the broker"
@@ -170,7 +170,7 @@ class Partitions:
                 if there is None:
                     self._make(log)
                 else:
-                    self._opening.open(log, there)
+                    self._opening.load(log, there)
             for log in logs:
                 self._settle(log, is_synced=False)
             self._sync_names(logs)

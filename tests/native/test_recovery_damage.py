@@ -1,0 +1,205 @@
+"""Opening a log after a crash: what is damage, and what is the log's end."""
+
+from pathlib import Path
+
+import pytest
+
+from broker._native.kernel import file_ops
+from broker._native.log.partition_log import PartitionLog
+from broker.model.errors import StorageError
+from tests.native_log import NOW_MS, Logs, appended, bases_of, placed, records
+
+BATCH = records(2)
+
+
+def written(logs: Logs, count: int) -> PartitionLog:
+    """Return a log of batches of two records, three batches to a segment, all durable."""
+    log = logs.create(segment_bytes_max=3 * len(BATCH), index_interval_bytes=100)
+    for _ in range(count):
+        appended(log, BATCH)
+    logs.sync(log)
+    return log
+
+
+def crashed(logs: Logs, count: int) -> list[bytes]:
+    """Leave a log as a kill does; its batches."""
+    written(logs, count)
+    return [placed(BATCH, 2 * number) for number in range(count)]
+
+
+BATCHES = 12  # three to a segment
+
+
+def sealed(logs: Logs, count: int = BATCHES) -> list[bytes]:
+    """Leave a log as a kill does, with all segments but the last sealed; its batches."""
+    logs.settle(written(logs, count))
+    return [placed(BATCH, 2 * number) for number in range(count)]
+
+
+def change(logs: Logs, base: int, position: int, data: bytes | None = None) -> None:
+    """Overwrite a segment's bytes, or flip one bit."""
+    file = logs.folder() / f"{base:020}.log"
+    content = bytearray(file.read_bytes())
+    if data is None:
+        content[position] ^= 1
+    else:
+        content[position : position + len(data)] = data
+    file.write_bytes(content)
+
+
+def readable(log: PartitionLog, end: int) -> list[bytes | None]:
+    """What each offset's reader gets; None: an error."""
+    found: list[bytes | None] = []
+    for offset in range(0, end, 2):
+        try:
+            found.append(log.read(offset, 1))
+        except StorageError:
+            found.append(None)
+    return found
+
+
+def without(stored: list[bytes], *lost: int) -> list[bytes | None]:
+    return [None if at in lost else batch for at, batch in enumerate(stored)]
+
+
+@pytest.mark.parametrize("place", [0, 4, 10, 16, 17, 20, 23, 57, 65])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 8])
+def test_a_bit_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
+    logs: Logs, number: int, place: int
+) -> None:
+    stored = sealed(logs)
+    base, within = number // 3 * 6, number % 3
+    change(logs, base, within * len(BATCH) + place)
+
+    lives = [logs.recover(synced_end=logs.sealed_offset()) for _ in range(2)]
+
+    for log, behind in lives:
+        assert behind == []
+        assert log.log_end_offset == 2 * BATCHES
+        assert readable(log, 2 * BATCHES) == without(stored, number)
+        assert log.damaged_ranges == [(2 * number, 2 * number + 2)]
+        assert log.find_timestamp(NOW_MS + 1) is None
+    log, _ = logs.recover(synced_end=logs.sealed_offset())
+    appended(log, BATCH)
+    logs.sync(log)
+    assert log.log_end_offset == 2 * BATCHES + 2
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 4])
+def test_a_leader_epoch_flipped_in_a_sealed_segment_costs_its_batch_and_no_other(
+    logs: Logs, number: int
+) -> None:
+    """The flipped one is higher than those that follow: it would end the log at the next batch."""
+    stored = sealed(logs)
+    change(logs, number // 3 * 6, number % 3 * len(BATCH) + 14, b"\1")
+
+    log, behind = logs.recover(synced_end=logs.sealed_offset())
+
+    assert behind == []
+    assert log.log_end_offset == 2 * BATCHES
+    found = readable(log, 2 * BATCHES)
+    assert [at for at in range(BATCHES) if found[at] != stored[at]] == [number]
+    assert (log.epoch_entries, log.leader_epoch) == ([(0, 0)], 0)
+
+
+@pytest.mark.parametrize("base", [0, 6, 12])
+def test_a_sealed_segment_that_is_cut_short_or_empty_costs_what_it_has_lost(
+    logs: Logs, base: int
+) -> None:
+    stored = sealed(logs)
+    file = logs.folder() / f"{base:020}.log"
+    whole = file.read_bytes()
+    first = base // 2
+    for size in (2 * len(BATCH), len(BATCH) + 30, 0):
+        file.write_bytes(whole[:size])
+
+        log, behind = logs.recover(synced_end=logs.sealed_offset())
+
+        lost = range(first + size // len(BATCH), first + 3)
+        assert (behind, log.log_end_offset) == ([], 2 * BATCHES)
+        assert readable(log, 2 * BATCHES) == without(stored, *lost)
+
+
+def test_a_sealed_segment_that_is_gone_costs_its_own_records(logs: Logs) -> None:
+    stored = sealed(logs)
+    (logs.folder() / f"{6:020}.log").unlink()
+
+    log, behind = logs.recover(synced_end=logs.sealed_offset())
+
+    assert (behind, log.log_end_offset) == ([], 2 * BATCHES)
+    assert readable(log, 2 * BATCHES) == without(stored, 3, 4, 5)
+
+
+def test_damage_in_the_segment_that_was_written_to_is_damage_below_the_recovery_point(
+    logs: Logs,
+) -> None:
+    """That segment takes no more: what is damaged stays where it is, appends go to a new one."""
+    stored = crashed(logs, 6)
+    change(logs, 6, len(BATCH) + 70)
+
+    log, behind = logs.recover(recovery_point=10)
+
+    assert (behind, log.log_end_offset) == ([], 12)
+    assert readable(log, 12) == without(stored, 4)
+    assert bases_of(log) == [0, 6, 12]
+    assert appended(log, BATCH) == 12
+    logs.sync(log)
+    log, behind = logs.recover(recovery_point=12)
+    assert readable(log, 14) == [*without(stored, 4), placed(BATCH, 12)]
+
+
+@pytest.mark.parametrize("recovery_point", [0, 6, 8])
+def test_what_was_never_known_to_be_synced_ends_the_log_where_it_is_torn(
+    logs: Logs, recovery_point: int
+) -> None:
+    """A power cut may leave any part of it, and nothing of it was acknowledged as durable."""
+    stored = crashed(logs, BATCHES)
+    change(logs, 6, len(BATCH) + 70)
+
+    log, behind = logs.recover(recovery_point=recovery_point)
+
+    assert behind == [12, 18]
+    assert readable(log, log.log_end_offset) == stored[:4]
+
+
+def test_a_seal_is_noted_only_when_the_segment_is_on_the_disk(logs: Logs, recording: None) -> None:
+    log = logs.create(segment_bytes_max=3 * len(BATCH), is_group_commit=False)
+    for _ in range(10):
+        appended(log, BATCH)
+    logs.turn.end()
+    assert log.unsealed_count == 3
+    assert logs.sealed_offset() == 0
+
+    logs.settle(log)
+
+    assert logs.sealed_offset() == 18
+    done = [(op, Path(path).name) for op, path, *_ in file_ops.recorded()]
+    for base in (0, 6, 12):
+        synced = done.index(("sync_data", f"{base:020}.log"))
+        assert ("write", "sealed-offset") not in done[:synced] or base > 0
+        assert ("write", "sealed-offset") in done[synced:]
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"0" * 30, b"99"])
+def test_a_note_of_seals_that_is_lost_or_damaged_says_nothing(
+    logs: Logs, damage: bytes | None
+) -> None:
+    sealed(logs)
+    file = logs.folder() / "sealed-offset"
+    assert logs.sealed_offset() == 18
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_bytes(damage + file.read_bytes()[len(damage) :] if damage else b"")
+
+    assert logs.sealed_offset() == 0
+
+
+def test_a_first_segment_without_a_batch_to_go_by_is_no_reason_to_stop(logs: Logs) -> None:
+    stored = sealed(logs)
+    change(logs, 0, 0, bytes(3 * len(BATCH)))
+
+    log, behind = logs.recover(synced_end=logs.sealed_offset())
+
+    assert (behind, log.log_start_offset) == ([], 0)
+    assert readable(log, 2 * BATCHES) == without(stored, 0, 1, 2)
