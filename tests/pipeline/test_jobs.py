@@ -17,7 +17,7 @@ from broker.pipeline.jobs.dedupe import DedupeOptions, dedupe
 from broker.pipeline.jobs.replay import ReplayOptions, replay
 from broker.pipeline.source.topics import DataLoss
 from tests.broker_process import Broker
-from tests.pipeline import archive_driver, job_driver
+from tests.pipeline import archive_driver, java_classes, job_driver
 from tests.pipeline.killing import TIMEOUT_S, run_until_killed
 from tests.pipeline.reading import read_committed
 from tests.pipeline.rows import Row
@@ -235,7 +235,7 @@ def test_a_replay_brings_records_back_in_order_and_once(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     options = options_of(broker, topic, tmp_path / "table", "parquet")
-    fill(topic, some(1_000), partitions=2)
+    fill(topic, [*some(999), (1, b"k", b"v", [], -1)], partitions=2)  # the last without a time
     archive(spark, options)
     again = f"{topic}-again"
     fill(again, partitions=2)
@@ -286,24 +286,25 @@ def test_a_dedupe_keeps_one_of_each_and_goes_on_from_there(
     spark: "SparkSession", broker: Broker, fill: Fill, topic: str, tmp_path: Path
 ) -> None:
     target = f"{topic}-clean"
-    rows: list[Row] = [
-        (each % 2, b"k%d" % (each % 50), b"v", [], FIRST_MS + each) for each in range(200)
-    ]
+    rows: list[Row] = [(0, b"timeless", b"v", [], -1)]
+    rows += [(each % 2, b"k%d" % (each % 50), b"v", [], FIRST_MS + each) for each in range(200)]
     rows += [(0, None, b"v", [], FIRST_MS)] * 3  # without a key none is another's copy
     fill(topic, rows, partitions=2)
     fill(target, partitions=2)
     options = DedupeOptions(broker.address, topic, target, "key", "1 hour", tmp_path / "seen")
 
     report = dedupe(spark, options)
-    assert report.totals["records read"] == 203
-    assert report.totals["records written"] == 53
+    assert report.totals["records read"] == 204
+    assert report.totals["records written"] == 54
     assert report.totals["copies left out"] == 150
     fill(topic, [(0, b"k7", b"v", [], FIRST_MS + 300), (1, b"new", b"v", [], FIRST_MS + 301)])
     assert dedupe(spark, options).totals["records written"] == 1
 
     found = read_committed(broker.address, target)
     keys = Counter(each.key for each in found)
-    assert keys == Counter({b"k%d" % each: 1 for each in range(50)} | {None: 3, b"new": 1})
+    expected = {b"k%d" % each: 1 for each in range(50)} | {None: 3, b"new": 1, b"timeless": 1}
+    assert keys == Counter(expected)
+    assert [each.timestamp for each in found if each.key == b"timeless"] == [-1]
     for number in (0, 1):
         times = [each.timestamp for each in found if each.partition == number and each.key]
         assert times == sorted(times)
@@ -338,6 +339,7 @@ def test_the_command_archives_and_reports(
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
+        env=java_classes.environment(),
     )
 
     report = json.loads(ended.stdout)

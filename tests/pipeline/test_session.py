@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from tests.pipeline import java_classes
+from tests.pipeline.killing import TIMEOUT_S
+
 pytest.importorskip("pyspark")
 
 WORKS = """
@@ -39,7 +42,8 @@ def run(program: str) -> list[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=TIMEOUT_S,
+        env=java_classes.environment(),
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()

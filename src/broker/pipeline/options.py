@@ -198,7 +198,7 @@ OPTIONS: Final = (
     Option("endingOffsetsByTimestamp", numbers_by_partition, _R),
     Option("failOnDataLoss", _boolean, _READS, default=True),
     # What of them.
-    Option("includeHeaders", _boolean, _READS | _F, default=False),
+    Option("includeHeaders", _boolean, _READS | _F | _WRITES, default=False),  # a sink always does
     Option("columns", _names, _READS | _F),
     Option("keyPrefix", _text, _READS | _F),
     Option("pushdown", _boolean, _R, default=False),

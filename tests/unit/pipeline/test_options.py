@@ -1,11 +1,22 @@
 """Options: names, values, and what is said of those that are none."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from broker.model.errors import ConfigError
-from broker.pipeline.options import KAFKA_OPTIONS, OPTIONS, Use, of_table, parse
+from broker.pipeline.options import (
+    KAFKA_OPTIONS,
+    KAFKA_WITHOUT_EFFECT,
+    OPTIONS,
+    Use,
+    of_table,
+    parse,
+)
 
 READ = Use.READ
+README = Path(__file__).parents[3] / "README.md"
 
 
 def test_what_is_not_given_has_its_default() -> None:
@@ -139,3 +150,23 @@ def test_a_table_is_read_and_written_with_the_same_options() -> None:
     assert "topic" not in of_table({"subscribe": "t,u"}, Use.WRITE)
     with pytest.raises(ConfigError, match="no option 'task'; did you mean tasks"):
         of_table({"task": "4"}, READ)
+
+
+def test_a_query_of_the_stock_connector_keeps_its_headers_option_when_it_writes() -> None:
+    for use in (Use.WRITE, Use.STREAM_WRITE):
+        assert parse({"includeHeaders": "true"}, use)["includeHeaders"] is True
+
+
+def test_every_option_that_the_readme_names_there_is() -> None:
+    text = README.read_text()
+    section = text[text.index("### Where `format") :].split("\n## ")[0]
+    table = section[section.index("|---|") : section.index("What differs")]
+    names = set(re.findall(r"`([a-z]+[A-Z]\w+|assign|columns|delivery|pushdown|topic)[`=]", table))
+    kafka = set(re.findall(r"`(?:kafka)?(\.[a-z.]+|kafka\.[a-z]+\.[a-z]+)`", table))
+
+    assert len(names) > 20
+    assert len(kafka) > 10
+    known = {each.name for each in OPTIONS} | {each.name for each in KAFKA_OPTIONS}
+    known |= KAFKA_WITHOUT_EFFECT
+    kafka = {each.removeprefix("kafka.").removeprefix(".") for each in kafka}
+    assert {each for each in names | kafka if each not in known} == {"groupIdPrefix"}

@@ -2,9 +2,9 @@
 
     date=2026-11-22/part-00003-00000000000000012345-<hex>.parquet
 
-A record without a time, whose timestamp is null, has the date 1969-12-31. Names sort by partition and
-first offset, and within a file the records are in their order. When a task reports its files, the files
-and their names are durable: a commit may name them.
+A record without a time, whose timestamp is null, has the date 1969-12-31. Names sort by partition
+and first offset, and within a file the records are in their order. When a task reports its files,
+the files and their names are durable: a commit may name them.
 """
 
 import datetime as dt
