@@ -5,9 +5,6 @@ import sys
 
 import pytest
 
-from tests.pipeline import java_classes
-from tests.pipeline.killing import TIMEOUT_S
-
 pytest.importorskip("pyspark")
 
 WORKS = """
@@ -42,8 +39,7 @@ def run(program: str) -> list[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
-        env=java_classes.environment(),
+        timeout=100,
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()

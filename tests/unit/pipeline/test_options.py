@@ -16,7 +16,7 @@ from broker.pipeline.options import (
 )
 
 READ = Use.READ
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 
 
 def test_what_is_not_given_has_its_default() -> None:
@@ -157,9 +157,9 @@ def test_a_query_of_the_stock_connector_keeps_its_headers_option_when_it_writes(
         assert parse({"includeHeaders": "true"}, use)["includeHeaders"] is True
 
 
-def test_every_option_that_the_readme_names_there_is() -> None:
-    text = README.read_text()
-    section = text[text.index("### Where `format") :].split("\n## ")[0]
+def test_every_option_that_the_page_on_spark_names_there_is() -> None:
+    text = PAGE.read_text()
+    section = text[text.index("## Where `format") :].split("\n## ")[0]
     table = section[section.index("|---|") : section.index("What differs")]
     names = set(re.findall(r"`([a-z]+[A-Z]\w+|assign|columns|delivery|pushdown|topic)[`=]", table))
     kafka = set(re.findall(r"`(?:kafka)?(\.[a-z.]+|kafka\.[a-z]+\.[a-z]+)`", table))
