@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 # The modules of the standard library that are worth their milliseconds, and what they import.
-ENOUGH = "import argparse, asyncio, fcntl, json, pathlib, resource, sqlite3, uvloop, zlib"
+ENOUGH = "import argparse, asyncio, bisect, fcntl, json, pathlib, resource, sqlite3, uvloop, zlib"
 START = """
 import os, signal, sys
 from broker.cli import main, start
