@@ -277,6 +277,10 @@ cdef class Poller(Shared):
                 self.hand_over()
             else:
                 break
+        if slow_until_us == 0 and self.has_slow():
+            # The native share is used up. Python has its own in every turn, or it would never get
+            # any while clients send without end.
+            self.hand_over()
         self.let_on()
         self.turn.is_running = False
         if self.has_slow() or self.touched or self.turn.has_work():

@@ -347,3 +347,21 @@ def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, dialect
 
     assert len(python.begun) == 50
     assert python.waiting == []
+
+
+def test_python_begins_requests_although_native_ones_take_every_turn_s_share(
+    lines: Wire, dialect: v1.V1
+) -> None:
+    python = Python(lines, dialect)
+    lines.poller.share_us = 0
+    flooding = [lines.connect() for _ in range(5)]
+    for client in flooding:
+        client.socket.send(4000 * PRODUCE)
+    lines.connect().socket.send(b"V1|1|LIST|\n")
+
+    for _ in range(20):
+        lines.poller()
+        lines.poller.end()
+
+    assert all(received(client).count(b"|OK|") < 4000 for client in flooding)
+    assert len(python.begun) == 1
