@@ -185,8 +185,9 @@ def test_one_without_room_to_be_parked_waits_and_smaller_ones_pass_it() -> None:
         await turns.ask("small", 4)
         assert turns.under_way == ["waits", "waits too", "small"]
 
-        await turns.end("waits")
         await turns.end("small")
+        assert turns.under_way == ["waits", "waits too"]
+        await turns.end("waits")  # it was parked: nothing that runs has ended
         assert turns.under_way == ["waits too", "large"]
 
     played(scenario)

@@ -15,6 +15,7 @@ from broker.core.io_thread import IoThread
 from broker.core.scrub import Scrub, Settings
 from broker.model.clock import ManualClock
 from broker.model.errors import StorageError
+from broker.model.limits import SCRUB_LOOK_SECONDS
 from broker.storage import damages, digests
 from tests.batches import batch_of
 from tests.native_log import NOW_MS, Logs, appended, records
@@ -308,6 +309,38 @@ def test_a_scrub_goes_no_faster_than_its_rate(
     )
     asyncio.run(scrub.scrub())
     assert sum(slept) == pytest.approx(3 * 5 * BATCH / 1_000)
+
+
+def test_the_scrub_looks_for_segments_again_and_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    looks = 0
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        assert len(slept) <= 3, "it sleeps and does not look"
+
+    def no_logs() -> list[Any]:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            raise asyncio.CancelledError
+        return []
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    scrub = Scrub(
+        no_logs,
+        bench.clock,
+        bench.io_thread,
+        bench.on_disk,
+        lambda _: False,
+        lambda: Settings(HOUR_MS, 1_000),
+    )
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(scrub.run())
+    assert slept == [SCRUB_LOOK_SECONDS] * 3
 
 
 def test_a_scrub_that_is_off_looks_at_nothing(bench: Bench) -> None:
