@@ -1,6 +1,6 @@
 """Reading a segment after an unclean stop: where its log ends, and what before that is damaged.
 
-Base offset, leader epoch and CRC decide where a log ends, never a marker (design.md section 5). A
+Base offset, leader epoch and CRC decide where a log ends, never a marker (storage/README.md). A
 batch does not go on with the log
 
     that is cut short, has no valid header or a wrong CRC,

@@ -142,7 +142,8 @@ class Admission:
         Args:
             bytes_max: what those that run may take together.
             waiting_bytes_max: how many bytes of requests may wait.
-            parking: where they are counted while they wait for something else; None: nowhere.
+            parking: where they are counted while they wait for something else; None: one of
+                its own, for requests that are never parked.
         """
         self._bytes_max = bytes_max
         self._waiting_bytes_max = waiting_bytes_max
