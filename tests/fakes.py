@@ -16,7 +16,7 @@ from broker.core import coordinator_partitions
 from broker.core.admission import Admission
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
-from broker.core.coordinator import Promise
+from broker.core.coordinator import ResponseFuture
 from broker.core.deletion import Deletions
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups import commands
@@ -32,9 +32,9 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.io_thread import IoThread
-from broker.core.named_producers.loading import Words
+from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.partition import Growth
+from broker.core.partition import LogWaiters
 from broker.core.recompression import Recompression
 from broker.core.session import Session
 from broker.core.shared_answers import SharedAnswers
@@ -409,7 +409,9 @@ class FakeGroups:
     def partition_for(self, group_id: str) -> int:
         return len(group_id)
 
-    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+    def end_transaction(
+        self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode]
+    ) -> None:
         self.commands.append((number, marker))
         promise.set_result(ErrorCode.NONE)
 
@@ -456,7 +458,7 @@ class FakeFolders:
         folders.popleft()
 
 
-class World:
+class FakeBroker:
     """A broker made of fakes, and a connection to it; every call is one whole event loop."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, store: Any = None) -> None:
@@ -466,7 +468,7 @@ class World:
         self.state_log = MemoryLog()
         self.transactions_clock = ManualClock(NOW_MS)
         self.transactions = TransactionCoordinator(
-            coordinator_partitions.World(
+            coordinator_partitions.Environment(
                 lambda _: self.state_log,
                 lambda: asyncio.get_running_loop().create_future(),
                 self.transactions_clock,
@@ -510,7 +512,7 @@ class World:
             cluster_id="cluster-id-of-22-chars",
             io_thread=self.io_thread,
             topics=self.topics,
-            growth=Growth(),
+            growth=LogWaiters(),
             groups=self.groups,  # type: ignore[arg-type]
             transactions=self.transactions,
             producer_ids=self.producer_ids,  # type: ignore[arg-type]
@@ -524,7 +526,7 @@ class World:
                 ManualClock(NOW_MS),
                 self.io_thread,
                 lambda: 86_400_000,
-                Words(SEQUENCE, sequence_of),
+                SequenceHeaders(SEQUENCE, sequence_of),
                 recompression.run,
             ),
         )

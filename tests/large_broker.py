@@ -27,7 +27,7 @@ from broker.core.topic_rules import NewTopic
 from broker.model.errors import ErrorCode
 from broker.protocols import PROTOCOLS
 from broker.protocols.base import Deferred, DroppableAnswer
-from tests.fakes import World
+from tests.fakes import FakeBroker
 from tests.memory_log import MemoryLog
 
 _PACKAGE = str(Path(broker.__file__).parent)
@@ -49,7 +49,7 @@ class Size(NamedTuple):
     named: int
 
 
-class LargeBroker(World):
+class LargeBroker(FakeBroker):
     """A broker with many topics, groups, offsets, producers and transactional ids."""
 
     def __init__(self, size: Size) -> None:
@@ -59,7 +59,7 @@ class LargeBroker(World):
         self.offset_logs = [MemoryLog() for _ in range(50)]
         ids = count()
         self.coordinator = GroupCoordinator(
-            coordinator_partitions.World(
+            coordinator_partitions.Environment(
                 lambda number: self.offset_logs[number],
                 lambda: asyncio.get_running_loop().create_future(),
                 self.transactions_clock,

@@ -6,7 +6,7 @@ from broker.core.admission import Admission
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs
 from broker.core.io_thread import IoThread
-from broker.core.partition import Growth
+from broker.core.partition import LogWaiters
 from broker.core.recompression import Recompression
 from broker.core.shared_answers import SharedAnswers
 from broker.core.topic import Topic
@@ -42,7 +42,7 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         cluster_id="cluster",
         io_thread=nothing,
         topics=topics,
-        growth=Growth(),
+        growth=LogWaiters(),
         groups=nothing,
         transactions=transactions,
         producer_ids=nothing,

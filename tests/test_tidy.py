@@ -18,7 +18,7 @@ READMES_LINES_MAX = 60
 NATIVE_MAY_IMPORT = (
     "broker._native",
     "broker.model.errors",
-    "broker.model.dialects",
+    "broker.model.protocol_names",
     "broker.model.limits",
 )
 

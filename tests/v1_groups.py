@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.commands import FetchOffsetsRequest, GroupSettings
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
@@ -31,7 +31,7 @@ class V1World:
     def start(self) -> GroupCoordinator:
         """A broker that finds the logs as they are."""
         return GroupCoordinator(
-            World(
+            Environment(
                 self._open,
                 lambda: asyncio.get_running_loop().create_future(),
                 self.clock,

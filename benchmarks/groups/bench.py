@@ -20,7 +20,7 @@ from typing import TypeVar
 from benchmarks.groups.kept_log import KeptLog
 from broker.codec import encode, records
 from broker.codec.coordinator_records import encode_assignment, encode_subscription
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.commands import (
     CommitRequest,
     FetchOffsetsRequest,
@@ -36,7 +36,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from broker.model.limits import BATCH_BYTES_MAX
-from broker.server.quiet_load import QuietLoad
+from broker.server.collector_pause import CollectorPause
 
 ResultT = TypeVar("ResultT")
 
@@ -66,7 +66,7 @@ class Bench:
         """A broker that finds the logs as they are."""
         ids = count()
         return GroupCoordinator(
-            World(
+            Environment(
                 lambda number: self.logs[number],
                 self.loop.create_future,
                 self.clock,
@@ -150,7 +150,7 @@ def load(bench: Bench, what: str, units: int) -> None:
     """Measure how a new broker loads all the logs."""
     bench.turns.clear()
     gc.collect()
-    quiet = QuietLoad()  # as the server does
+    quiet = CollectorPause()  # as the server does
     quiet.begin()
     bench.coordinator = bench.start()
     for number, log in enumerate(bench.logs):

@@ -18,7 +18,7 @@ from broker._native.log.turn import ROLLED, Turn
 from broker.codec.compression import decompress_into
 from broker.core import cleaning
 from broker.core.cleaning import Cleaning
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.deletion import Deletions
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.producer_ids import ProducerIds
@@ -114,13 +114,15 @@ class Life:
         self.upkeep = Upkeep(self.topics.logs, self.clock, self._on_disk, self._save_log_starts)
         self.cleaning: Cleaning
         self.groups = GroupCoordinator(
-            World(self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
+            Environment(
+                self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1
+            ),
             partition_count=1,
         )
         # Told before a marker is appended.
         self.marking: Callable[[PartitionLog, bytes], None] = lambda _log, _batch: None
         self.transactions = TransactionCoordinator(
-            World(self._state_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
+            Environment(self._state_log, loop.create_future, self.clock, lambda _: None, lambda: 1),
             self._find_log,
             self.groups,
             partition_count=1,

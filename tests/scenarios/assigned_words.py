@@ -18,9 +18,9 @@ from broker.core.groups.assigned.commands import (
     AssignedCommit,
     AssignedCommits,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
     Assignor,
-    Family,
 )
 from broker.core.groups.shard import GroupShard
 from broker.model import limits
@@ -91,8 +91,8 @@ class AssignedConversation(Conversation[GroupShard]):
         return self.partition_counts.get(topic, _DEFAULT_PARTITIONS)
 
 
-def _family(words: Words) -> Family:
-    return Family[words.text("family", "V1")]
+def _family(words: Words) -> AssignedProtocol:
+    return AssignedProtocol[words.text("family", "V1")]
 
 
 def _long(name: str) -> str:

@@ -46,8 +46,8 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.groups.coordinator import RECORD_FORMAT
+from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.shard import GroupShard
-from broker.core.groups.weights import GroupRoom
 from broker.model.errors import ErrorCode
 from tests.fakes import FakeTopics
 from tests.scenarios import assigned_words, consumer_words
@@ -65,7 +65,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
     def __init__(self) -> None:
         self.settings = GroupSettings()
         self.topics = FakeTopics()
-        self.room = GroupRoom(1 << 62)
+        self.room = GroupMemoryBudget(1 << 62)
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> GroupShard:
@@ -92,7 +92,9 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.settings = consumer_words.settings_of(words, self.settings)
         has_room = words.text("room", "yes") == "yes"
-        self.room = GroupRoom(words.number("held_bytes_max", 1 << 62), 10_000 if has_room else 0)
+        self.room = GroupMemoryBudget(
+            words.number("held_bytes_max", 1 << 62), 10_000 if has_room else 0
+        )
         self.begin_again()
 
     def do_join(self, words: Words) -> None:

@@ -5,9 +5,9 @@ from broker.core.groups.assigned.commands import (
     AssignedCommit,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
     Assignor,
-    Family,
 )
 from tests.simulation.audit import Intent
 from tests.simulation.leases import Lease
@@ -51,7 +51,7 @@ class AssignedMember:
         self.assigned, self._commits.positions = set(), {}
         while not sim.happens(0.02):
             request = AssignedJoin(
-                Family.V1,
+                AssignedProtocol.V1,
                 self._group_id,
                 TOPIC,
                 self._member_id,
@@ -117,7 +117,7 @@ class AssignedMember:
 
     def _call(self, generation: int) -> AssignedCall:
         return AssignedCall(
-            Family.V1, self._group_id, TOPIC, self._member_id, generation, PARTITIONS
+            AssignedProtocol.V1, self._group_id, TOPIC, self._member_id, generation, PARTITIONS
         )
 
     async def _call_sync(self) -> AssignedResponse | None:

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, cast
 from unittest.mock import patch
 
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.commands import CommitRequest, CommitResponse, GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings
 from broker.core.groups.coordinator import GroupCoordinator
@@ -127,8 +127,8 @@ class SimulatedBroker:
         for alarm in self._alarms:
             alarm.ring()
 
-    def _world(self, topic: str, alarm: "_Alarm") -> World:
-        return World(
+    def _world(self, topic: str, alarm: "_Alarm") -> Environment:
+        return Environment(
             lambda number: self.logs[topic, number],
             self._time.create_future,
             self.clock_keeper.clock,

@@ -8,7 +8,7 @@ CLOCK_MONOTONIC is the virtual time of all: clients do not wait while the machin
 """
 
 from broker.core.guarded_clock import GuardedClock
-from broker.model.clock_guard import Seen
+from broker.model.clock_guard import ClockState
 from broker.model.limits import CHECKPOINT_SECONDS, CLOCK_STEP_MS, HOUSEKEEPING_SECONDS
 from tests.simulation.logs import Disk
 from tests.simulation.virtual_time import VirtualTime
@@ -99,7 +99,7 @@ class ClockKeeper:
     def __init__(self, time: VirtualTime, machine: MachineClock, disk: Disk) -> None:
         self.clock: GuardedClock
         self.confirmed_ms = 0  # the operator's setting, which outlives the broker
-        self.kept: Seen | None = None
+        self.kept: ClockState | None = None
         self._time = time
         self._machine = machine
         self._disk = disk
@@ -136,6 +136,6 @@ class ClockKeeper:
             due_ms, wait_ms = now_ms + sync_ms + _KEEP_MS, sync_ms + _LOOK_MS
         self._time.after(wait_ms, lambda: self._watch(life, due_ms, count))
 
-    def _keep(self, life: int, seen: Seen) -> None:
+    def _keep(self, life: int, seen: ClockState) -> None:
         if life == self._life:
             self.kept = seen

@@ -17,9 +17,9 @@ from broker.core.groups.consumer.records import NO_PARTITIONS
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.shard import GroupShard
 from broker.core.guarded_clock import GuardedClock
-from broker.core.transactions import ends, markers, transaction
+from broker.core.transactions import end_rules, markers, transaction
 from broker.core.transactions.commands import InitResponse, TransactionDecision
-from broker.core.transactions.ending import Endings
+from broker.core.transactions.end_driver import Endings
 from broker.model.clock_guard import ClockGuard
 from broker.model.errors import ErrorCode
 from tests.simulation.clock import START_WALL_MS
@@ -90,12 +90,12 @@ def _never_miss_assigned(patch: Patch) -> None:
 
 
 def _fence_nobody(patch: Patch) -> None:
-    prepared = ends.prepared
+    prepared = end_rules.prepared
 
     def same_epoch(*args: Any, is_fence: bool, **names: Any) -> Any:
         return prepared(*args, is_fence=False, **names)
 
-    patch.setattr(ends, "prepared", same_epoch)
+    patch.setattr(end_rules, "prepared", same_epoch)
     take = transaction.Transaction._take
 
     def again(self: Any, request: Any, token: Any, *rest: Any) -> None:

@@ -12,7 +12,7 @@ from broker._native.wire.timer_wheel cimport Timer, TimerWheel
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
 
-cdef class Shared:
+cdef class PollerState:
     cdef readonly int epoll_fd
     cdef readonly Turn turn
     cdef readonly TopicTable topics
@@ -43,7 +43,7 @@ cdef struct ReplyHead:
     uint8_t data[9]
 
 
-cdef class Dialect:
+cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them."""
 
     cdef readonly object protocol         # serves what is left to Python
@@ -91,10 +91,10 @@ cdef class PendingReply:
 
 cdef class Connection:
     cdef readonly int fd
-    cdef Shared shared
+    cdef PollerState shared
     cdef readonly str peer_host           # the client's address
     cdef public object session            # what the protocol keeps per connection
-    cdef Dialect dialect                  # None: too few bytes so far
+    cdef NativeProtocol dialect                  # None: too few bytes so far
     cdef uint8_t manners                  # what the dialect remembers of it
     cdef bint expects_long                # the last frame filled most of a read by itself
     cdef Kept kept                        # a frame that is not whole yet, or frames that wait

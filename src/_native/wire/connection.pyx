@@ -5,14 +5,14 @@ once (a long poll, or one that Python still works on) holds back the later ones 
 as Apache Kafka does. A write that waits for its sync holds back all but other writes, so that a
 request sees everything that was written in front of it; writes are bounded by bytes.
 
-    recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> Dialect.serve
+    recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> NativeProtocol.serve
                                                                                        |
     send <- OutputQueue <- drain: complete replies, in order <- ReplySlot, one a request
                              ^
                            Flow.go_on: frames that follow a request until it ends, once the earlier
                            replies have left; what the peer says meanwhile is not read
 
-The first bytes decide which Dialect cuts and serves what follows (wire/detection), unless the
+The first bytes decide which NativeProtocol cuts and serves what follows (wire/detection), unless the
 listener has decided before.
 
 What is ready when is the poller's business (wire/poller); a connection that has something to send,
@@ -107,7 +107,7 @@ cdef int64_t REPLY_MEMORY_SCARCE_BYTES = limits.REPLY_MEMORY_SCARCE_BYTES
 cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
 
 
-cdef class Shared:
+cdef class PollerState:
     """What all connections have in common; the poller is one."""
 
     def __cinit__(self):
@@ -157,7 +157,7 @@ cdef class Shared:
             oldest.close("its replies stay unread, and others need the memory")
 
 
-cdef class Dialect:
+cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them.
 
     `serve` is the fast path; whatever it leaves goes to `protocol`, by `Connection.hand_over`.
@@ -337,7 +337,7 @@ cdef class PendingReply:
 cdef class Connection:
     """One socket: what is read of a frame, what is owed in replies, what is left to send."""
 
-    def __cinit__(self, Shared shared, int fd, str peer_host):
+    def __cinit__(self, PollerState shared, int fd, str peer_host):
         self.shared = shared
         self.fd = fd
         self.peer_host = peer_host
@@ -399,7 +399,7 @@ cdef class Connection:
 
     cdef bint receive(self):
         # One recv. True when it brought only the head of a long frame, whose rest is likely there.
-        cdef Shared shared = self.shared
+        cdef PollerState shared = self.shared
         cdef uint8_t* into = shared.receive
         cdef size_t have = self.kept.size, room = RECEIVE_BYTES_PER_TURN
         cdef bint is_own = self.kept.target > 0
@@ -475,7 +475,7 @@ cdef class Connection:
         cdef Protocol protocol = protocol_of(data, size)
         if protocol == PROTOCOL_UNDECIDED:
             return False
-        self.dialect = <Dialect>self.shared.dialects[protocol]
+        self.dialect = <NativeProtocol>self.shared.dialects[protocol]
         if self.dialect is None:
             self.shared.closed_undecided += 1
             self.close("speaks no protocol that is served here")

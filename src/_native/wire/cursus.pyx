@@ -9,7 +9,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
 from broker._native.wire.cursus_produce cimport BATCH_MAGIC, cursus_produce
 from broker._native.wire.cursus_publish cimport RoundRobin, cursus_publish, publish_take
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE, frame_announced, frame_cut
@@ -21,7 +21,7 @@ cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
 
 
 @cython.final
-cdef class Cursus(Dialect):
+cdef class Cursus(NativeProtocol):
     """The Cursus protocol."""
 
     def __cinit__(self, protocol, RoundRobin turns=None):

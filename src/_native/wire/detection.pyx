@@ -45,7 +45,7 @@ from broker._native.kernel.cursor cimport (
 )
 from broker._native.wire.frame cimport FRAME_HEAD_SIZE
 
-from broker.model import dialects
+from broker.model import protocol_names
 from broker.model import limits
 
 cdef enum:
@@ -262,12 +262,12 @@ table[5] = Row(looks_like_rustlog, PROTOCOL_RUSTLOG)
 table[6] = Row(looks_like_kafka, PROTOCOL_KAFKA)
 table[7] = Row(NULL, PROTOCOL_UNKNOWN)
 
-assert len(dialects.DIALECTS) == PROTOCOLS - PROTOCOL_KAFKA
+assert len(protocol_names.PROTOCOL_NAMES) == PROTOCOLS - PROTOCOL_KAFKA
 
 
 cdef Protocol protocol_named(str name) except *:
-    """The protocol of a name in model/dialects; raises ValueError for another one."""
-    return <Protocol>(PROTOCOL_KAFKA + <int>dialects.DIALECTS.index(name))
+    """The protocol of a name in model/protocol_names; raises ValueError for another one."""
+    return <Protocol>(PROTOCOL_KAFKA + <int>protocol_names.PROTOCOL_NAMES.index(name))
 
 
 cdef Protocol protocol_of(const uint8_t* data, size_t size) noexcept nogil:
@@ -294,4 +294,4 @@ def detect(bytes data not None):
     cdef Protocol found = protocol_of(data, len(data))
     if found == PROTOCOL_UNDECIDED:
         return None
-    return dialects.DIALECTS[<int>found - PROTOCOL_KAFKA] if found >= PROTOCOL_KAFKA else ""
+    return protocol_names.PROTOCOL_NAMES[<int>found - PROTOCOL_KAFKA] if found >= PROTOCOL_KAFKA else ""

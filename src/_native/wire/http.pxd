@@ -1,5 +1,5 @@
-from broker._native.wire.connection cimport Dialect
+from broker._native.wire.connection cimport NativeProtocol
 
 
-cdef class Http(Dialect):
+cdef class Http(NativeProtocol):
     pass

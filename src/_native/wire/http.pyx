@@ -7,7 +7,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
 
 from broker.model import limits
 
@@ -21,7 +21,7 @@ cdef size_t HEAD_BYTES_MAX = limits.HTTP_HEAD_BYTES_MAX
 
 
 @cython.final
-cdef class Http(Dialect):
+cdef class Http(NativeProtocol):
     """Requests without a body."""
 
     def __cinit__(self, protocol):

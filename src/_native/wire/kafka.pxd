@@ -1,10 +1,10 @@
 from libc.stdint cimport int32_t
 
-from broker._native.wire.connection cimport Connection, Dialect
+from broker._native.wire.connection cimport Connection, NativeProtocol
 from broker._native.wire.envelope cimport ApiTable, RequestHead
 
 
-cdef class Kafka(Dialect):
+cdef class Kafka(NativeProtocol):
     cdef ApiTable apis
     cdef readonly int32_t frame_bytes_max
 

@@ -10,7 +10,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from broker._native.kernel.big_endian cimport store_uint32
 from broker._native.kernel.cursor cimport READ_DONE, Cursor, cursor_int16
-from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
 from broker._native.wire.envelope cimport (
     API_KEYS,
     ENVELOPE_OK,
@@ -40,7 +40,7 @@ cdef enum:
 
 
 @cython.final
-cdef class Kafka(Dialect):
+cdef class Kafka(NativeProtocol):
     """Kafka's protocol, of all its versions."""
 
     def __cinit__(self, protocol, apis, *, int32_t frame_bytes_max):

@@ -1,12 +1,12 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from broker._native.log.turn cimport LogStatus
-from broker._native.wire.connection cimport Connection, Shared
+from broker._native.wire.connection cimport Connection, PollerState
 from broker._native.wire.epoll cimport epoll_event
 from broker._native.wire.reply_slot cimport ReplySlot
 
 
-cdef class Poller(Shared):
+cdef class Poller(PollerState):
     cdef int timer_fd
     cdef int64_t timer_armed_ms           # monotonic; -1 = not set
     cdef int64_t steady_base_ms           # what makes a wall time of the monotonic clock

@@ -25,7 +25,7 @@ from broker._native.kernel.clock cimport clock_ms, monotonic_us
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport LOG_FULL, LOG_OK, AckWaiter, LogStatus, Turn, WatchOwner
 from broker._native.wire.buffer_pool cimport pool_trim
-from broker._native.wire.connection cimport Connection, Dialect, PendingReply, Shared
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply, PollerState
 from broker._native.wire.detection cimport protocol_named
 from broker._native.wire.epoll cimport (
     EPOLL_CLOEXEC,
@@ -84,7 +84,7 @@ cdef bint holds_up(Connection connection, int64_t now_ms, int64_t stalled_ms_max
 
 
 @cython.final
-cdef class Poller(Shared):
+cdef class Poller(PollerState):
     """The broker's connections and what one turn of the loop does with them."""
 
     def __cinit__(self, Turn turn, TopicTable topics, FetchSessions fetch_sessions):
@@ -120,13 +120,13 @@ cdef class Poller(Shared):
         return 0
 
     def serve_with(self, dialects, dispatch, on_close):
-        """Serve these dialects (name → Dialect), and call Python for what they leave.
+        """Serve these dialects (name → NativeProtocol), and call Python for what they leave.
 
         `dispatch` is called with a list of PendingReply and begins as many of all it has as its
         share of a turn allows; it returns whether some are left, and is called again for those.
         `on_close` is called with a Connection and the reason, for each that ends.
         """
-        cdef Dialect dialect
+        cdef NativeProtocol dialect
         for name, dialect in dialects.items():
             self.dialects[protocol_named(name)] = dialect
         self.dispatch = dispatch

@@ -1,11 +1,11 @@
 from libc.stdint cimport uint8_t
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.connection cimport Connection, Dialect
+from broker._native.wire.connection cimport Connection, NativeProtocol
 from broker._native.wire.rustlog_counters cimport RustLogCounters
 
 
-cdef class RustLog(Dialect):
+cdef class RustLog(NativeProtocol):
     cdef readonly RustLogCounters counters
     cdef bytes write_failed               # a whole frame
     cdef uint8_t refused[5]               # what a frame begins with that is not taken

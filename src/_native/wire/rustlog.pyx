@@ -45,7 +45,7 @@ from broker._native.records.record_batch cimport (
     BATCH_OK,
     BatchInfo,
 )
-from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
 from broker._native.wire.frame cimport FRAME_BAD, FRAME_HEAD_SIZE, frame_announced, frame_cut
 from broker._native.wire.plain_append cimport (
     PLAIN_NOT_SERVED,
@@ -127,7 +127,7 @@ cdef inline PartitionLog find_log(TopicTable topics, const uint8_t* name, uint16
 
 
 @cython.final
-cdef class RustLog(Dialect):
+cdef class RustLog(NativeProtocol):
     """RustLog's protocol, JSON and binary."""
 
     def __cinit__(self, protocol, RustLogCounters counters not None, *,

@@ -1,13 +1,13 @@
 from libc.stdint cimport int64_t
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.connection cimport Connection, Dialect
+from broker._native.wire.connection cimport Connection, NativeProtocol
 from broker._native.wire.v1_consume cimport Reading
 from broker._native.wire.v1_line cimport Line
 from broker._native.wire.v1_produce cimport Refusal
 
 
-cdef class V1(Dialect):
+cdef class V1(NativeProtocol):
     cdef public bint has_followers        # V1's clients are to write some partition elsewhere
     cdef bytes refusal_line               # owns what `refusal` points to
     cdef Refusal refusal

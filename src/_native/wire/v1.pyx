@@ -14,7 +14,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memchr
 
 from broker._native.kernel.cursor cimport Cursor
-from broker._native.wire.connection cimport Connection, Dialect, PendingReply
+from broker._native.wire.connection cimport Connection, NativeProtocol, PendingReply
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
 from broker._native.wire.line_text cimport text_trim
 from broker._native.wire.reply_slot cimport ReplySlot
@@ -40,7 +40,7 @@ cdef size_t REPLY_BYTES_KEPT = limits.V1_CONSUME_BYTES_MAX // 2
 
 
 @cython.final
-cdef class V1(Dialect):
+cdef class V1(NativeProtocol):
     """The V1 line protocol."""
 
     def __cinit__(self, protocol, bytes refusal not None):

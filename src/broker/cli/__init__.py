@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from broker.cli.reporting import add_broker
-from broker.model.dialects import DIALECTS, PINNABLE
 from broker.model.errors import (
     ConfigError,
     DataDirError,
@@ -20,6 +19,7 @@ from broker.model.errors import (
     StorageError,
     Unreachable,
 )
+from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
 
 V1_PARTITIONS = 3  # of every topic, as V1's original server is configured by default
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         metavar="[PROTOCOL://]HOST:PORT",
         help="listen here; may be repeated, port 0 picks a free one (default: localhost:9092)."
-        f" Every port speaks {', '.join(DIALECTS)}, told apart by a connection's first bytes;"
+        f" Every port speaks {', '.join(PROTOCOL_NAMES)}, told apart by a connection's first bytes;"
         f" {', '.join(PINNABLE)} may be named to have one alone, as in v1://localhost:9095",
     )
     start.add_argument(

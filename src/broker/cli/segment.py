@@ -10,8 +10,8 @@ from broker.model.errors import CodecError, StorageError
 from broker.model.limits import PROGRESS_MS
 from broker.model.report import Report
 from broker.storage import digest_manifest, verification
-from broker.storage.soundness import UNDETECTABLE, Verdict
-from broker.storage.verification import Place
+from broker.storage.segment_integrity import UNDETECTABLE, Verdict
+from broker.storage.verification import LocatedSegment
 
 COLUMNS = (
     "segment",
@@ -132,7 +132,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     return show(Report(COLUMNS, rows, totals, problems, _SELDOM), parsed.output)
 
 
-def _row(place: Place, found: Verdict) -> tuple[str | int, ...]:
+def _row(place: LocatedSegment, found: Verdict) -> tuple[str | int, ...]:
     recorded = found.recorded
     is_same = recorded is not None and (recorded.xxh3, recorded.size) == (found.xxh3, found.size)
     return (
@@ -151,7 +151,7 @@ def _row(place: Place, found: Verdict) -> tuple[str | int, ...]:
     )
 
 
-def _problems(place: Place, found: Verdict) -> Iterator[str]:
+def _problems(place: LocatedSegment, found: Verdict) -> Iterator[str]:
     for each in found.damages:
         yield (
             f"{place.name}: bytes {each.position} to {each.end_position}, offsets {each.offset} to"
@@ -173,7 +173,7 @@ def _differences(expected: dict[str, int], found: dict[str, int]) -> Iterator[st
 class _Progress:
     """Tells people on stderr how far it is, where it takes long."""
 
-    def __init__(self, places: Sequence[Place], clock: Clock) -> None:
+    def __init__(self, places: Sequence[LocatedSegment], clock: Clock) -> None:
         self._places = places
         self._clock = clock
         self._bytes = 0

@@ -16,8 +16,8 @@ from broker.codec import BatchHeader, records, scan_headers
 from broker.model.compressions import COMPRESSIONS
 from broker.model.errors import CodecError
 from broker.model.limits import DUMP_READ_BYTES, SEGMENT_CHECK_STEP_BYTES
-from broker.storage.soundness import Examination
-from broker.storage.verification import Place
+from broker.storage.segment_integrity import Examination
+from broker.storage.verification import LocatedSegment
 
 # The names of a line's fields and what is in them.
 Row: TypeAlias = dict[str, Any]
@@ -32,7 +32,7 @@ _FLAGS: Final = (
 _CONTROL: Final = 0x20
 
 
-def run(places: Sequence[Place], output: str, *, has_records: bool) -> int:
+def run(places: Sequence[LocatedSegment], output: str, *, has_records: bool) -> int:
     """Print the batches or records of segments; 1 when one of them is damaged."""
     is_damaged = False
     for place in places:
@@ -42,7 +42,7 @@ def run(places: Sequence[Place], output: str, *, has_records: bool) -> int:
     return int(is_damaged)
 
 
-def rows(place: Place, *, has_records: bool) -> Iterator[Row]:
+def rows(place: LocatedSegment, *, has_records: bool) -> Iterator[Row]:
     """Yield a row for each batch, or each record, and each damage, by their positions."""
     position = 0
     damages, end = _judged(place)
@@ -53,7 +53,7 @@ def rows(place: Place, *, has_records: bool) -> Iterator[Row]:
     yield from _sound_rows(place, position, end, has_records=has_records)
 
 
-def _judged(place: Place) -> tuple[tuple[Damage, ...], int]:
+def _judged(place: LocatedSegment) -> tuple[tuple[Damage, ...], int]:
     """Return what is damaged in a segment, and where its batches end."""
     examination = Examination(
         place.folder,
@@ -71,7 +71,9 @@ def _judged(place: Place) -> tuple[tuple[Damage, ...], int]:
     return found.damages, found.size - found.reserved_bytes - found.tail_bytes
 
 
-def _sound_rows(place: Place, position: int, end: int, *, has_records: bool) -> Iterator[Row]:
+def _sound_rows(
+    place: LocatedSegment, position: int, end: int, *, has_records: bool
+) -> Iterator[Row]:
     while position < end:
         data = _read(place.file, position, end)
         headers = scan_headers(data)
@@ -96,7 +98,7 @@ def _read(file: Path, position: int, end: int) -> bytes:
     return data
 
 
-def _batch_row(place: Place, start: int, header: BatchHeader) -> Row:
+def _batch_row(place: LocatedSegment, start: int, header: BatchHeader) -> Row:
     return {
         "segment": place.name,
         "position": start + header.position,
@@ -116,7 +118,9 @@ def _batch_row(place: Place, start: int, header: BatchHeader) -> Row:
     }
 
 
-def _record_rows(place: Place, start: int, header: BatchHeader, batch: bytes) -> Iterator[Row]:
+def _record_rows(
+    place: LocatedSegment, start: int, header: BatchHeader, batch: bytes
+) -> Iterator[Row]:
     """Yield the records of a sound batch; a control batch, which has none for clients, as such."""
     if header.attributes & _CONTROL:
         yield _batch_row(place, start, header)
@@ -143,7 +147,7 @@ def _record_rows(place: Place, start: int, header: BatchHeader, batch: bytes) ->
         yield _damage_row(place, damage)
 
 
-def _damage_row(place: Place, damage: Damage) -> Row:
+def _damage_row(place: LocatedSegment, damage: Damage) -> Row:
     return {
         "segment": place.name,
         "damage": damage.reason,

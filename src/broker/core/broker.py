@@ -11,7 +11,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.partition import Growth
+from broker.core.partition import LogWaiters
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
 from broker.core.shared_answers import SharedAnswers
@@ -30,7 +30,7 @@ class Broker(NamedTuple):
     cluster_id: str
     io_thread: IoThread
     topics: Topics
-    growth: Growth
+    growth: LogWaiters
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     producer_ids: ProducerIds

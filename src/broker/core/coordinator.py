@@ -36,7 +36,7 @@ ResponseT = TypeVar("ResponseT")
 ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
 
 
-class Promise(Protocol[ResponseT_contra]):
+class ResponseFuture(Protocol[ResponseT_contra]):
     """Where a response is put: an asyncio.Future."""
 
     def done(self) -> bool:
@@ -46,7 +46,7 @@ class Promise(Protocol[ResponseT_contra]):
         """Answer."""
 
 
-class Told(Generic[ResponseT_contra]):
+class Callback(Generic[ResponseT_contra]):
     """A promise of the broker's own: it calls back with the response, at once."""
 
     __slots__ = ("_callback",)
@@ -70,7 +70,7 @@ class Waiter(Generic[ResponseT]):
     __slots__ = ("_promise", "_refusal")
 
     def __init__(
-        self, promise: Promise[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
+        self, promise: ResponseFuture[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
     ) -> None:
         """Keep where the response goes, and how a refusal of this request looks."""
         self._promise = promise

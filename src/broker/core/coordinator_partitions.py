@@ -19,7 +19,7 @@ from broker.codec.control_records import Marker
 from broker.core.coordinator import (
     CoordinatorPartition,
     PartitionState,
-    Promise,
+    ResponseFuture,
     Waiter,
 )
 from broker.core.log import InternalLog
@@ -65,7 +65,7 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 Work: TypeAlias = Callable[[ShardT], Iterable[Decision[Any, Any]]]
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     """What a pure core needs of its world.
 
     Attributes:
@@ -106,7 +106,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self,
         topic: str,
         partition_count: int,
-        world: World,
+        world: Environment,
         record_format: RecordFormat[RecordT],
         make_shard: Callable[[int], ShardT],
         *,
@@ -227,7 +227,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self,
         number: int,
         command: Callable[[ShardT, Token, Moment], Decision[RecordT, ResponseT]],
-        promise: Promise[AnswerT],
+        promise: ResponseFuture[AnswerT],
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> None:
         """As `serve`, of a partition by its number, with a promise of the caller's."""
@@ -253,7 +253,9 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             self._wake_for(partition)
         return future
 
-    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+    def end_transaction(
+        self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode]
+    ) -> None:
         """Write a marker into a partition, whose pending records of the producer it decides."""
         waiter = Waiter(promise, lambda error: error)
         partition = self._ready(number, waiter)

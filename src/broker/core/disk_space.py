@@ -44,7 +44,7 @@ class Space(NamedTuple):
     free_inodes: int
 
 
-class Looked(NamedTuple):
+class Observation(NamedTuple):
     """What a look has found: the level from now on, and how large the reserve is to be then."""
 
     level: Level
@@ -62,7 +62,7 @@ class DiskSpace:
         self._hold_looks = 0  # for how many a write that finds no room counts
         self._held_looks = 0  # how many are left of them
 
-    def look(self, space: Space, reserve_bytes: int, *, found_none: bool) -> Looked:
+    def look(self, space: Space, reserve_bytes: int, *, found_none: bool) -> Observation:
         """Decide by what the disk has while the reserve takes so many bytes of it.
 
         `found_none`: a write has found no room since the last look.
@@ -81,7 +81,7 @@ class DiskSpace:
             self._hold_looks = max(self._hold_looks - 1, 0)
         if found_none or self._held_looks:
             self.level = max(self.level, Level.REFUSE)
-        return Looked(self.level, _reserve_wanted(self.level, space, reserve_bytes))
+        return Observation(self.level, _reserve_wanted(self.level, space, reserve_bytes))
 
 
 def bound_bytes(level: Level, total_bytes: int) -> int:

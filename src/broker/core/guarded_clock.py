@@ -8,7 +8,7 @@ import logging
 from typing import Protocol
 
 from broker.model.clock import Clock
-from broker.model.clock_guard import Change, ClockGuard, Reading, Seen
+from broker.model.clock_guard import Change, ClockGuard, ClockState, Reading
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class GuardedClock:
     __slots__ = ("_clock", "_guard", "_heard_ms", "change_count")
 
     def __init__(
-        self, clock: MachineClock, boot_id: str, seen: Seen | None, confirmed_ms: int
+        self, clock: MachineClock, boot_id: str, seen: ClockState | None, confirmed_ms: int
     ) -> None:
         """Go on from what an earlier life has seen of the clock."""
         self._clock = clock
@@ -51,7 +51,7 @@ class GuardedClock:
         """The wall time to stamp by: the later one of what is shown and what was expected."""
         return self._guard.latest_ms(self._look())
 
-    def seen(self) -> Seen:
+    def seen(self) -> ClockState:
         """What the next life must know."""
         return self._guard.seen(self._look())
 

@@ -194,7 +194,7 @@ async def wait_durable(log: Log, offset: int) -> bool:
     return await durable
 
 
-class Growth:
+class LogWaiters:
     """Wakes who waits for a log to grow.
 
     However many wait, and however often in vain, a log has at most one callback from here: what is

@@ -34,7 +34,7 @@ _Aborted = tuple[int, int, int]
 _Batch = tuple[BatchHeader, memoryview]
 
 
-class Beside(Protocol):
+class RunInThread(Protocol):
     """Does slow work beside the loop, as Recompression.run."""
 
     def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
@@ -78,7 +78,7 @@ async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, Non
 
 
 async def committed_values(
-    log: Log, offset: int, beside: Beside
+    log: Log, offset: int, beside: RunInThread
 ) -> AsyncGenerator[StoredValue | Unreadable, None]:
     """The value of every record from an offset on, up to the last stable offset of the call.
 
@@ -109,7 +109,7 @@ async def committed_values(
 
 
 async def _columns(
-    batches: AsyncGenerator[_Batch, None], offset: int, beside: Beside
+    batches: AsyncGenerator[_Batch, None], offset: int, beside: RunInThread
 ) -> AsyncGenerator[Columns | Unreadable, None]:
     """What each batch holds from the offset on."""
     async with aclosing(batches):
@@ -128,7 +128,7 @@ def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
     )
 
 
-async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Beside) -> _T:
+async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: RunInThread) -> _T:
     """What a stored batch holds: `decode` is told how many bytes it may unfold to.
 
     A little is unfolded at once, and the loop has its turn behind it, whatever came of it; more of
@@ -144,7 +144,9 @@ async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: Besid
     return await beside(partial(decode, bytes_max))
 
 
-async def unfold_records(header: BatchHeader, batch: memoryview | bytes, beside: Beside) -> bytes:
+async def unfold_records(
+    header: BatchHeader, batch: memoryview | bytes, beside: RunInThread
+) -> bytes:
     """What stands behind the header of a compressed batch, in the same way."""
     folded = batch[BATCH_HEADER_BYTES:]
     return await unfold(header, partial(decompress, header.attributes & CODEC, folded), beside)

@@ -57,7 +57,7 @@ class KeylessRecordsError(RequestError):
         self.places = places
 
 
-class Slow(Protocol):
+class RecompressionJob(Protocol):
     """What is to be done with a client's records beside the loop, before they are appended."""
 
     @property
@@ -172,7 +172,7 @@ class Recompression:
         self._tasks = Tasks()
         self._waiting_bytes = 0
 
-    async def append(self, preparation: Slow, append: Callable[[bytes], _T]) -> _T:
+    async def append(self, preparation: RecompressionJob, append: Callable[[bytes], _T]) -> _T:
         """Append a batch once it is prepared, even if its producer has gone by then.
 
         RequestError as of `Preparation.run` and of `append`, which is called on the loop, and when

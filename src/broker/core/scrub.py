@@ -29,7 +29,7 @@ from broker.storage import damages, digests, scrubbing
 from broker.storage.digests import Digest
 from broker.storage.scrubbing import NEVER_MS, Closed
 from broker.storage.segment_files import LOG, file_name
-from broker.storage.soundness import Examination, Verdict
+from broker.storage.segment_integrity import Examination, Verdict
 
 _log = logging.getLogger(__name__)
 

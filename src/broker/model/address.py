@@ -7,8 +7,8 @@ of each connection decide.
 import socket
 from typing import NamedTuple
 
-from broker.model.dialects import PINNABLE
 from broker.model.errors import ConfigError
+from broker.model.protocol_names import PINNABLE
 
 PORT_MAX = 65_535
 DEFAULT_PORT = 9092

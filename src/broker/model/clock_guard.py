@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     boot_ms: int  # CLOCK_BOOTTIME
 
 
-class Seen(NamedTuple):
+class ClockState(NamedTuple):
     """What the next life of the broker must know."""
 
     boot_id: str  # of the machine's boot; empty: not known
@@ -65,7 +65,9 @@ class ClockGuard:
         "is_held",
     )
 
-    def __init__(self, seen: Seen | None, boot_id: str, now: Reading, confirmed_ms: int) -> None:
+    def __init__(
+        self, seen: ClockState | None, boot_id: str, now: Reading, confirmed_ms: int
+    ) -> None:
         """Go on from what an earlier life has seen; without it the clock is believed."""
         self._boot_id = boot_id
         self._boot_ms = now.boot_ms
@@ -77,7 +79,7 @@ class ClockGuard:
         if seen is not None:
             self._go_on(seen, now)
 
-    def _go_on(self, seen: Seen, now: Reading) -> None:
+    def _go_on(self, seen: ClockState, now: Reading) -> None:
         is_same_boot = seen.boot_id == self._boot_id != "" and seen.line.boot_ms <= now.boot_ms
         self._ahead_ms_max = seen.ahead_ms_max
         if is_same_boot:
@@ -139,10 +141,10 @@ class ClockGuard:
         self.is_held = False
         return Change.CONFIRMED
 
-    def seen(self, now: Reading) -> Seen:
+    def seen(self, now: Reading) -> ClockState:
         """What is to be kept for the next life."""
         line = Reading(self.line_ms(now), now.boot_ms)
-        return Seen(self._boot_id, line, self._ahead_ms_max, self.is_held, self._confirmed_ms)
+        return ClockState(self._boot_id, line, self._ahead_ms_max, self.is_held, self._confirmed_ms)
 
 
 def _offset_ms(reading: Reading) -> int:

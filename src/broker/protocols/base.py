@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import Dialect, Flow
+from broker._native.wire.connection import NativeProtocol, Flow
 from broker.core.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
@@ -79,9 +79,9 @@ class WireProtocol(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in broker.model.dialects."""
+        """The name in broker.model.protocol_names."""
 
-    def dialect(self, config: Config) -> Dialect:
+    def dialect(self, config: Config) -> NativeProtocol:
         """Make what serves its connections natively and leaves the rest to this protocol."""
 
     def handle(

@@ -27,9 +27,9 @@ from broker.core.disk_space import Level
 from broker.core.group_configs import GroupConfigs
 from broker.core.io_thread import IoThread
 from broker.core.loading import Loading
-from broker.core.named_producers.loading import Words
+from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
-from broker.core.partition import Growth
+from broker.core.partition import LogWaiters
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
 from broker.core.scrub import Scrub
@@ -156,7 +156,7 @@ class _Process:
             self._clock,
             self._io_thread,
             lambda: self._configs.current.integer("producer.id.expiration.ms"),
-            Words(SEQUENCE, sequence_of),
+            SequenceHeaders(SEQUENCE, sequence_of),
             self._recompression.run,
         )
         self._checkpoints = Checkpoints(
@@ -172,7 +172,7 @@ class _Process:
             log_dir.cluster_id,
             self._io_thread,
             self._topics,
-            Growth(),
+            LogWaiters(),
             self._coordinators.groups,
             self._coordinators.transactions,
             ProducerIds(self._store),

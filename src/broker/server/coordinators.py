@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from broker._native.log.partition_log import PartitionLog
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.group_configs import GroupConfigs
 from broker.core.groups.commands import GroupSettings
 from broker.core.groups.consumer.commands import ConsumerSettings, MigrationPolicy
@@ -24,8 +24,8 @@ from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import GROUPS_MEMORY_SHARE, LOAD_RETRY_MS
+from broker.server.collector_pause import CollectorPause
 from broker.server.memory import memory_bytes
-from broker.server.quiet_load import QuietLoad
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Coordinators:
             ),
             partition_count=config.integer("transaction.state.log.num.partitions"),
         )
-        self._quiet_load = QuietLoad()
+        self._quiet_load = CollectorPause()
         topics.when_deleted(self.groups.topic_deleted)
 
     def expect(self) -> None:
@@ -169,9 +169,11 @@ class _InternalTopic:
         self._make = make
         self._making: asyncio.Future[Topic] | None = None
 
-    def world(self, loop: asyncio.AbstractEventLoop, clock: Clock, alarm: _Alarm) -> World:
+    def world(self, loop: asyncio.AbstractEventLoop, clock: Clock, alarm: _Alarm) -> Environment:
         """What the coordinator needs whose memory the topic is."""
-        return World(self.log, loop.create_future, clock, alarm.wake_at, self._partition_count)
+        return Environment(
+            self.log, loop.create_future, clock, alarm.wake_at, self._partition_count
+        )
 
     def _partition_count(self) -> int | None:
         topic = self._topics.get(self._name)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from broker._native.kernel import file_ops
 from broker._native.log.turn import Turn
-from broker.core.disk_space import DiskSpace, Level, Looked, Space, bound_bytes
+from broker.core.disk_space import DiskSpace, Level, Observation, Space, bound_bytes
 from broker.core.io_thread import IoThread
 from broker.model import limits
 from broker.model.errors import StorageError
@@ -98,7 +98,7 @@ class DiskWatch:
     def _measure(self) -> tuple[Space, int]:
         return Space(*file_ops.space(str(self._path))), self._reserve.size()
 
-    def _decide(self, space: Space, reserved: int) -> Looked:
+    def _decide(self, space: Space, reserved: int) -> Observation:
         found_none, self._found_none = self._found_none, False
         return self._space.look(space, reserved, found_none=found_none)
 

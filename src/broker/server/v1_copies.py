@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from broker.core.groups.assigned.commands import Family
+from broker.core.groups.assigned.commands import AssignedProtocol
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.records import CommittedOffset
@@ -62,7 +62,7 @@ class V1Copies:
             return  # What they say is not in the log yet.
         groups: dict[str, V1Group] = {}
         offsets: dict[str, Offsets] = {}
-        known = self._groups.assigned_groups(Family.V1)
+        known = self._groups.assigned_groups(AssignedProtocol.V1)
         async for group, topics in in_steps(known, limits.V1_GROUPS_PER_STEP):
             groups[group.group_id] = self._copy(group)
             if topics:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from broker._native.kernel import file_ops
 from broker.core.groups.assigned.assignors import assign
-from broker.core.groups.assigned.commands import AssignedError, Assignor, Family
+from broker.core.groups.assigned.commands import AssignedError, AssignedProtocol, Assignor
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember, fits
 from broker.core.groups.commands import (
     NO_GENERATION,
@@ -257,7 +257,7 @@ def _image(group_id: str, group: V1Group, wall_ms: int) -> AssignedImage:
         for each in group.members
     }
     generation = group.generation + (shares != stored)
-    return AssignedImage(Family.V1, group.topic, assignor, generation, members, wall_ms)
+    return AssignedImage(AssignedProtocol.V1, group.topic, assignor, generation, members, wall_ms)
 
 
 def _check(is_legal: bool, complaint: str) -> None:  # noqa: FBT001 (it reads as a sentence)

@@ -14,7 +14,7 @@ import logging
 from pathlib import Path
 
 from broker._native.kernel import file_ops
-from broker.model.clock_guard import Reading, Seen
+from broker.model.clock_guard import ClockState, Reading
 from broker.model.errors import StorageError
 from broker.storage import checkpoint
 
@@ -32,14 +32,14 @@ def boot_id() -> str:
         return ""
 
 
-def read(folder: Path) -> Seen | None:
+def read(folder: Path) -> ClockState | None:
     """What an earlier life has seen, or None. StorageError when the file cannot be read."""
     file = folder / FILE_NAME
     found = checkpoint.read_properties(file)
     if found is None:
         return None
     try:
-        return Seen(
+        return ClockState(
             found["boot.id"],
             Reading(int(found["wall.ms"]), int(found["boot.ms"])),
             int(found["ahead.ms"]),
@@ -51,7 +51,7 @@ def read(folder: Path) -> Seen | None:
         return None
 
 
-def write(folder: Path, seen: Seen) -> None:
+def write(folder: Path, seen: ClockState) -> None:
     """Replace it durably. StorageError when that fails."""
     numbers = {
         "boot.ms": seen.line.boot_ms,

@@ -38,7 +38,7 @@ from broker.model.limits import (
 from broker.storage import digests
 from broker.storage.digests import Digest
 from broker.storage.segment_files import ABORTED, CLEANED, LOG, file_name
-from broker.storage.soundness import Examination
+from broker.storage.segment_integrity import Examination
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _EXIT_ORPHANED = 1

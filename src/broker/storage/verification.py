@@ -23,14 +23,14 @@ from broker.model.limits import SEGMENT_CHECK_STEP_BYTES, VERIFY_TRIES
 from broker.storage import checkpoint, digests
 from broker.storage.folder_plan import offsets_of
 from broker.storage.segment_files import LOG, SWAP, file_name, is_offset_file
-from broker.storage.soundness import Examination, Verdict
+from broker.storage.segment_integrity import Examination, Verdict
 
 _log = logging.getLogger(__name__)
 # Told how many bytes were looked at since the last time.
 Progress = Callable[[int], None]
 
 
-class Place(NamedTuple):
+class LocatedSegment(NamedTuple):
     """A segment that was found.
 
     Attributes:
@@ -53,7 +53,7 @@ class Place(NamedTuple):
         return self.folder / file_name(self.base_offset, LOG)
 
 
-def find(path: Path) -> list[Place]:
+def find(path: Path) -> list[LocatedSegment]:
     """The segments under a path, by folder and offset.
 
     Raises ConfigError when there are none, unless it is a data directory without topics.
@@ -82,7 +82,7 @@ def find(path: Path) -> list[Place]:
     return found
 
 
-def look_at(place: Place, progress: Progress) -> Verdict | None:
+def look_at(place: LocatedSegment, progress: Progress) -> Verdict | None:
     """Look at every byte of a segment; None: it has gone.
 
     Raises StorageError when the disk cannot read it, CodecError when it never stays as it is.
@@ -99,7 +99,7 @@ def look_at(place: Place, progress: Progress) -> Verdict | None:
     raise Truncated(f"{place.file}: replaced or cut again and again while it was read")
 
 
-def _examined(place: Place, progress: Progress) -> Verdict:
+def _examined(place: LocatedSegment, progress: Progress) -> Verdict:
     is_swapping = any(is_offset_file(name, SWAP) for name in file_ops.list_folder(place.folder))
     examination = Examination(
         place.folder,
@@ -119,14 +119,14 @@ def _examined(place: Place, progress: Progress) -> Verdict:
         examination.close()
 
 
-def _has_changed(place: Place, found: Verdict) -> bool:
+def _has_changed(place: LocatedSegment, found: Verdict) -> bool:
     if file_ops.inode(place.file) != found.inode:
         return True
     recorded = None if place.end_offset < 0 else digests.read(place.folder, place.base_offset)
     return recorded != found.recorded and recorded is not None
 
 
-def _in_folder(folder: Path, prefix: str) -> list[Place]:
+def _in_folder(folder: Path, prefix: str) -> list[LocatedSegment]:
     with suppress(FileNotFoundError):
         bases = offsets_of(file_ops.list_folder(folder), LOG)
         is_clean = (folder.parent / checkpoint.CLEAN_SHUTDOWN).exists()
@@ -134,9 +134,11 @@ def _in_folder(folder: Path, prefix: str) -> list[Place]:
     return []
 
 
-def _places(folder: Path, prefix: str, bases: list[int], *, is_clean: bool) -> Iterator[Place]:
+def _places(
+    folder: Path, prefix: str, bases: list[int], *, is_clean: bool
+) -> Iterator[LocatedSegment]:
     for base, end in zip_longest(bases, bases[1:]):
         is_active = end is None and not is_clean
-        yield Place(
+        yield LocatedSegment(
             prefix + file_name(base, LOG), folder, base, -1 if end is None else end, is_active
         )

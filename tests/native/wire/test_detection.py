@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from broker._native.wire.detection import detect
-from broker.model.dialects import DIALECTS
+from broker.model.protocol_names import PROTOCOL_NAMES
 from tests.compressed import raw_snappy
 from tests.cursus_client import Message, batch
 
@@ -99,7 +99,7 @@ def test_the_first_bytes_tell_the_protocol(first_bytes: bytes, protocol: str) ->
 
 
 def test_each_dialect_that_there_is_can_be_told() -> None:
-    assert {protocol for _, protocol in ROWS} == {"", *DIALECTS}
+    assert {protocol for _, protocol in ROWS} == {"", *PROTOCOL_NAMES}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from broker.core.transactions.commands import (
 )
 from broker.core.transactions.coordinator import RECORD_FORMAT
 from broker.core.transactions.records import Place
-from broker.core.transactions.shard import Room, TransactionShard
+from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
 from tests.scenarios.conversation import Conversation, Words, check_file
 from tests.subscriptions import place
@@ -56,7 +56,7 @@ class TransactionConversation(Conversation[TransactionShard]):
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> TransactionShard:
-        room = Room(self.settings)
+        room = TransactionLimits(self.settings)
         room.count(lambda: iter((self.shard,)))
         return TransactionShard(self.settings, room, "outside")
 

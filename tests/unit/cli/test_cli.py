@@ -9,8 +9,8 @@ import pytest
 from broker import cli
 from broker.cli import main, start
 from broker.model.config import Config
-from broker.model.dialects import DIALECTS
 from broker.model.errors import ConfigError, DataDirError, PolylogError, StorageError
+from broker.model.protocol_names import PROTOCOL_NAMES
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_the_help_of_start_names_the_protocols(capsys: pytest.CaptureFixture[str
 
     assert ended.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"Every port speaks {', '.join(DIALECTS)}" in shown
+    assert f"Every port speaks {', '.join(PROTOCOL_NAMES)}" in shown
 
 
 def test_check_prints_what_was_given_and_touches_nothing(

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from broker.core.coordinator_partitions import CoordinatorPartitions, World
+from broker.core.coordinator_partitions import CoordinatorPartitions, Environment
 from broker.core.guarded_clock import GuardedClock
 from broker.core.machine import Decision, Moment, RecordFormat, Token
 from broker.model import limits
@@ -79,7 +79,7 @@ class Broker:
         self.partitions: CoordinatorPartitions[str, ErrorCode, Shard] = CoordinatorPartitions(
             "toys",
             2,
-            World(logs.__getitem__, self.create_future, self.clock, self.wakes.append),
+            Environment(logs.__getitem__, self.create_future, self.clock, self.wakes.append),
             RecordFormat(lambda record: (record.encode(), b""), lambda key, _: key.decode()),
             self.make,
             expiry_interval_ms=EXPIRY_MS,

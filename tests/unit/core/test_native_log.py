@@ -18,7 +18,7 @@ from broker.storage.log_settings import configure_log
 from broker.storage.metadata_sqlite import SqliteMetaStore
 from broker.storage.recovery import Partitions
 from tests.batches import batch_of, records_of
-from tests.fakes import NOW_MS, World, only
+from tests.fakes import NOW_MS, FakeBroker, only
 
 
 def records(count: int = 1, **more: Any) -> bytes:
@@ -26,7 +26,7 @@ def records(count: int = 1, **more: Any) -> bytes:
     return batch_of(each, NOW_MS, **more)
 
 
-class NativeWorld(World):
+class NativeWorld(FakeBroker):
     """A world whose logs are real; turns are ended by hand."""
 
     def __init__(self, path: Path) -> None:
@@ -75,13 +75,13 @@ def world(tmp_path: Path) -> Iterator[NativeWorld]:
     world.close()
 
 
-def produce(world: World, data: bytes | None, partition: int = 0) -> dict[str, Any]:
+def produce(world: FakeBroker, data: bytes | None, partition: int = 0) -> dict[str, Any]:
     topics = [{"name": "a", "partition_data": [{"index": partition, "records": data}]}]
     answer = world.ask(0, 9, acks=-1, topic_data=topics)
     return only(only(answer["responses"])["partition_responses"])
 
 
-def fetch(world: World, offset: int, **more: Any) -> dict[str, Any]:
+def fetch(world: FakeBroker, offset: int, **more: Any) -> dict[str, Any]:
     part = {
         "partition": 0,
         "fetch_offset": offset,
@@ -216,7 +216,7 @@ def test_a_crash_between_commit_and_folders_of_new_partitions_is_made_good(tmp_p
     after.close()
 
 
-def alter(world: World, **own: str) -> None:
+def alter(world: FakeBroker, **own: str) -> None:
     topic = world.topics.get("a")
     assert topic is not None
     named = {name.replace("_", "."): text for name, text in own.items()}

@@ -9,18 +9,18 @@ from broker.codec import encode
 from broker.core import partition
 from broker.core.partition import (
     ATTRIBUTES_POSITION,
-    Growth,
+    LogWaiters,
     append,
     check_leader_epoch,
     epoch_at,
     wait_durable,
 )
 from broker.model.errors import ErrorCode, RequestError
-from tests.fakes import NOW_MS, FakeLog, World, batch
+from tests.fakes import NOW_MS, FakeBroker, FakeLog, batch
 
 
 def make_log(config: dict[str, str] | None = None) -> FakeLog:
-    world = World()
+    world = FakeBroker()
     world.create("a", config=config)
     return world.log("a")
 
@@ -151,7 +151,7 @@ def test_a_wait_that_nobody_needs_any_more_does_not_disturb_the_log() -> None:
 
 def test_growth_wakes_everybody_who_waits_for_a_log() -> None:
     log, other = make_log(), make_log()
-    growth = Growth()
+    growth = LogWaiters()
 
     async def scenario() -> None:
         waits = [asyncio.create_task(growth.wait([log, other], 60)) for _ in range(3)]
@@ -166,4 +166,4 @@ def test_growth_wakes_everybody_who_waits_for_a_log() -> None:
 def test_growth_ends_a_wait_when_its_time_is_over() -> None:
     log = make_log()
 
-    asyncio.run(Growth().wait([log], 0.001))
+    asyncio.run(LogWaiters().wait([log], 0.001))

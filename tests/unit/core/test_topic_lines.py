@@ -9,7 +9,7 @@ from broker.core.topic_rules import NewPartitions, NewTopic
 from broker.model.errors import RequestError
 from broker.model.identifiers import id_to_text
 from broker.model.own_config import ConfigChange
-from tests.fakes import World
+from tests.fakes import FakeBroker
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def sets(**values: str) -> ConfigChange:
 
 
 def test_a_topic_that_is_created_is_a_line(lines: pytest.LogCaptureFixture) -> None:
-    topic = World().create("a", 3, {"retention.ms": "5"})
+    topic = FakeBroker().create("a", 3, {"retention.ms": "5"})
 
     shown_id = id_to_text(topic.topic_id)
     [line] = lines.messages
@@ -36,14 +36,14 @@ def test_a_topic_that_is_created_is_a_line(lines: pytest.LogCaptureFixture) -> N
 def test_a_topic_that_is_created_because_it_is_written_to_is_a_line(
     lines: pytest.LogCaptureFixture,
 ) -> None:
-    asyncio.run(World().topics.get_or_create("a"))
+    asyncio.run(FakeBroker().topics.get_or_create("a"))
 
     [line] = lines.messages
     assert line.startswith("topic created: topic=a ")
 
 
 def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 2)
     lines.clear()
 
@@ -55,7 +55,7 @@ def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
 def test_an_altered_configuration_is_a_line_with_what_has_changed(
     lines: pytest.LogCaptureFixture,
 ) -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 1, {"retention.ms": "5", "segment.ms": "7"})
     lines.clear()
 
@@ -71,7 +71,7 @@ def test_an_altered_configuration_is_a_line_with_what_has_changed(
 
 
 def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 2)
     lines.clear()
 
@@ -84,12 +84,12 @@ def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
 def test_what_is_refused_and_what_a_start_finds_are_no_lines(
     lines: pytest.LogCaptureFixture,
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     lines.clear()
 
     with pytest.raises(RequestError):
         asyncio.run(world.topics.create(NewTopic("a")))
-    World(store=world.store).topics.load()
+    FakeBroker(store=world.store).topics.load()
 
     assert lines.messages == []

@@ -10,17 +10,17 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topic_rules import NewPartitions, NewTopic, check_name
 from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.model.identifiers import id_to_text
-from tests.fakes import FakeStore, World
+from tests.fakes import FakeBroker, FakeStore
 
 
-def refusal(world: World, new: NewTopic) -> ErrorCode:
+def refusal(world: FakeBroker, new: NewTopic) -> ErrorCode:
     with pytest.raises(RequestError) as caught:
         asyncio.run(world.topics.create(new))
     return caught.value.code
 
 
 def test_a_topic_is_found_by_name_and_by_id() -> None:
-    world = World()
+    world = FakeBroker()
 
     topic = world.create("a")
 
@@ -30,7 +30,7 @@ def test_a_topic_is_found_by_name_and_by_id() -> None:
 
 
 def test_a_version_tells_that_a_topic_has_come_grown_or_gone() -> None:
-    world = World()
+    world = FakeBroker()
     versions = [world.topics.version]
 
     topic = world.create("a")
@@ -45,7 +45,7 @@ def test_a_version_tells_that_a_topic_has_come_grown_or_gone() -> None:
 
 
 def test_a_created_topic_stands_in_the_store() -> None:
-    world = World()
+    world = FakeBroker()
 
     topic = world.create("a", 3, {"retention.ms": "5"})
 
@@ -59,7 +59,7 @@ def test_a_created_topic_stands_in_the_store() -> None:
 
 
 def test_a_topic_is_not_seen_before_all_its_logs_are_open() -> None:
-    world = World()
+    world = FakeBroker()
 
     async def scenario() -> None:
         creating = asyncio.create_task(world.topics.create(NewTopic("a", 40)))
@@ -75,8 +75,8 @@ def test_a_topic_is_not_seen_before_all_its_logs_are_open() -> None:
 
 def test_topics_come_back_from_the_store_with_id_partitions_and_config() -> None:
     store = FakeStore()
-    before = World(store=store).create("a", 2, {"retention.ms": "5"})
-    after = World(store=store)
+    before = FakeBroker(store=store).create("a", 2, {"retention.ms": "5"})
+    after = FakeBroker(store=store)
 
     after.topics.load()
 
@@ -93,21 +93,21 @@ def test_a_damaged_topic_stops_the_start(value: bytes) -> None:
     store.values[b"topic/a"] = value
 
     with pytest.raises(StorageError, match="damaged"):
-        World(store=store).topics.load()
+        FakeBroker(store=store).topics.load()
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b'{"version": 1, "config": 5}'])
 def test_a_damaged_configuration_stops_the_start(value: bytes) -> None:
     store = FakeStore()
-    World(store=store).create("a")
+    FakeBroker(store=store).create("a")
     store.values[b"conf/topic/a"] = value
 
     with pytest.raises(StorageError, match="damaged"):
-        World(store=store).topics.load()
+        FakeBroker(store=store).topics.load()
 
 
 def test_a_failing_disk_leaves_nothing_behind() -> None:
-    world = World()
+    world = FakeBroker()
     world.broken_partition = 2
 
     assert refusal(world, NewTopic("a", 3)) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -116,14 +116,14 @@ def test_a_failing_disk_leaves_nothing_behind() -> None:
 
 
 def test_a_topic_that_another_broker_created_exists() -> None:
-    world = World()
+    world = FakeBroker()
     world.store.values[b"topic/a"] = b"{}"
 
     assert refusal(world, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
-    world = World({"polylog.durability": "os"})
+    world = FakeBroker({"polylog.durability": "os"})
 
     refused = NewTopic(OFFSETS_TOPIC, 1, config={"polylog.durability": "os"})
     assert refusal(world, refused) is ErrorCode.INVALID_CONFIG
@@ -138,7 +138,7 @@ def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
     ],
 )
 def test_a_topic_of_the_broker_is_the_same_whoever_creates_it(name: str, setting: str) -> None:
-    world = World({setting: "7", "log.cleanup.policy": "delete"})
+    world = FakeBroker({setting: "7", "log.cleanup.policy": "delete"})
 
     topic = asyncio.run(world.topics.create(NewTopic(name, config={"cleanup.policy": "delete"})))
 
@@ -148,13 +148,13 @@ def test_a_topic_of_the_broker_is_the_same_whoever_creates_it(name: str, setting
 
 
 def test_a_topic_of_the_broker_has_as_many_partitions_as_are_asked_for() -> None:
-    topic = asyncio.run(World().topics.create(NewTopic(OFFSETS_TOPIC, 3)))
+    topic = asyncio.run(FakeBroker().topics.create(NewTopic(OFFSETS_TOPIC, 3)))
 
     assert topic.partition_count == 3
 
 
 def test_creating_the_same_topic_at_once_makes_one() -> None:
-    world = World()
+    world = FakeBroker()
 
     async def scenario() -> bool:
         first, second = await asyncio.gather(
@@ -166,7 +166,7 @@ def test_creating_the_same_topic_at_once_makes_one() -> None:
 
 
 def test_a_create_ends_even_if_nobody_waits_for_it() -> None:
-    world = World()
+    world = FakeBroker()
 
     async def scenario() -> None:
         asked = asyncio.create_task(world.topics.create(NewTopic("a", 40)))
@@ -179,7 +179,7 @@ def test_a_create_ends_even_if_nobody_waits_for_it() -> None:
 
 
 def test_deleting_forgets_the_topic_everywhere() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a.b", 2, {"retention.ms": "5"})
 
     asyncio.run(world.topics.delete(topic))
@@ -198,7 +198,7 @@ def test_deleting_forgets_the_topic_everywhere() -> None:
 
 
 def test_deleting_twice_is_an_unknown_topic() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
     asyncio.run(world.topics.delete(topic))
 
@@ -211,7 +211,7 @@ def test_the_logs_of_a_large_topic_are_configured_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 2)
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 5)
     turns: list[int] = []
 
@@ -235,7 +235,7 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 4)
-    world = World()
+    world = FakeBroker()
     for name in "abcdef":
         world.create(name, 3)
     configured = 0
@@ -269,7 +269,7 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
 
 def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 3)
 
     assert refusal(world, NewTopic("b", 3)) is ErrorCode.INVALID_PARTITIONS
@@ -290,7 +290,7 @@ def test_invalid_names(name: str) -> None:
 
 
 def test_logs_that_inherit_nothing_new_are_left_alone() -> None:
-    world = World()
+    world = FakeBroker()
     own = world.create("a", config={"retention.ms": "9"})
     world.create("b")
     configured: list[str] = []
@@ -309,7 +309,7 @@ async def commit() -> None:
 
 
 def test_topics_are_not_made_while_all_are_altered() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     config = world.config.altered({"log.retention.ms": "5"}, {})
     seen: list[str] = []
@@ -331,7 +331,7 @@ def test_topics_are_not_made_while_all_are_altered() -> None:
 
 
 def test_a_topic_that_still_loads_is_waited_for() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     config = world.config.altered({"log.retention.ms": "5"}, {})
     waited: list[object] = []
@@ -347,7 +347,7 @@ def test_a_topic_that_still_loads_is_waited_for() -> None:
 
 
 def test_topics_stand_in_order_whatever_comes_and_goes() -> None:
-    world = World()
+    world = FakeBroker()
     random = Random(1)
     expected: set[str] = set()
     for _ in range(200):
@@ -365,7 +365,7 @@ def test_topics_stand_in_order_whatever_comes_and_goes() -> None:
 
 
 def test_a_topic_that_goes_while_all_are_looked_at_is_left_out_and_a_new_one_is_not_in_it() -> None:
-    world = World()
+    world = FakeBroker()
     for name in ("a", "b", "c"):
         world.create(name)
 
@@ -377,7 +377,7 @@ def test_a_topic_that_goes_while_all_are_looked_at_is_left_out_and_a_new_one_is_
     assert [topic.name for topic in topics] == ["c"]
 
 
-def the_topic(world: World, name: str) -> Topic:
+def the_topic(world: FakeBroker, name: str) -> Topic:
     """The topic of that name."""
     topic = world.topics.get(name)
     assert topic is not None

@@ -11,19 +11,19 @@ from broker.codec.encoding import encode
 from broker.core.writing import Written, write, write_batches
 from broker.model.errors import ErrorCode, RequestError
 from tests.batches import records_of
-from tests.fakes import NOW_MS, World
+from tests.fakes import NOW_MS, FakeBroker
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> FakeBroker:
+    return FakeBroker()
 
 
-def written(world: World, topic: Any, rows: list[Any]) -> Written:
+def written(world: FakeBroker, topic: Any, rows: list[Any]) -> Written:
     return asyncio.run(write(world.broker, topic, 0, rows))
 
 
-def stored(world: World) -> list[tuple[int, bytes | None, bytes | None]]:
+def stored(world: FakeBroker) -> list[tuple[int, bytes | None, bytes | None]]:
     return [
         (base_offset + offset, key, value)
         for base_offset, _, batch in world.log("topic").batches
@@ -31,7 +31,7 @@ def stored(world: World) -> list[tuple[int, bytes | None, bytes | None]]:
     ]
 
 
-def test_records_get_the_next_offsets(world: World) -> None:
+def test_records_get_the_next_offsets(world: FakeBroker) -> None:
     topic = world.create("topic")
 
     first = written(world, topic, [(b"k", b"a"), (None, b"b")])
@@ -42,7 +42,7 @@ def test_records_get_the_next_offsets(world: World) -> None:
     assert stored(world) == [(0, b"k", b"a"), (1, None, b"b"), (2, b"", b"c")]
 
 
-def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(world: World) -> None:
+def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(world: FakeBroker) -> None:
     topic = world.create("topic", config={"max.message.bytes": "200"})
 
     result = written(world, topic, [bytes(100)] * 5)
@@ -52,7 +52,7 @@ def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(world: World) 
     assert len(world.log("topic").batches) == 5
 
 
-def test_the_topic_decides_about_the_compression(world: World) -> None:
+def test_the_topic_decides_about_the_compression(world: FakeBroker) -> None:
     topic = world.create("topic", config={"compression.type": "gzip"})
 
     written(world, topic, [b"a" * 1000])
@@ -70,7 +70,7 @@ def test_the_topic_decides_about_the_compression(world: World) -> None:
     ],
 )
 def test_what_the_topic_refuses_is_not_written(
-    world: World, config: dict[str, str], row: Any, code: ErrorCode
+    world: FakeBroker, config: dict[str, str], row: Any, code: ErrorCode
 ) -> None:
     topic = world.create("topic", config=config)
 
@@ -82,7 +82,7 @@ def test_what_the_topic_refuses_is_not_written(
 
 
 def test_nothing_is_written_when_a_later_batch_is_too_large_once_it_is_compressed(
-    world: World,
+    world: FakeBroker,
 ) -> None:
     limits = {"compression.type": "gzip", "max.message.bytes": "400"}
     topic = world.create("topic", config=limits)
@@ -95,7 +95,7 @@ def test_nothing_is_written_when_a_later_batch_is_too_large_once_it_is_compresse
     assert world.log("topic").batches == []
 
 
-def test_nothing_is_written_when_a_later_batch_is_too_old(world: World) -> None:
+def test_nothing_is_written_when_a_later_batch_is_too_old(world: FakeBroker) -> None:
     topic = world.create("topic", config={"message.timestamp.before.max.ms": "1000"})
 
     async def batches() -> AsyncIterator[bytes]:
@@ -110,7 +110,7 @@ def test_nothing_is_written_when_a_later_batch_is_too_old(world: World) -> None:
     assert world.log("topic").batches == []
 
 
-def test_an_unknown_partition_is_refused(world: World) -> None:
+def test_an_unknown_partition_is_refused(world: FakeBroker) -> None:
     topic = world.create("topic")
 
     with pytest.raises(RequestError) as caught:
@@ -119,7 +119,7 @@ def test_an_unknown_partition_is_refused(world: World) -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_time_is_the_brokers(world: World) -> None:
+def test_the_time_is_the_brokers(world: FakeBroker) -> None:
     topic = world.create("topic")
 
     written(world, topic, [b"v"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.model.clock_guard import NOTHING_IS_OLD_MS, Change, ClockGuard, Reading, Seen
+from broker.model.clock_guard import NOTHING_IS_OLD_MS, Change, ClockGuard, ClockState, Reading
 from broker.model.limits import CLOCK_DOWN_MS_MAX, CLOCK_STEP_MS
 
 WALL_MS = 1_700_000_000_000
@@ -276,7 +276,7 @@ def test_after_a_boot_a_clock_that_is_set_right_is_believed(*, restarts: bool) -
 
 def test_a_boot_that_cannot_be_named_counts_as_another_one() -> None:
     machine = Machine()
-    seen = Seen("", Reading(WALL_MS, machine.boot_ms), CLOCK_STEP_MS, False, 0)
+    seen = ClockState("", Reading(WALL_MS, machine.boot_ms), CLOCK_STEP_MS, False, 0)
     machine.wall_ms += HOUR_MS
 
     assert ClockGuard(seen, "", machine.now, 0).observe(machine.now) is None

@@ -8,7 +8,7 @@ from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,
     AssignedJoin,
-    Family,
+    AssignedProtocol,
 )
 from broker.core.groups.commands import (
     NO_GENERATION,
@@ -21,7 +21,7 @@ from broker.storage import v1_files
 from broker.storage.v1_files import V1Group
 from tests.v1_groups import V1World
 
-CALL = AssignedCall(Family.V1, "g", "t", "a", 2, 3)
+CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "a", 2, 3)
 
 
 def copies_of(world: V1World) -> V1Copies:
@@ -33,7 +33,7 @@ async def joined(folder: Path) -> tuple[V1World, V1Copies]:
     world = V1World(folder)
     world.has_topic = True
     copies = copies_of(world)
-    await world.groups.assigned_join(AssignedJoin(Family.V1, "g", "t", "a", 3))
+    await world.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", "a", 3))
     await copies.write()
     return world, copies
 
@@ -43,7 +43,7 @@ def test_the_files_say_what_the_groups_are(tmp_path: Path) -> None:
         world, copies = await joined(tmp_path)
         joined_ms = world.clock.wall_ms()
         world.clock.advance(4_000)
-        await world.groups.assigned_join(AssignedJoin(Family.V1, "g", "t", "b", 3))
+        await world.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", "b", 3))
         await world.groups.assigned_commit(AssignedCommit(CALL._replace(generation=3), 2, 41))
         await copies.write()
 

@@ -9,7 +9,7 @@ from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedError,
     AssignedJoin,
-    Family,
+    AssignedProtocol,
 )
 from broker.core.groups.commands import GroupState
 from broker.model import limits
@@ -20,7 +20,7 @@ from broker.storage.v1_files import V1Group
 from tests.v1_groups import V1World
 
 GROUP = V1Group("orders", 7, "round_robin", {"b": 5, "a": 6}, {"a": (0, 2), "b": (1,)})
-CALL = AssignedCall(Family.V1, "g", "orders", "a", 7, 3)
+CALL = AssignedCall(AssignedProtocol.V1, "g", "orders", "a", 7, 3)
 
 
 async def run(world: V1World) -> None:
@@ -277,7 +277,9 @@ def test_an_empty_group_keeps_its_topic_and_generation(tmp_path: Path) -> None:
         world = V1World(tmp_path)
         await run(world)
 
-        joined = await world.groups.assigned_join(AssignedJoin(Family.V1, "g", "orders", "a", 3))
+        joined = await world.groups.assigned_join(
+            AssignedJoin(AssignedProtocol.V1, "g", "orders", "a", 3)
+        )
         assert joined.generation == 8
 
     asyncio.run(scenario())

@@ -10,8 +10,8 @@ from broker.model.errors import ConfigError
 from broker.storage import beside_log, checkpoint, digests, verification
 from broker.storage.digests import Digest
 from broker.storage.segment_files import DIGEST
-from broker.storage.soundness import Verdict
-from broker.storage.verification import Place
+from broker.storage.segment_integrity import Verdict
+from broker.storage.verification import LocatedSegment
 from tests.segment_files import segment_files, stored, write_ascending
 
 FLIPS = 1_000
@@ -19,13 +19,13 @@ OUTSIDE_THE_CRC = 21  # bytes at the start of a batch: base offset, length, epoc
 CHECKED_MS = 1_700_000_000_000
 
 
-def looked_at(place: Place) -> Verdict:
+def looked_at(place: LocatedSegment) -> Verdict:
     found = verification.look_at(place, lambda _: None)
     assert found is not None
     return found
 
 
-def closed_with_digests(path: Path) -> list[Place]:
+def closed_with_digests(path: Path) -> list[LocatedSegment]:
     """Return the closed segments of a log, each with its digest."""
     places = verification.find(write_ascending(path, 60))[:-1]
     for place in places:
@@ -36,7 +36,7 @@ def closed_with_digests(path: Path) -> list[Place]:
     return places
 
 
-def flips(places: list[Place], seed: int) -> list[tuple[Place, int, int]]:
+def flips(places: list[LocatedSegment], seed: int) -> list[tuple[LocatedSegment, int, int]]:
     """Return a thousand of them: segment, byte, bit."""
     chosen = random.Random(seed)
     return [
@@ -46,7 +46,7 @@ def flips(places: list[Place], seed: int) -> list[tuple[Place, int, int]]:
     ]  # fmt: skip
 
 
-def flipped(place: Place, position: int, bit: int) -> Verdict:
+def flipped(place: LocatedSegment, position: int, bit: int) -> Verdict:
     """Return what is found with one bit flipped, in place and then mended."""
     with place.file.open("r+b") as file:
         file.seek(position)

@@ -9,7 +9,7 @@ from broker._native.log.turn import Turn
 from broker._native.wire.fetch import FetchSessions
 
 @disjoint_base
-class Shared:
+class PollerState:
     def __new__(cls) -> Self: ...
     @property
     def epoll_fd(self) -> int: ...
@@ -27,7 +27,7 @@ class Shared:
     def reply_memory_bytes(self) -> int: ...
 
 @disjoint_base
-class Dialect:
+class NativeProtocol:
     @property
     def protocol(self) -> object: ...
     @property
@@ -73,7 +73,7 @@ class PendingReply:
 @final
 class Connection:
     session: object
-    def __new__(cls, shared: Shared, fd: int, peer_host: str) -> Self: ...
+    def __new__(cls, shared: PollerState, fd: int, peer_host: str) -> Self: ...
     @property
     def fd(self) -> int: ...
     @property

@@ -1,8 +1,8 @@
 from typing import Self, final
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import NativeProtocol
 from broker._native.wire.cursus_publish import RoundRobin
 
 @final
-class Cursus(Dialect):
+class Cursus(NativeProtocol):
     def __new__(cls, protocol: object, turns: RoundRobin | None = None) -> Self: ...

@@ -1,7 +1,7 @@
 from typing import Self, final
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import NativeProtocol
 
 @final
-class Http(Dialect):
+class Http(NativeProtocol):
     def __new__(cls, protocol: object) -> Self: ...

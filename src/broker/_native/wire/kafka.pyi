@@ -1,10 +1,10 @@
 from collections.abc import Iterable
 from typing import Self, final
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import NativeProtocol
 
 @final
-class Kafka(Dialect):
+class Kafka(NativeProtocol):
     def __new__(
         cls,
         protocol: object,

@@ -3,11 +3,11 @@ from typing import Self, final
 
 from broker._native.log.topic_table import TopicTable
 from broker._native.log.turn import Turn
-from broker._native.wire.connection import Connection, Dialect, PendingReply, Shared
+from broker._native.wire.connection import Connection, NativeProtocol, PendingReply, PollerState
 from broker._native.wire.fetch import FetchSessions
 
 @final
-class Poller(Shared):
+class Poller(PollerState):
     share_us: int
     kept_bytes_max: int
     def __new__(
@@ -21,7 +21,7 @@ class Poller(Shared):
     def owes_replies(self) -> bool: ...
     def serve_with(
         self,
-        dialects: Mapping[str, Dialect],
+        dialects: Mapping[str, NativeProtocol],
         dispatch: Callable[[list[PendingReply]], object],
         on_close: Callable[[Connection, str], object],
     ) -> None: ...

@@ -1,10 +1,10 @@
 from typing import Self, final
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import NativeProtocol
 from broker._native.wire.rustlog_counters import RustLogCounters
 
 @final
-class RustLog(Dialect):
+class RustLog(NativeProtocol):
     def __new__(
         cls, protocol: object, counters: RustLogCounters, *, write_failed: bytes
     ) -> Self: ...

@@ -1,8 +1,8 @@
 from typing import Self, final
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import NativeProtocol
 
 @final
-class V1(Dialect):
+class V1(NativeProtocol):
     has_followers: bool
     def __new__(cls, protocol: object, refusal: bytes) -> Self: ...

@@ -18,8 +18,8 @@ The state is not stored, it follows from two things:
 - the waiting room, open between two generations. Members come and go there; it is never written,
   and the record that ends a rebalance closes it.
 
-Sessions, parked requests and ids handed out (`Attendance`, `Syncs`, `HandedOutIds`) are not written
-either: after a load members get a full session timeout, and everybody who waited was told.
+Sessions, parked requests and ids handed out (`GroupPresence`, `Syncs`, `HandedOutIds`) are not
+written either: after a load members get a full session timeout, and everybody who waited was told.
 At most one record follows from a command, so that each command sees the last one's effect.
 """
 
@@ -52,7 +52,7 @@ from broker.core.groups.joining import (
     replaced,
     synced,
 )
-from broker.core.groups.presence import Attendance, HandedOutIds, Presence
+from broker.core.groups.presence import GroupPresence, HandedOutIds, Presence
 from broker.core.groups.records import GroupImage, GroupRecord, Member, Record
 from broker.core.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from broker.core.machine import Decision, Moment, Token
@@ -72,7 +72,7 @@ class ClassicGroup:
         self.watched_ms: int | None = None  # when its shard will look at it again
         self._settings = settings
         self._room: WaitingRoom | None = None
-        self._attendance = Attendance()
+        self._attendance = GroupPresence()
         self._handed_out = HandedOutIds()
         self._syncs = Syncs()
         self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
@@ -108,7 +108,7 @@ class ClassicGroup:
 
     @property
     def weight(self) -> int:
-        """What it takes, as weights.py counts it."""
+        """What it takes, as group_sizes.py counts it."""
         ids = len(self._handed_out) * limits.HANDED_OUT_ID_BYTES
         return limits.GROUP_BYTES + self._attendance.weight + self._assigned_bytes + ids
 

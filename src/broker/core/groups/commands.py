@@ -46,7 +46,7 @@ class GroupSettings(NamedTuple):
     metadata_bytes_max: int = limits.GROUP_METADATA_BYTES_MAX
     offset_metadata_bytes_max: int = limits.OFFSET_METADATA_BYTES_MAX
     offsets_max: int = limits.OFFSETS_PER_GROUP_MAX
-    held_bytes_max: int = 1 << 62  # of all groups of the broker: weights.py
+    held_bytes_max: int = 1 << 62  # of all groups of the broker: group_sizes.py
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     consumer: ConsumerSettings = ConsumerSettings()
 

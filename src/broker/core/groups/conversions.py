@@ -23,9 +23,9 @@ from broker.core.groups.consumer.membership import growth
 from broker.core.groups.consumer.migration import downgraded, upgrade_records
 from broker.core.groups.consumer.records import ConsumerRecord
 from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.kinds import Group
 from broker.core.groups.records import GroupImage
-from broker.core.groups.weights import GroupRoom
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode, RequestError
@@ -34,7 +34,9 @@ from broker.model.errors import ErrorCode, RequestError
 class Conversions:
     """Groups of one shard that are about to be of another kind."""
 
-    def __init__(self, settings: GroupSettings, topics: SeenTopics, room: GroupRoom) -> None:
+    def __init__(
+        self, settings: GroupSettings, topics: SeenTopics, room: GroupMemoryBudget
+    ) -> None:
         """Begin with none."""
         self.downgraded: dict[str, None] = {}  # classic now, their members do not know it yet
         self._settings = settings

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import Promise, Told
-from broker.core.coordinator_partitions import CoordinatorPartitions, World
+from broker.core.coordinator import Callback, ResponseFuture
+from broker.core.coordinator_partitions import CoordinatorPartitions, Environment
 from broker.core.groups import records
 from broker.core.groups.assigned.commands import (
     AssignedCall,
@@ -19,9 +19,9 @@ from broker.core.groups.assigned.commands import (
     AssignedCommits,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
     AssignedStatus,
-    Family,
 )
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.assigned.images import AssignedImage
@@ -53,9 +53,9 @@ from broker.core.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
 )
 from broker.core.groups.consumer.subscriptions import SeenTopics
+from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.records import CommittedOffset
 from broker.core.groups.shard import GroupShard
-from broker.core.groups.weights import GroupRoom
 from broker.core.machine import Moment, RecordFormat, Token
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model import limits
@@ -73,7 +73,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        world: World,
+        world: Environment,
         *,
         settings: GroupSettings | None = None,
         topics: SeenTopics | None = None,
@@ -94,7 +94,7 @@ class GroupCoordinator:
         self._fresh_id = fresh_id
         self._rebalance_watchers: list[Callable[[str], None]] = []
         self.assigned_changes = 0  # grows with each change of an assigned group and its offsets
-        room = GroupRoom(self._settings.held_bytes_max)
+        room = GroupMemoryBudget(self._settings.held_bytes_max)
         self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
             CoordinatorPartitions(
                 OFFSETS_TOPIC,
@@ -236,7 +236,7 @@ class GroupCoordinator:
         Errors: LOADING, UNAVAILABLE, INVALID_NAME, OTHER_FAMILY, FULL.
         """
         number = self.partition_for(request.group_id)
-        nobody: Told[AssignedResponse] = Told(lambda _: None)
+        nobody: Callback[AssignedResponse] = Callback(lambda _: None)
         self._partitions.serve_to(  # What it does must be so before the join is decided.
             number,
             lambda shard, _, now: shard.end_sessions(request.group_id, now),
@@ -332,7 +332,7 @@ class GroupCoordinator:
         )
 
     def assigned_groups(
-        self, family: Family
+        self, family: AssignedProtocol
     ) -> Iterator[tuple[AssignedGroup, Mapping[str, Mapping[int, CommittedOffset]]]]:
         """The groups of a family, with their offsets by topic and partition, as they are now.
 
@@ -381,7 +381,9 @@ class GroupCoordinator:
             DeleteOffsetsResponse,
         )
 
-    def end_transaction(self, number: int, marker: Marker, promise: Promise[ErrorCode]) -> None:
+    def end_transaction(
+        self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode]
+    ) -> None:
         """Write a marker: offsets committed in its transaction count from now on, or never."""
         self._partitions.end_transaction(number, marker, promise)
 

@@ -12,9 +12,9 @@ from broker.core.groups.commands import (
     GroupSettings,
     OffsetToCommit,
 )
+from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.pending_offsets import PendingOffsets
 from broker.core.groups.records import CommittedOffset, OffsetRecord
-from broker.core.groups.weights import GroupRoom
 from broker.model.errors import ErrorCode
 from broker.model.limits import OFFSET_BYTES
 
@@ -25,17 +25,17 @@ _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
 class CommittedOffsets:
     """The committed offsets of the groups of one coordinator partition."""
 
-    def __init__(self, settings: GroupSettings, room: GroupRoom | None = None) -> None:
+    def __init__(self, settings: GroupSettings, room: GroupMemoryBudget | None = None) -> None:
         """Begin with none."""
         self._settings = settings
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
-        self._room_for_all = room or GroupRoom(settings.held_bytes_max)
+        self._room_for_all = room or GroupMemoryBudget(settings.held_bytes_max)
         self._held_bytes = 0
         self.pending = PendingOffsets(self._apply)
 
     @property
     def weight(self) -> int:
-        """What they take, as weights.py counts it."""
+        """What they take, as group_sizes.py counts it."""
         return self._held_bytes + self.pending.weight
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:

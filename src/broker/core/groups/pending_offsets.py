@@ -25,7 +25,7 @@ class PendingOffsets:
         self._producers: dict[int, dict[str, dict[_Place, OffsetRecord | None]]] = {}
         # By group: the producers that wait for a marker, in the order of what they said last.
         self._unstable: dict[str, dict[_Place, dict[int, None]]] = {}
-        self.weight = 0  # what they take, as weights.py counts it
+        self.weight = 0  # what they take, as group_sizes.py counts it
 
     def replay_pending(self, producer_id: int, record: OffsetRecord) -> None:
         """Keep an offset until its producer's marker."""

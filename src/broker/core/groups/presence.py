@@ -42,7 +42,7 @@ class Presence:
         self.metadata_bytes = sum([protocol.size for protocol in protocols])
 
 
-class Attendance:
+class GroupPresence:
     """The presence of every member of one group, by member id."""
 
     __slots__ = ("_by_id", "_instances", "_supporters", "earliest_ms", "metadata_bytes")
@@ -118,7 +118,7 @@ class Attendance:
 
     @property
     def weight(self) -> int:
-        """What all members take, as weights.py counts it."""
+        """What all members take, as group_sizes.py counts it."""
         return self.metadata_bytes + len(self._by_id) * MEMBER_BYTES
 
     def weight_of(self, member_id: str | None) -> int:

@@ -44,10 +44,10 @@ from broker.core.groups.consumer.records import (
 )
 from broker.core.groups.consumer.subscriptions import NoTopics, SeenTopics
 from broker.core.groups.conversions import Conversions
+from broker.core.groups.group_sizes import GroupMemoryBudget, GroupSizes
 from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import GroupImage, GroupRecord, OffsetRecord, Record
-from broker.core.groups.weights import GroupRoom, Weights
 from broker.core.machine import Decision, Moment, Token
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -59,7 +59,7 @@ class GroupShard:
     def __init__(
         self,
         settings: GroupSettings,
-        room: GroupRoom | None = None,
+        room: GroupMemoryBudget | None = None,
         topics: SeenTopics | None = None,
         assigned_changed: Callable[[str | None], None] = lambda _group_id: None,
     ) -> None:
@@ -74,8 +74,8 @@ class GroupShard:
         """
         self._assigned_changed = assigned_changed
         self._settings = settings
-        self._room = room or GroupRoom(settings.held_bytes_max)
-        self._weights = Weights()
+        self._room = room or GroupMemoryBudget(settings.held_bytes_max)
+        self._weights = GroupSizes()
         self._topics = topics or NoTopics()
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets(settings, self._room)

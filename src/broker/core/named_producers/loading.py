@@ -16,7 +16,7 @@ from broker.codec.columns import records
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.log import Log
 from broker.core.named_producers.sequences import Run, Sequences
-from broker.core.reading import UNREADABLE, Beside, unfold
+from broker.core.reading import UNREADABLE, RunInThread, unfold
 from broker.core.steps import in_steps, next_step
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
 
@@ -24,7 +24,7 @@ _COMPRESSION = 0x07  # in a batch's attributes
 _log = logging.getLogger(__name__)
 
 
-class Words(NamedTuple):
+class SequenceHeaders(NamedTuple):
     """How records say who wrote them, in their dialect.
 
     Attributes:
@@ -51,7 +51,9 @@ class _Heard:
 _Said = list[_Heard | None]  # by a batch, in order; None where records are missing
 
 
-async def read(log: Log, sequences: Sequences, start: int, words: Words, beside: Beside) -> int:
+async def read(
+    log: Log, sequences: Sequences, start: int, words: SequenceHeaders, beside: RunInThread
+) -> int:
     """Learn from the records from an offset on, up to what can be read now; where that ends.
 
     The loop has its turn in between. StorageError when the log goes offline, CodecError when a
@@ -85,7 +87,7 @@ async def _batches(log: Log, offset: int) -> AsyncIterator[tuple[BatchHeader, by
 
 
 async def _said(
-    batch: bytes, header: BatchHeader, start: int, words: Words, beside: Beside
+    batch: bytes, header: BatchHeader, start: int, words: SequenceHeaders, beside: RunInThread
 ) -> _Said:
     is_plain = not header.attributes & _COMPRESSION
     is_whole = header.record_count == header.last_offset - header.base_offset + 1
@@ -99,7 +101,9 @@ async def _said(
         return [None]
 
 
-def _decode(batch: bytes, header: BatchHeader, start: int, words: Words, bytes_max: int) -> _Said:
+def _decode(
+    batch: bytes, header: BatchHeader, start: int, words: SequenceHeaders, bytes_max: int
+) -> _Said:
     said: _Said = []
     heard: _Heard | None = None
     follows = None  # what a record says that goes on with it

@@ -94,7 +94,7 @@ class _Producer:
         self.ahead = joined
 
 
-class Known(NamedTuple):
+class ProducerCheckpoint(NamedTuple):
     """A producer as a checkpoint has it."""
 
     producer_id: bytes
@@ -203,14 +203,16 @@ class Sequences:
         for key in gone:
             del self._producers[key]
 
-    def image(self) -> list[Known]:
+    def image(self) -> list[ProducerCheckpoint]:
         """Everybody, who was seen last comes last."""
         return [
-            Known(key, each.epoch, each.done, each.largest, each.seen_ms, tuple(each.ahead))
+            ProducerCheckpoint(
+                key, each.epoch, each.done, each.largest, each.seen_ms, tuple(each.ahead)
+            )
             for key, each in self._producers.items()
         ]
 
-    def restore(self, image: Iterable[Known]) -> None:
+    def restore(self, image: Iterable[ProducerCheckpoint]) -> None:
         """Know whom a checkpoint knows."""
         for known in image:
             producer = _Producer(known.epoch, known.seen_ms)

@@ -17,10 +17,10 @@ from typing import Final, Protocol, cast
 from broker.core.io_thread import IoThread
 from broker.core.log import Log
 from broker.core.named_producers import loading
-from broker.core.named_producers.loading import Words
-from broker.core.named_producers.sequences import Known, Sequences
+from broker.core.named_producers.loading import SequenceHeaders
+from broker.core.named_producers.sequences import ProducerCheckpoint, Sequences
 from broker.core.partition import wait_durable
-from broker.core.reading import Beside
+from broker.core.reading import RunInThread
 from broker.core.topic import Topic
 from broker.model.clock import Clock
 from broker.model.errors import CodecError, StorageError
@@ -72,8 +72,8 @@ class NamedProducers:
         clock: Clock,
         io_thread: IoThread,
         expiration_ms: Callable[[], int],
-        words: Words,
-        beside: Beside,
+        words: SequenceHeaders,
+        beside: RunInThread,
     ) -> None:
         """Know the words in which records say who wrote them."""
         self._clock = clock
@@ -119,7 +119,7 @@ class NamedProducers:
         if offset > log.log_end_offset:
             offset, producers = 0, []  # the log has lost what that was made of
         sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
-        sequences.restore(Known(*each) for each in producers)
+        sequences.restore(ProducerCheckpoint(*each) for each in producers)
         table.read_end = await self._read(log, sequences, offset)
         table.sequences = sequences
         table.written_offset = offset

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator import Told, Waiter
-from broker.core.coordinator_partitions import CoordinatorPartitions, World
+from broker.core.coordinator import Callback, Waiter
+from broker.core.coordinator_partitions import CoordinatorPartitions, Environment
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.log import TransactionalLog
 from broker.core.machine import Moment, RecordFormat, Token
@@ -35,13 +35,13 @@ from broker.core.transactions.commands import (
     VerifyResponse,
     WriteMarkers,
 )
-from broker.core.transactions.ending import Endings
+from broker.core.transactions.end_driver import Endings
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.orphans import Orphans
-from broker.core.transactions.patience import Patience
 from broker.core.transactions.records import Place
-from broker.core.transactions.shard import Room, TransactionShard
-from broker.core.transactions.turns import Turns
+from broker.core.transactions.shard import TransactionLimits, TransactionShard
+from broker.core.transactions.step_queue import StepQueue
+from broker.core.transactions.waiters import TransactionWaiters
 from broker.model import limits
 from broker.model.errors import ErrorCode
 
@@ -57,7 +57,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        world: World,
+        world: Environment,
         find_log: Callable[[Place], TransactionalLog | None],
         groups: GroupCoordinator,
         *,
@@ -76,14 +76,14 @@ class TransactionCoordinator:
         self._world = world
         self._groups = groups
         self._markers = Markers(find_log, groups.end_transaction, world.clock)
-        self._turns = Turns(self.wake)
+        self._turns = StepQueue(self.wake)
         self._endings = Endings(self, self._markers, self._turns)
         self._orphans = Orphans(self._markers, Notes(world.clock))
-        self._patience = Patience(world)
+        self._patience = TransactionWaiters(world)
         settings = settings or TransactionSettings()
-        room = Room(settings)
+        room = TransactionLimits(settings)
         # Where messages to the outside go: a waiter who always waits.
-        desk: Waiter[Response] = Waiter(Told(self._take), lambda error: error)
+        desk: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
         self._partitions: CoordinatorPartitions[
             records.TransactionRecord, Response, TransactionShard
         ] = CoordinatorPartitions(
@@ -242,7 +242,7 @@ class TransactionCoordinator:
         self._partitions.serve_to(
             self._partitions.partition_for(request.producer.transactional_id),
             lambda shard, token, now: shard.add(request, token, now),
-            Told(answer),
+            Callback(answer),
             lambda error: error,
         )
         return added
@@ -269,7 +269,7 @@ class TransactionCoordinator:
         self._partitions.serve_to(
             self._partitions.partition_for(request.producer.transactional_id),
             lambda shard, token, _: shard.verify(request, token),
-            Told(answer),
+            Callback(answer),
             lambda error: VerifyResponse((error,) * len(places)),
         )
         return verified
@@ -440,7 +440,7 @@ class TransactionCoordinator:
         """Tell a shard what has been done for it; one that was dropped begins anew by itself."""
         number = self._partitions.partition_for(producer.transactional_id)
         if self._partitions.shard(number) is not None:
-            self._partitions.serve_to(number, command, Told(_ignore), lambda error: error)
+            self._partitions.serve_to(number, command, Callback(_ignore), lambda error: error)
 
     def _take(self, message: Response) -> None:
         if isinstance(message, SyncData):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker.codec.control_records import Marker, encode_marker
-from broker.core.coordinator import Promise, Told
+from broker.core.coordinator import Callback, ResponseFuture
 from broker.core.log import TransactionalLog
 from broker.core.topic import OFFSETS_TOPIC
 from broker.core.transactions.records import Place
@@ -15,7 +15,7 @@ from broker.model.errors import ErrorCode, PolylogError
 class EndInGroups(Protocol):
     """The group coordinator's: a marker decides about pending offsets in its partition."""
 
-    def __call__(self, number: int, marker: Marker, promise: Promise[ErrorCode], /) -> None:
+    def __call__(self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode], /) -> None:
         """Write a marker into a partition of `__consumer_offsets`."""
 
 
@@ -48,7 +48,7 @@ class Markers:
         elif log.is_loading:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif topic == OFFSETS_TOPIC:
-            self._end_in_groups(partition, marker, Told(answer))
+            self._end_in_groups(partition, marker, Callback(answer))
         else:
             _append(log, batch, answer)
 

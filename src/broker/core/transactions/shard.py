@@ -28,7 +28,7 @@ from broker.model import limits
 from broker.model.errors import ErrorCode
 
 
-class Room:
+class TransactionLimits:
     """How many transactional ids and open transactions the whole broker may have."""
 
     def __init__(self, settings: TransactionSettings) -> None:
@@ -56,7 +56,9 @@ class TransactionShard:
 
     pending = None  # nobody writes to `__transaction_state` in a transaction
 
-    def __init__(self, settings: TransactionSettings, room: Room, outside: Token) -> None:
+    def __init__(
+        self, settings: TransactionSettings, room: TransactionLimits, outside: Token
+    ) -> None:
         """Begin with nothing; `outside` does what decisions need done in other logs."""
         self._settings = settings
         self._room = room

@@ -14,7 +14,7 @@ the data (`_ending`), the epoch before the last init (`_last_epoch`), and the de
 from typing import NamedTuple
 
 from broker.core.machine import Moment, Token
-from broker.core.transactions import ends
+from broker.core.transactions import end_rules
 from broker.core.transactions.commands import (
     LAST_EPOCH,
     NO_EPOCH,
@@ -80,7 +80,7 @@ class Transaction:
     @property
     def is_prepared(self) -> bool:
         """Whether it is decided, and its markers are being written."""
-        return self.image is not None and self.image.state in ends.PREPARED
+        return self.image is not None and self.image.state in end_rules.PREPARED
 
     @property
     def is_ending(self) -> bool:
@@ -197,7 +197,7 @@ class Transaction:
 
     def _previous_epoch(self, image: TransactionImage) -> int:
         """The epoch with which a producer may come whose last answer was lost; -1: none."""
-        if image.state in _COMPLETED and image.client_version >= ends.EPOCH_BUMP_VERSION:
+        if image.state in _COMPLETED and image.client_version >= end_rules.EPOCH_BUMP_VERSION:
             return image.producer_epoch - 1 if image.producer_epoch else LAST_EPOCH
         return self._last_epoch
 
@@ -343,7 +343,7 @@ class Transaction:
             bumps = request.bumps_epoch
             ending = _Ending(self._attempt(), request.is_commit, token, bumps, next_id)
             self._begin_end(ending, decision)
-        elif request.bumps_epoch and ends.is_new(image, request):
+        elif request.bumps_epoch and end_rules.is_new(image, request):
             self._end_nothing(image, request, token, now, decision)
         else:  # The answer was lost: what was asked for has come true.
             decision.reply(token, EndResponse(ErrorCode.NONE, *image[:2]))
@@ -352,13 +352,13 @@ class Transaction:
     def _end_error(self, request: EndRequest) -> ErrorCode:
         """Why a producer may not end its transaction so, or not now."""
         image = self.image
-        if image is None or not ends.is_repeated(image, request):
+        if image is None or not end_rules.is_repeated(image, request):
             error = self._identity_error(request.producer)
             if error is not ErrorCode.NONE or image is None:
                 return error
         if self._ending:
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        return ends.error_of(image, request)
+        return end_rules.error_of(image, request)
 
     def _end_nothing(
         self,
@@ -374,13 +374,13 @@ class Transaction:
             partitions=frozenset(),
             producer_epoch=image.producer_epoch + 1,
             updated_ms=now.wall_ms,
-            client_version=ends.EPOCH_BUMP_VERSION,
+            client_version=end_rules.EPOCH_BUMP_VERSION,
         )
-        if ends.needs_id(image, request):
+        if end_rules.needs_id(image, request):
             if request.fresh_producer_id == NO_ID:
                 decision.reply(token, EndResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
                 return
-            ended = ends.rotated(ended, request.fresh_producer_id)
+            ended = end_rules.rotated(ended, request.fresh_producer_id)
         decision.records.append(TransactionRecord(self.transactional_id, ended))
         decision.reply(token, EndResponse(ErrorCode.NONE, *ended[:2]))
 
@@ -407,7 +407,7 @@ class Transaction:
             if ending.token is not None:
                 decision.reply(ending.token, EndResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return decision
-        prepared = ends.prepared(
+        prepared = end_rules.prepared(
             image,
             now.wall_ms,
             is_commit=ending.is_commit,
@@ -417,7 +417,9 @@ class Transaction:
         )
         decision.records.append(TransactionRecord(self.transactional_id, prepared))
         if ending.token is not None:
-            decision.reply(ending.token, EndResponse(ErrorCode.NONE, *ends.next_holder(prepared)))
+            decision.reply(
+                ending.token, EndResponse(ErrorCode.NONE, *end_rules.next_holder(prepared))
+            )
         self._ask_for_markers(prepared, decision)
         return decision
 
@@ -440,7 +442,7 @@ class Transaction:
             updated_ms=now.wall_ms,
         )
         if image.next_producer_id != NO_ID:
-            done = ends.rotated(done, image.next_producer_id)
+            done = end_rules.rotated(done, image.next_producer_id)
         return TransactionDecision([TransactionRecord(self.transactional_id, done)])
 
     # ---- time ------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.report import Report
 from broker.pipeline.segments import manifest
+from broker.pipeline.segments.integrity import SegmentFacts, Soundness, audit_segment
 from broker.pipeline.segments.planning import StoredPartition, opened, stored_partitions
-from broker.pipeline.segments.soundness import SegmentFacts, Soundness, audit_segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

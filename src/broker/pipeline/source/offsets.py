@@ -17,14 +17,14 @@ from broker.model.errors import ConfigError
 _VERSION: Final = 1
 
 
-class Standing(NamedTuple):
+class TopicOffsets(NamedTuple):
     """A topic's id, empty where it is unknown, and the next offset of each partition."""
 
     topic_id: str
     offsets: dict[int, int]
 
 
-Offsets = dict[str, Standing]  # by topic
+Offsets = dict[str, TopicOffsets]  # by topic
 
 
 def to_json(offsets: Offsets) -> dict[str, Any]:
@@ -58,10 +58,10 @@ def from_json(found: Mapping[str, Any]) -> Offsets:
                     f" {found['version']}: a later polylog has written them"
                 )
             return {
-                topic: Standing(str(each["id"]), _numbers(each["partitions"]))
+                topic: TopicOffsets(str(each["id"]), _numbers(each["partitions"]))
                 for topic, each in found["topics"].items()
             }
-        return {topic: Standing("", _numbers(each)) for topic, each in found.items()}
+        return {topic: TopicOffsets("", _numbers(each)) for topic, each in found.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ConfigError(
             f"offsets of the checkpoint: expected those of the format polylog or kafka, got {found}"

@@ -26,7 +26,7 @@ from broker.model.clock import Clock, SystemClock
 from broker.model.errors import ConfigError
 from broker.model.limits import CLIENT_FETCH_BYTES_MIN
 from broker.pipeline.decoding import Selection
-from broker.pipeline.source.offsets import Offsets, Standing, from_json, to_json
+from broker.pipeline.source.offsets import Offsets, TopicOffsets, from_json, to_json
 from broker.pipeline.source.planning import (
     Partition,
     limited,
@@ -303,12 +303,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _standing(topics: dict[str, Topic], offsets: dict[Partition, int]) -> Offsets:
     return {
-        name: Standing(topic.topic_id, {each: offsets[name, each] for each in topic.partitions})
+        name: TopicOffsets(topic.topic_id, {each: offsets[name, each] for each in topic.partitions})
         for name, topic in topics.items()
     }
 
 
-def _gone(name: str, standing: Standing, now: Topic | None) -> str:
+def _gone(name: str, standing: TopicOffsets, now: Topic | None) -> str:
     if now is None:
         return f"topic {name} was deleted"
     return (
@@ -317,7 +317,7 @@ def _gone(name: str, standing: Standing, now: Topic | None) -> str:
     )
 
 
-def _is_another(standing: Standing, topic: Topic) -> bool:
+def _is_another(standing: TopicOffsets, topic: Topic) -> bool:
     """Whether a topic has another id; Spark's own offsets, and old brokers, have none."""
     return bool(standing.topic_id and topic.topic_id) and standing.topic_id != topic.topic_id
 

@@ -7,8 +7,8 @@ from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommits,
     AssignedError,
+    AssignedProtocol,
     AssignedResponse,
-    Family,
 )
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.topic import Topic
@@ -49,7 +49,9 @@ def generation_of(command: Command) -> int:
 
 def call_of(topic: Topic, group: str, member: str, generation: int | None) -> AssignedCall:
     """What a member asks of its group."""
-    return AssignedCall(Family.CURSUS, group, topic.name, member, generation, topic.partition_count)
+    return AssignedCall(
+        AssignedProtocol.CURSUS, group, topic.name, member, generation, topic.partition_count
+    )
 
 
 def checked(response: AssignedResponse, call: AssignedCall) -> AssignedResponse:

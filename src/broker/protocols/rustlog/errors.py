@@ -30,7 +30,7 @@ class Failure(Enum):
     CREATE = auto()
 
 
-class Words(NamedTuple):
+class ErrorTexts(NamedTuple):
     """A failure's code and text in the binary dialect, and its text in JSON."""
 
     code: int
@@ -38,49 +38,53 @@ class Words(NamedTuple):
     json: str
 
 
-TABLE: Final[dict[Failure, Words]] = {
-    Failure.EMPTY_FRAME: Words(
+TABLE: Final[dict[Failure, ErrorTexts]] = {
+    Failure.EMPTY_FRAME: ErrorTexts(
         1, "Frame error: invalid protocol: zero-length frame", "failed to parse request"
     ),
-    Failure.LONG_FRAME: Words(
+    Failure.LONG_FRAME: ErrorTexts(
         1,
         "Frame error: frame too large: {size} bytes (max: {size_max})",
         "max frame size exceeded",
     ),
-    Failure.UNKNOWN_REQUEST: Words(
+    Failure.UNKNOWN_REQUEST: ErrorTexts(
         2, "Decode error: unknown request type: {kind}", "failed to parse request"
     ),
-    Failure.BAD_REQUEST: Words(2, "Decode error: decode error: {what}", "failed to parse request"),
-    Failure.FETCH: Words(4, "Fetch failed: {reason}", "fetch failed: {reason}"),
-    Failure.OFFSET_OUT_OF_RANGE: Words(
+    Failure.BAD_REQUEST: ErrorTexts(
+        2, "Decode error: decode error: {what}", "failed to parse request"
+    ),
+    Failure.FETCH: ErrorTexts(4, "Fetch failed: {reason}", "fetch failed: {reason}"),
+    Failure.OFFSET_OUT_OF_RANGE: ErrorTexts(
         4, "Fetch failed: offset out of range", "offset out of range"
     ),
     # In JSON a commit that is refused is an answer of its own, {"OffsetCommit":{"success":false}}.
-    Failure.COMMIT: Words(5, "Offset commit failed: {reason}", "offset commit failed: {reason}"),
-    Failure.GROUP_OFFSET: Words(
+    Failure.COMMIT: ErrorTexts(
+        5, "Offset commit failed: {reason}", "offset commit failed: {reason}"
+    ),
+    Failure.GROUP_OFFSET: ErrorTexts(
         5, "Offset fetch failed: {reason}", "offset fetch failed: {reason}"
     ),
-    Failure.NO_PARTITION: Words(
+    Failure.NO_PARTITION: ErrorTexts(
         10,
         "Topic or partition does not exist: topic={topic}, partition={partition}",
         "partition not found: topic={topic}, partition={partition}",
     ),
-    Failure.TOPIC_EXISTS: Words(
+    Failure.TOPIC_EXISTS: ErrorTexts(
         11, "Topic '{topic}' already exists", "topic '{topic}' already exists"
     ),
-    Failure.PARTITION_COUNT: Words(
+    Failure.PARTITION_COUNT: ErrorTexts(
         12, "Invalid partition count: {count}", "invalid partition count: {count}"
     ),
-    Failure.DESCRIBE_TOPIC: Words(
+    Failure.DESCRIBE_TOPIC: ErrorTexts(
         13, "DescribeTopic failed: {reason}", "describe topic failed: {reason}"
     ),
-    Failure.DESCRIBE_PARTITION: Words(
+    Failure.DESCRIBE_PARTITION: ErrorTexts(
         14, "DescribePartition failed: {reason}", "describe partition failed: {reason}"
     ),
-    Failure.WRITE: Words(
+    Failure.WRITE: ErrorTexts(
         500, "Failed to write record: {reason}", "failed to write record: {reason}"
     ),
-    Failure.CREATE: Words(
+    Failure.CREATE: ErrorTexts(
         500, "Failed to create topic: {reason}", "failed to create topic: {reason}"
     ),
 }

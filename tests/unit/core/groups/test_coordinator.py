@@ -9,7 +9,7 @@ from broker.codec import scan_headers
 from broker.codec.control_records import Marker
 from broker.core import coordinator as driver
 from broker.core import coordinator_load
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.classic import ClassicGroup
 from broker.core.groups.commands import (
     CommitRequest,
@@ -51,7 +51,7 @@ class Broker:
     def start(self) -> GroupCoordinator:
         """A broker that finds the log as it is."""
         return GroupCoordinator(
-            World(self.open, self.loop.create_future, self.clock, self.wakes.append),
+            Environment(self.open, self.loop.create_future, self.clock, self.wakes.append),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             fresh_id=iter("123456789").__next__,
         )
@@ -123,7 +123,9 @@ def test_a_group_lives_where_the_topic_that_there_is_has_it(world: Broker) -> No
     """The setting may have changed since the topic was made."""
     count: int | None = None
     coordinator = GroupCoordinator(
-        World(world.open, world.loop.create_future, world.clock, world.wakes.append, lambda: count),
+        Environment(
+            world.open, world.loop.create_future, world.clock, world.wakes.append, lambda: count
+        ),
         partition_count=50,
     )
     before = coordinator.partition_for("hello")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.codec.control_records import Marker
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.commands import (
     CommitRequest,
     FetchOffsetsRequest,
@@ -31,7 +31,7 @@ class Groups:
         self.reload()
 
     def reload(self) -> None:
-        world = World(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None)
+        world = Environment(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None)
         self.groups = GroupCoordinator(world, partition_count=1)
 
     def commit(self, offset: int, producer_id: int | None = None, partition: int = 0) -> ErrorCode:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.groups.commands import GroupProtocol
-from broker.core.groups.presence import Attendance, HandedOutIds, Presence
+from broker.core.groups.presence import GroupPresence, HandedOutIds, Presence
 
 NAMES = ("range", "sticky", "uniform")
 CHANGES = st.lists(
@@ -26,7 +26,7 @@ def protocols(names: list[str], weight: int) -> tuple[GroupProtocol, ...]:
 def test_the_counts_are_those_of_the_members_that_are_here(
     changes: list[tuple[str, str, list[str], int]], asked: str, apart: str | None
 ) -> None:
-    attendance = Attendance()
+    attendance = GroupPresence()
     here: dict[str, tuple[GroupProtocol, ...]] = {}
 
     for verb, member_id, names, number in changes:
@@ -59,7 +59,7 @@ def test_the_counts_are_those_of_the_members_that_are_here(
 
 
 def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
-    attendance = Attendance()
+    attendance = GroupPresence()
     attendance.add("a", Presence(None, (), 5))
     attendance.add("b", Presence(None, (), 7))
     attendance.live_until("a", 9)

@@ -7,8 +7,8 @@ from typing import Any
 from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker.codec.encoding import encode
 from broker.core.io_thread import IoThread
-from broker.core.named_producers.loading import Words
-from broker.core.named_producers.sequences import Known
+from broker.core.named_producers.loading import SequenceHeaders
+from broker.core.named_producers.sequences import ProducerCheckpoint
 from broker.core.named_producers.tables import NamedProducers
 from broker.core.recompression import Recompression
 from broker.core.topic import Topic
@@ -82,12 +82,12 @@ class Partition:
             self.clock,
             self.io_thread,
             lambda: EXPIRATION_MS,
-            Words(SEQUENCE, sequence_of),
+            SequenceHeaders(SEQUENCE, sequence_of),
             self.recompression.run,
         )
 
-    def known(self, named: NamedProducers) -> list[Known]:
-        async def image() -> list[Known]:
+    def known(self, named: NamedProducers) -> list[ProducerCheckpoint]:
+        async def image() -> list[ProducerCheckpoint]:
             async with named.of(self.topic, self.log) as sequences:
                 return sequences.image()
 
@@ -107,5 +107,5 @@ class Partition:
 
 def known(
     done: int, ahead: tuple[tuple[int, int], ...] = (), name: bytes = b"p", largest: int = 1
-) -> Known:
-    return Known(name, 1, done, largest, NOW_MS, ahead)
+) -> ProducerCheckpoint:
+    return ProducerCheckpoint(name, 1, done, largest, NOW_MS, ahead)

@@ -8,8 +8,8 @@ import pytest
 from broker._native.wire.cursus_batch import SEQUENCE, sequence_of
 from broker.core import reading
 from broker.core.named_producers import loading
-from broker.core.named_producers.loading import Words
-from broker.core.named_producers.sequences import Known, Run, Sequences
+from broker.core.named_producers.loading import SequenceHeaders
+from broker.core.named_producers.sequences import ProducerCheckpoint, Run, Sequences
 from tests.native_log import NOW_MS
 from tests.unit.core.named_producers.partitions import Partition, known
 
@@ -56,7 +56,7 @@ def test_a_gap_that_comes_behind_a_log_that_lacks_records_is_one(partition: Part
     partition.log.move_log_start(1)
     named = partition.fresh()
 
-    async def image() -> list[Known]:
+    async def image() -> list[ProducerCheckpoint]:
         async with named.of(partition.topic, partition.log) as sequences:
             sequences.replay([Run(b"new", 1, 3, 3, 1), Run(b"p", 1, 5, 5, 1)], NOW_MS)
             return sequences.image()
@@ -93,7 +93,7 @@ def test_a_log_is_read_with_turns_in_between(
 
     async def read() -> None:
         counting = asyncio.ensure_future(count())
-        words = Words(SEQUENCE, sequence_of)
+        words = SequenceHeaders(SEQUENCE, sequence_of)
         await loading.read(partition.log, Sequences(1), 0, words, partition.recompression.run)
         counting.cancel()
 

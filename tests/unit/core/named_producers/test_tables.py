@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from broker.codec.encoding import encode
-from broker.core.named_producers.sequences import Known
+from broker.core.named_producers.sequences import ProducerCheckpoint
 from tests.native_log import NOW_MS
 from tests.unit.core.named_producers.partitions import EXPIRATION_MS, Partition, known
 
@@ -143,11 +143,11 @@ def test_what_is_not_visible_yet_is_waited_for(partition: Partition) -> None:
     partition.append(1, ends_turn=False)
     partition.alter_topic()
 
-    async def image() -> list[Known]:
+    async def image() -> list[ProducerCheckpoint]:
         async with named.of(partition.topic, partition.log) as sequences:
             return sequences.image()
 
-    async def found() -> list[Known]:
+    async def found() -> list[ProducerCheckpoint]:
         waiting = asyncio.ensure_future(image())
         for _ in range(10):
             await asyncio.sleep(0)

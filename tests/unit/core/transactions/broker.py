@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.topic import OFFSETS_TOPIC
 from broker.core.transactions.commands import (
@@ -60,8 +60,8 @@ class Broker:
                 self.transactions.suspect(place)
         self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
 
-    def world(self, log: MemoryLog) -> World:
-        return World(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
+    def world(self, log: MemoryLog) -> Environment:
+        return Environment(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
 
     def find(self, place: Place) -> ClientLog | None:
         if place == OFFSETS:

@@ -12,7 +12,7 @@ from broker.core.transactions.commands import (
     TransactionDecision,
     TransactionSettings,
 )
-from broker.core.transactions.shard import Room, TransactionShard
+from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
 
 NOW = Moment(0, 0)
@@ -23,7 +23,7 @@ class Shard(TransactionShard):
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.counted = 0
-        room = Room(settings)
+        room = TransactionLimits(settings)
         room.count(self.all)
         super().__init__(settings, room, "outside")
 

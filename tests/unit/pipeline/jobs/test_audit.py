@@ -12,8 +12,8 @@ from broker.model.clock import ManualClock
 from broker.model.errors import ConfigError, SegmentGone
 from broker.model.report import Report
 from broker.pipeline.jobs.audit import audit
-from broker.pipeline.segments import soundness
-from broker.pipeline.segments.soundness import SegmentFacts, Soundness
+from broker.pipeline.segments import integrity
+from broker.pipeline.segments.integrity import SegmentFacts, Soundness
 from broker.storage import checkpoint
 from tests.native_log import placed
 from tests.segment_files import segment_files, stored, write_ascending
@@ -227,7 +227,7 @@ def test_a_segment_that_goes_before_it_is_looked_at_is_named(
 
     def before(facts: SegmentFacts) -> Soundness:
         second.unlink(missing_ok=True)
-        return soundness.audit_segment(facts)
+        return integrity.audit_segment(facts)
 
     monkeypatch.setattr("broker.pipeline.jobs.audit.audit_segment", before)
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.model.errors import ConfigError
-from broker.pipeline.source.offsets import Standing, from_json, to_json
+from broker.pipeline.source.offsets import TopicOffsets, from_json, to_json
 
 ID = "0123456789abcdef" * 2
 STANDINGS = st.dictionaries(
     st.text(min_size=1),
     st.builds(
-        Standing,
+        TopicOffsets,
         st.sampled_from(["", ID]),
         st.dictionaries(st.integers(0, 10_000), st.integers(0, (1 << 63) - 1)),
     ),
@@ -22,14 +22,14 @@ STANDINGS = st.dictionaries(
 
 
 @given(STANDINGS)
-def test_what_is_written_is_read_back(offsets: dict[str, Standing]) -> None:
+def test_what_is_written_is_read_back(offsets: dict[str, TopicOffsets]) -> None:
     assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
 
 
 @given(STANDINGS)
-def test_the_same_offsets_are_the_same_text(offsets: dict[str, Standing]) -> None:
+def test_the_same_offsets_are_the_same_text(offsets: dict[str, TopicOffsets]) -> None:
     other = {
-        name: Standing(offsets[name].topic_id, dict(reversed(offsets[name].offsets.items())))
+        name: TopicOffsets(offsets[name].topic_id, dict(reversed(offsets[name].offsets.items())))
         for name in reversed(offsets)
     }
 
@@ -45,9 +45,9 @@ def test_the_same_offsets_are_the_same_text(offsets: dict[str, Standing]) -> Non
 def test_the_offsets_of_sparks_own_source_are_read(found: dict[str, dict[str, int]]) -> None:
     """Topics named as our own keys are, too: a topic's value is never a number there."""
     for name in ("version", "topics"):
-        assert from_json({name: {"0": 3}}) == {name: Standing("", {0: 3})}
+        assert from_json({name: {"0": 3}}) == {name: TopicOffsets("", {0: 3})}
     assert from_json(found) == {
-        name: Standing("", {int(each): offset for each, offset in offsets.items()})
+        name: TopicOffsets("", {int(each): offset for each, offset in offsets.items()})
         for name, offsets in found.items()
     }
 

@@ -20,7 +20,7 @@ from broker.codec import Fields
 from broker.model.clock import ManualClock
 from broker.model.errors import RequestError
 from broker.pipeline.options import Use
-from broker.pipeline.source.offsets import Standing, from_json
+from broker.pipeline.source.offsets import TopicOffsets, from_json
 from broker.pipeline.source.settings import settings_of
 from broker.pipeline.source.stream import StreamReader
 from broker.pipeline.source.topics import DataLoss
@@ -240,7 +240,7 @@ def test_offsets_of_sparks_own_source_get_the_topics_id_with_the_next_trigger(
 ) -> None:
     end = topic.reader().latestOffset({"t": {"0": 10, "1": 300}}, ALL)
 
-    assert from_json(end) == {"t": Standing(ID, {0: 100, 1: 300})}
+    assert from_json(end) == {"t": TopicOffsets(ID, {0: 100, 1: 300})}
 
 
 def test_nothing_lies_between_the_same_offsets(topic: Topic) -> None:

@@ -15,7 +15,7 @@ from broker.protocols.base import Answer
 from broker.protocols.cursus import PROTOCOL
 from broker.protocols.cursus.handlers import consume as consume_handler
 from tests.cursus_client import Batch, read_batch
-from tests.fakes import World
+from tests.fakes import FakeBroker
 from tests.native_log import Logs
 
 WAIT_S = 20
@@ -25,7 +25,7 @@ class Broker:
     """One whose topics have real logs, of a partition each."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = World()
+        self.world = FakeBroker()
         self._logs = Logs(folder)
 
     def create(self, name: str) -> PartitionLog:

@@ -13,20 +13,20 @@ from broker.model.errors import ErrorCode
 from broker.protocols.base import DroppableAnswer, LastAnswer
 from broker.protocols.cursus import PROTOCOL
 from tests.cursus_client import Message, batch
-from tests.fakes import World
+from tests.fakes import FakeBroker
 
 HERE = "broker.example:9092"
 SENT = [Message(b"m", 1, b"p", epoch=7)]
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("t", 2)
     return world
 
 
-def ask(world: World, body: str | bytes) -> str:
+def ask(world: FakeBroker, body: str | bytes) -> str:
     """Send one frame; the text of its answer."""
     content = body.encode() if isinstance(body, str) else body
 
@@ -49,13 +49,13 @@ def ask(world: World, body: str | bytes) -> str:
         "LIST_OFFSETS topic=t",
     ],
 )
-def test_a_partition_that_loads_has_its_leader_here(world: World, body: str | bytes) -> None:
+def test_a_partition_that_loads_has_its_leader_here(world: FakeBroker, body: str | bytes) -> None:
     world.log("t").is_loading = True
 
     assert ask(world, body) == f"ERROR: NOT_LEADER LEADER_IS {HERE}"
 
 
-def test_a_topic_that_loads_is_described(world: World) -> None:
+def test_a_topic_that_loads_is_described(world: FakeBroker) -> None:
     world.log("t").is_loading = True
 
     described = json.loads(ask(world, "DESCRIBE topic=t"))
@@ -66,7 +66,7 @@ def test_a_topic_that_loads_is_described(world: World) -> None:
     )
 
 
-def test_a_partition_whose_disk_failed_says_so(world: World) -> None:
+def test_a_partition_whose_disk_failed_says_so(world: FakeBroker) -> None:
     world.log("t").is_offline = True
 
     answer = json.loads(ask(world, batch("t", 0, SENT)))
@@ -78,7 +78,7 @@ def test_a_partition_whose_disk_failed_says_so(world: World) -> None:
     )
 
 
-def test_a_coordinator_that_loads_says_so(world: World) -> None:
+def test_a_coordinator_that_loads_says_so(world: FakeBroker) -> None:
     answer = FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     world.groups.answers = [answer] * 2
 
@@ -88,13 +88,13 @@ def test_a_coordinator_that_loads_says_so(world: World) -> None:
     assert ask(world, "CONSUME topic=t partition=0 offset=0") == "ERROR: coordinator_not_available"
 
 
-def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(world: World) -> None:
+def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(world: FakeBroker) -> None:
     world.session.listener_host = "::1"
 
     assert ask(world, "FIND_COORDINATOR group=g").endswith(" host=localhost port=9092")
 
 
-def test_a_committed_group_with_members_is_not_changed(world: World) -> None:
+def test_a_committed_group_with_members_is_not_changed(world: FakeBroker) -> None:
     world.groups.answers = [AssignedResponse(AssignedError.OTHER_FAMILY)]
 
     assert ask(world, "COMMIT t g 0 1") == (

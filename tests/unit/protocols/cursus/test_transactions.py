@@ -20,7 +20,7 @@ from broker.protocols.cursus.handlers import offsets, staging, transactions
 from broker.protocols.cursus.holders import refusal_of
 from broker.protocols.cursus.memory import Memory
 from broker.protocols.cursus.staged import Transactions
-from tests.fakes import World
+from tests.fakes import FakeBroker
 
 WHO = "transactional_id=x producerId=txn-00000000000003e8 epoch=0"  # the first id of the fakes
 PRODUCER = Producer("polylog-cursus:x", 1, 0)
@@ -30,7 +30,7 @@ class Conversation:
     """One broker, and all that is said to it."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.world = FakeBroker()
         self.world.create("t", 2)
         self.restart()
 
@@ -324,8 +324,8 @@ def test_where_no_more_may_be_known_or_open_that_is_said(
     talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = talk.say("INIT_PRODUCER_ID transactional_id=y").removeprefix("OK ")
-    monkeypatch.setattr(shard.Room, "has_ids", False)
-    monkeypatch.setattr(shard.Room, "has_open", False)
+    monkeypatch.setattr(shard.TransactionLimits, "has_ids", False)
+    monkeypatch.setattr(shard.TransactionLimits, "has_open", False)
 
     assert talk.say("INIT_PRODUCER_ID transactional_id=z") == (
         'ERROR: init_producer_failed reason="there are as many transactional ids as there may be"'

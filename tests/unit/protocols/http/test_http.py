@@ -4,10 +4,10 @@ import pytest
 
 from broker.protocols.base import LastAnswer
 from broker.protocols.http import PROTOCOL
-from tests.fakes import World
+from tests.fakes import FakeBroker
 
 
-def ask(world: World, head: str) -> str:
+def ask(world: FakeBroker, head: str) -> str:
     answer = PROTOCOL.handle(0, 0, None, head.encode(), world.session)
     assert isinstance(answer, LastAnswer), "the connection ends behind it"
     return answer.body.decode()
@@ -55,11 +55,11 @@ def page(status: str, kind: str, text: str, *more: str, shown: str | None = None
     ],
 )
 def test_a_health_check_is_answered(head: str, answer: str) -> None:
-    assert ask(World(), head) == answer
+    assert ask(FakeBroker(), head) == answer
 
 
 def test_a_broker_whose_logs_load_is_alive_and_not_ready() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("t")
     world.log("t").is_loading = True
 

@@ -9,7 +9,7 @@ import pytest
 from broker.codec import schema
 from broker.codec.schema import Definition
 from broker.protocols.kafka import apis
-from tests.fakes import World
+from tests.fakes import FakeBroker
 
 # What a Kafka 4.3.1 broker advertises (kafka.md 1.1); Produce 0-2 is served here.
 KAFKA_4_3 = {
@@ -81,7 +81,7 @@ def test_the_versions_in_a_handlers_docstring_are_those_it_serves(key: int) -> N
 
 @pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
 def test_an_empty_request_of_any_version_is_answered(key: int, version: int) -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = world.ask(key, version, **SPECIAL.get(key, {}))
 
@@ -90,7 +90,7 @@ def test_an_empty_request_of_any_version_is_answered(key: int, version: int) -> 
 
 @pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
 def test_a_request_with_one_of_everything_is_answered(key: int, version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("x")
     fields = one_of_everything(schema.request(key).fields)
 

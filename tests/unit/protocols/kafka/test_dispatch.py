@@ -12,24 +12,24 @@ from broker.model.errors import CodecError, ErrorCode, PeerError, RequestError
 from broker.protocols.kafka import PROTOCOL, dispatch
 from broker.protocols.kafka.api import Api, Request
 from broker.protocols.kafka.apis import APIS
-from tests.fakes import World
+from tests.fakes import FakeBroker
 
 
 def test_an_unknown_api_key_closes_the_connection() -> None:
     with pytest.raises(PeerError, match="API key 4 version 0"):
-        PROTOCOL.handle(4, 0, "tester", b"", World().session)
+        PROTOCOL.handle(4, 0, "tester", b"", FakeBroker().session)
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 14), (1, 19), (27, 0), (22, 6)])
 def test_a_version_that_is_not_advertised_closes_the_connection(key: int, version: int) -> None:
     with pytest.raises(PeerError):
-        PROTOCOL.handle(key, version, "tester", b"", World().session)
+        PROTOCOL.handle(key, version, "tester", b"", FakeBroker().session)
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
 def test_api_versions_above_ours_are_answered_in_version_0_with_error_35(version: int) -> None:
     """KIP-511; kafka.md 2.1 and 2.12: librdkafka and kafka-python ask again from this answer."""
-    answer = PROTOCOL.handle(18, version, "tester", b"\x01\x02", World().session)
+    answer = PROTOCOL.handle(18, version, "tester", b"\x01\x02", FakeBroker().session)
 
     assert isinstance(answer, bytes)
     value, end = schema.response(18).decode(0, answer)
@@ -40,11 +40,11 @@ def test_api_versions_above_ours_are_answered_in_version_0_with_error_35(version
 
 def test_a_malformed_body_closes_the_connection() -> None:
     with pytest.raises(CodecError):
-        PROTOCOL.handle(12, 0, "tester", b"\x00\x05ab", World().session)
+        PROTOCOL.handle(12, 0, "tester", b"\x00\x05ab", FakeBroker().session)
 
 
 def test_bytes_after_the_body_are_ignored() -> None:
-    world = World()
+    world = FakeBroker()
     body = schema.request(60).encode(0, {}) + b"more"
 
     assert isinstance(PROTOCOL.handle(60, 0, "tester", body, world.session), bytes)
@@ -53,14 +53,14 @@ def test_bytes_after_the_body_are_ignored() -> None:
 def test_a_request_error_becomes_the_error_of_the_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
+    world = FakeBroker()
     monkeypatch.setattr(world.groups, "join", _raising(RequestError(ErrorCode.NOT_COORDINATOR)))
 
     assert world.ask(11, 9)["error_code"] == 16
 
 
 def test_what_may_not_be_is_refused_before_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = FakeBroker()
     asked: list[tuple[str, str | None]] = []
 
     def refuse(session: Session, api: Api, request: Request) -> None:
@@ -78,7 +78,7 @@ def test_what_may_not_be_is_refused_before_its_handler(monkeypatch: pytest.Monke
 def test_an_unexpected_failure_is_logged_once_and_closes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
+    world = FakeBroker()
     monkeypatch.setattr(world.groups, "heartbeat", _raising(ZeroDivisionError("oops")))
 
     with caplog.at_level(logging.ERROR), pytest.raises(PeerError, match="Heartbeat v4 failed"):
@@ -91,7 +91,7 @@ def test_an_unexpected_failure_is_logged_once_and_closes(
 def test_an_unexpected_failure_later_closes_too(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
+    world = FakeBroker()
 
     def heartbeat(_command: object) -> asyncio.Future[ErrorCode]:
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
@@ -113,7 +113,7 @@ def test_a_refusal_that_an_api_has_no_place_for_is_logged_once_and_closes(
     )
 
     with pytest.raises(PeerError, match="Produce v9 failed"):
-        World().ask(0, 9)
+        FakeBroker().ask(0, 9)
 
     (record,) = caplog.records
     assert record.getMessage() == "request_failed api=Produce version=9"
@@ -138,7 +138,7 @@ def test_what_clients_send_in_tagged_fields_has_no_arrays() -> None:
 @pytest.mark.parametrize("size", [10, 20_000])
 def test_a_long_request_and_its_answer_are_made_in_steps(size: int) -> None:
     """Keys of an unknown type: their number is all that this request costs."""
-    world = World()
+    world = FakeBroker()
     keys = [f"key-{number}" for number in range(size)]
 
     turns = world.turns(10, 5, key_type=9, coordinator_keys=keys)

@@ -14,7 +14,7 @@ from broker.core.groups import commands
 from broker.core.groups.records import CommittedOffset
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
-from tests.fakes import NOW_MS, World, batch
+from tests.fakes import NOW_MS, FakeBroker, batch
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, OFFSETS, COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST, API_VERSIONS = 11, 12, 13, 14, 15, 16, 18
@@ -54,7 +54,7 @@ def message(magic: int, offset: int, value: bytes) -> bytes:
     return i64(offset) + i32(len(rest) + 4) + struct.pack(">I", zlib.crc32(rest)) + rest
 
 
-def ask(world: World, key: int, version: int, body: bytes) -> bytes:
+def ask(world: FakeBroker, key: int, version: int, body: bytes) -> bytes:
     """Send a body and return the body of the answer."""
     answer = asyncio.run(world.answer(key, version, "old", body))
     assert answer is not None
@@ -62,8 +62,8 @@ def ask(world: World, key: int, version: int, body: bytes) -> bytes:
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("a")
     return world
 
@@ -73,7 +73,7 @@ def world() -> World:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_produce(world: World, version: int, magic: int) -> None:
+def test_produce(world: FakeBroker, version: int, magic: int) -> None:
     messages = data(message(magic, 0, b"one") + message(magic, 1, b"two"))
     topics = [
         text("a") + array([i32(0) + messages, i32(7) + messages]),
@@ -94,7 +94,7 @@ def test_produce(world: World, version: int, magic: int) -> None:
 
 
 def test_produce_tells_the_time_of_the_append_from_version_2_on() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"message.timestamp.type": "LogAppendTime"})
     topics = [text("a") + array([i32(0) + data(message(1, 0, b"v"))])]
 
@@ -105,7 +105,7 @@ def test_produce_tells_the_time_of_the_append_from_version_2_on() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_fetch(world: World, version: int) -> None:
+def test_fetch(world: FakeBroker, version: int) -> None:
     ask(
         world,
         PRODUCE,
@@ -130,7 +130,7 @@ def test_fetch(world: World, version: int) -> None:
     assert answer == throttle + array([text("a") + array(parts)])
 
 
-def test_list_offsets_0(world: World) -> None:
+def test_list_offsets_0(world: FakeBroker) -> None:
     world.log("a").append(batch(5))
     world.log("a").segment_entries = [(0, 50, 100), (3, 50, 200)]
     wanted = [i32(0) + i64(-1) + i32(10), i32(0) + i64(-2) + i32(1), i32(7) + i64(-1) + i32(1)]
@@ -145,7 +145,7 @@ def test_list_offsets_0(world: World) -> None:
     assert answer == array([text("a") + array(parts)])
 
 
-def test_list_offsets_1(world: World) -> None:
+def test_list_offsets_1(world: FakeBroker) -> None:
     world.log("a").append(batch(5, timestamp=70))
 
     answer = ask(
@@ -164,13 +164,13 @@ BROKERS = array([i32(1) + text("broker.example") + i32(9092)])
 PARTITION = i16(0) + i32(0) + i32(1) + array([i32(1)]) + array([i32(1)])
 
 
-def test_metadata_0_of_a_topic(world: World) -> None:
+def test_metadata_0_of_a_topic(world: FakeBroker) -> None:
     answer = ask(world, METADATA, 0, array([text("a")]))
 
     assert answer == BROKERS + array([i16(0) + text("a") + array([PARTITION])])
 
 
-def test_metadata_0_of_nothing_is_that_of_all_topics(world: World) -> None:
+def test_metadata_0_of_nothing_is_that_of_all_topics(world: FakeBroker) -> None:
     world.create("b")
 
     answer = ask(world, METADATA, 0, array([]))
@@ -179,14 +179,14 @@ def test_metadata_0_of_nothing_is_that_of_all_topics(world: World) -> None:
     assert answer == BROKERS + array(topics)
 
 
-def test_metadata_0_creates_what_it_is_asked_for(world: World) -> None:
+def test_metadata_0_creates_what_it_is_asked_for(world: FakeBroker) -> None:
     answer = ask(world, METADATA, 0, array([text("new")]))
 
     assert answer == BROKERS + array([i16(0) + text("new") + array([PARTITION])])
 
 
 def test_metadata_0_of_topics_that_cannot_be() -> None:
-    world = World({"auto.create.topics.enable": "false"})
+    world = FakeBroker({"auto.create.topics.enable": "false"})
 
     answer = ask(world, METADATA, 0, array([text("no/name"), text("unknown")]))
 
@@ -194,7 +194,7 @@ def test_metadata_0_of_topics_that_cannot_be() -> None:
     assert answer == BROKERS + array(topics)
 
 
-def test_metadata_1(world: World) -> None:
+def test_metadata_1(world: FakeBroker) -> None:
     answer = ask(world, METADATA, 1, i32(-1))
 
     brokers = array([i32(1) + text("broker.example") + i32(9092) + text(None)])
@@ -204,7 +204,7 @@ def test_metadata_1(world: World) -> None:
 # ---- groups --------------------------------------------------------------------------------------
 
 
-def test_group_coordinator_0(world: World) -> None:
+def test_group_coordinator_0(world: FakeBroker) -> None:
     answer = ask(world, COORDINATOR, 0, text("g"))
 
     assert answer == i16(0) + i32(1) + text("broker.example") + i32(9092)
@@ -212,7 +212,7 @@ def test_group_coordinator_0(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_offset_commit(world: World, version: int) -> None:
+def test_offset_commit(world: FakeBroker, version: int) -> None:
     member = i32(4) + text("m") if version else b""
     time = i64(NOW_MS) if version else b""
     wanted = [i32(0) + i64(9) + time + text("note"), i32(7) + i64(9) + time + text(None)]
@@ -227,7 +227,7 @@ def test_offset_commit(world: World, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_offset_fetch(world: World, version: int) -> None:
+def test_offset_fetch(world: FakeBroker, version: int) -> None:
     found = {"a": {0: CommittedOffset(9, -1, "note", NOW_MS, None), 1: None}}
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, found)]
 
@@ -238,7 +238,7 @@ def test_offset_fetch(world: World, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_join_group(world: World, version: int) -> None:
+def test_join_group(world: FakeBroker, version: int) -> None:
     joined = commands.JoinedMember("m", None, b"topics")
     world.groups.answers = [
         commands.JoinResponse(ErrorCode.NONE, "m", 3, "consumer", "range", "m", (joined,))
@@ -265,7 +265,7 @@ def test_join_group(world: World, version: int) -> None:
     assert [each.name for each in command.protocols] == ["range", "roundrobin"]
 
 
-def test_join_group_refused(world: World) -> None:
+def test_join_group_refused(world: FakeBroker) -> None:
     world.groups.answers = [commands.JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
 
     body = text("g") + i32(30_000) + text("") + text("consumer") + array([])
@@ -274,7 +274,7 @@ def test_join_group_refused(world: World) -> None:
     assert ask(world, JOIN, 0, body) == expected
 
 
-def test_sync_group_0(world: World) -> None:
+def test_sync_group_0(world: FakeBroker) -> None:
     world.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"assigned")]
 
     body = text("g") + i32(3) + text("m") + array([text("m") + data(b"assigned")])
@@ -283,33 +283,33 @@ def test_sync_group_0(world: World) -> None:
     assert world.groups.commands[0].assignments == {"m": b"assigned"}
 
 
-def test_sync_group_0_without_an_assignment_is_empty_bytes(world: World) -> None:
+def test_sync_group_0_without_an_assignment_is_empty_bytes(world: FakeBroker) -> None:
     world.groups.answers = [commands.SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
 
     assert ask(world, SYNC, 0, text("g") + i32(3) + text("m") + array([])) == i16(27) + data(b"")
 
 
-def test_heartbeat_0(world: World) -> None:
+def test_heartbeat_0(world: FakeBroker) -> None:
     world.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
 
     assert ask(world, HEARTBEAT, 0, text("g") + i32(3) + text("m")) == i16(27)
 
 
-def test_leave_group_0(world: World) -> None:
+def test_leave_group_0(world: FakeBroker) -> None:
     assert ask(world, LEAVE, 0, text("g") + text("m")) == i16(0)
     assert world.groups.commands == [
         commands.LeaveRequest("g", (commands.LeavingMember("m", None, ""),))
     ]
 
 
-def test_list_groups_0(world: World) -> None:
+def test_list_groups_0(world: FakeBroker) -> None:
     listed = commands.GroupListing("g", "consumer", "Stable", "classic")
     world.groups.answers = [commands.ListGroupsResponse(ErrorCode.NONE, (listed,))]
 
     assert ask(world, LIST, 0, b"") == i16(0) + array([text("g") + text("consumer")])
 
 
-def test_describe_groups_0(world: World) -> None:
+def test_describe_groups_0(world: FakeBroker) -> None:
     member = commands.DescribedMember("m", None, "client", "/10.0.0.1", b"topics", b"assigned")
     world.groups.answers = [
         commands.GroupDescription(
@@ -327,7 +327,7 @@ def test_describe_groups_0(world: World) -> None:
     assert answer == array(groups)
 
 
-def test_api_versions_0(world: World) -> None:
+def test_api_versions_0(world: FakeBroker) -> None:
     answer = ask(world, API_VERSIONS, 0, b"")
 
     assert answer[:6] == i16(0) + answer[2:6]

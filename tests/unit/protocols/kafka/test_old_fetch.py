@@ -20,7 +20,7 @@ from broker.model.limits import (
 from broker.protocols.kafka import old_fetch
 from broker.protocols.kafka.old_messages import for_consumer
 from tests.batches import EMPTY, batch_of
-from tests.fakes import NOW_MS, World, only
+from tests.fakes import NOW_MS, FakeBroker, only
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 
 MAGIC_OF = {0: 0, 1: 0, 2: 1, 3: 1}
@@ -39,13 +39,15 @@ def fields(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "topics": topics, **more}
 
 
-def fetch(world: World, version: int, *parts: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+def fetch(
+    world: FakeBroker, version: int, *parts: dict[str, Any], **more: Any
+) -> list[dict[str, Any]]:
     """Fetch from topic "a" and return the partitions of the response."""
     answer = world.ask(1, version, **fields(*parts, **more))
     return only(answer["responses"])["partitions"]
 
 
-def put(world: World, *values: bytes, partition: int = 0, **how: Any) -> None:
+def put(world: FakeBroker, *values: bytes, partition: int = 0, **how: Any) -> None:
     """Append a batch."""
     [data] = encode([(b"k", value) for value in values], timestamp_ms=NOW_MS, **how)
     status, _ = world.log("a", partition).append(data)
@@ -61,8 +63,8 @@ def offsets_of(records: bytes) -> list[int]:
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("a", 3)
     return world
 
@@ -72,7 +74,7 @@ def world() -> World:
 
 @old_versions
 def test_records_are_messages_of_the_magic_that_the_version_knows(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     put(world, b"one", b"two")
     put(world, b"three")
@@ -89,7 +91,7 @@ def test_records_are_messages_of_the_magic_that_the_version_knows(
 @old_versions
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 def test_a_compressed_batch_is_a_wrapper_with_its_codec(
-    world: World, version: int, codec: str
+    world: FakeBroker, version: int, codec: str
 ) -> None:
     put(world, b"before")
     put(world, b"one", b"two", compression=codec)
@@ -106,7 +108,7 @@ def test_a_compressed_batch_is_a_wrapper_with_its_codec(
     assert records == wrapper.encode()
 
 
-def test_headers_and_producers_are_not_told(world: World) -> None:
+def test_headers_and_producers_are_not_told(world: FakeBroker) -> None:
     rows = [(b"k", b"v", [("name", b"value")])]
     [data] = encode(rows, timestamp_ms=NOW_MS, producer_id=7, producer_epoch=0, base_sequence=0)
     world.log("a").append(data)
@@ -115,7 +117,9 @@ def test_headers_and_producers_are_not_told(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_time_of_an_append_is_told_to_those_who_know_times(world: World, version: int) -> None:
+def test_the_time_of_an_append_is_told_to_those_who_know_times(
+    world: FakeBroker, version: int
+) -> None:
     put(world, b"v", timestamp_type="LogAppendTime")
 
     expected = Message(0, b"k", b"v", MAGIC_OF[version], timestamp=NOW_MS)
@@ -124,7 +128,9 @@ def test_the_time_of_an_append_is_told_to_those_who_know_times(world: World, ver
 
 
 @old_versions
-def test_records_of_open_and_aborted_transactions_are_there(world: World, version: int) -> None:
+def test_records_of_open_and_aborted_transactions_are_there(
+    world: FakeBroker, version: int
+) -> None:
     data = batch_of(
         [(b"k", b"v", [])], NOW_MS, producer_id=1, producer_epoch=0, base_sequence=0,
         is_transactional=True,
@@ -136,7 +142,7 @@ def test_records_of_open_and_aborted_transactions_are_there(world: World, versio
 
 
 @old_versions
-def test_zstd_cannot_be_told(world: World, version: int) -> None:
+def test_zstd_cannot_be_told(world: FakeBroker, version: int) -> None:
     put(world, b"before")
     put(world, b"v", compression="zstd")
 
@@ -147,14 +153,14 @@ def test_zstd_cannot_be_told(world: World, version: int) -> None:
 
 
 @old_versions
-def test_a_batch_that_unfolds_too_far_is_too_large(world: World, version: int) -> None:
+def test_a_batch_that_unfolds_too_far_is_too_large(world: FakeBroker, version: int) -> None:
     put(world, b"\0" * (17 << 20), compression="gzip", batch_bytes_max=1 << 30)
 
     assert only(fetch(world, version, part()))["error_code"] == 10
 
 
 @old_versions
-def test_a_damaged_batch_is_corrupt(world: World, version: int) -> None:
+def test_a_damaged_batch_is_corrupt(world: FakeBroker, version: int) -> None:
     put(world, b"value")
     [(base, last, data)] = world.log("a").batches
     world.log("a").batches = [(base, last, data[:-1] + b"!")]
@@ -166,7 +172,9 @@ def test_a_damaged_batch_is_corrupt(world: World, version: int) -> None:
 
 
 @old_versions
-def test_markers_are_passed_over_however_little_is_asked_for(world: World, version: int) -> None:
+def test_markers_are_passed_over_however_little_is_asked_for(
+    world: FakeBroker, version: int
+) -> None:
     for _ in range(100):
         world.log("a").append(MARKER)
     put(world, b"v")
@@ -177,7 +185,7 @@ def test_markers_are_passed_over_however_little_is_asked_for(world: World, versi
 
 
 @old_versions
-def test_a_fetch_waits_behind_a_marker_at_the_end(world: World, version: int) -> None:
+def test_a_fetch_waits_behind_a_marker_at_the_end(world: FakeBroker, version: int) -> None:
     """Its reader cannot pass it: answered at once, it would ask again without a pause."""
     world.log("a").append(MARKER)
 
@@ -213,7 +221,7 @@ def compacted(last_offset: int, codec: str) -> bytes:
 
 @old_versions
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_the_gaps_of_compaction_stay(world: World, version: int, codec: str) -> None:
+def test_the_gaps_of_compaction_stay(world: FakeBroker, version: int, codec: str) -> None:
     world.log("a").append(compacted(5, codec))
     put(world, b"v")
 
@@ -224,7 +232,7 @@ def test_the_gaps_of_compaction_stay(world: World, version: int, codec: str) -> 
 
 @old_versions
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_reader_in_a_gap_gets_what_follows(world: World, version: int, codec: str) -> None:
+def test_a_reader_in_a_gap_gets_what_follows(world: FakeBroker, version: int, codec: str) -> None:
     world.log("a").append(compacted(5, codec))
     put(world, b"v")
 
@@ -232,7 +240,7 @@ def test_a_reader_in_a_gap_gets_what_follows(world: World, version: int, codec: 
 
 
 @old_versions
-def test_batches_that_compaction_emptied_are_passed_over(world: World, version: int) -> None:
+def test_batches_that_compaction_emptied_are_passed_over(world: FakeBroker, version: int) -> None:
     world.log("a").append(EMPTY)
     put(world, b"v")
 
@@ -244,7 +252,7 @@ def test_batches_that_compaction_emptied_are_passed_over(world: World, version: 
 
 
 @cutting_versions
-def test_a_partition_ends_at_its_limit_within_a_message(world: World, version: int) -> None:
+def test_a_partition_ends_at_its_limit_within_a_message(world: FakeBroker, version: int) -> None:
     put(world, b"first", b"second", b"third")
     whole = only(fetch(world, version, part()))["records"]
 
@@ -254,7 +262,7 @@ def test_a_partition_ends_at_its_limit_within_a_message(world: World, version: i
 
 
 @cutting_versions
-def test_every_partition_has_a_limit_of_its_own(world: World, version: int) -> None:
+def test_every_partition_has_a_limit_of_its_own(world: FakeBroker, version: int) -> None:
     for partition in range(3):
         put(world, b"v" * 100, b"v" * 100, partition=partition)
 
@@ -265,7 +273,7 @@ def test_every_partition_has_a_limit_of_its_own(world: World, version: int) -> N
 
 @cutting_versions
 def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     put(world, *(b"%d" % place for place in range(200)), compression="gzip")
 
@@ -277,7 +285,7 @@ def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
 
 @cutting_versions
 def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(version: int) -> None:
-    world = World({"fetch.max.bytes": "1100"})
+    world = FakeBroker({"fetch.max.bytes": "1100"})
     world.create("a", 3)
     for partition in range(3):
         put(world, b"v" * 300, partition=partition)
@@ -293,7 +301,7 @@ def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(versio
 
 @old_versions
 def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     for _ in range(5):
         put(world, b"v" * 900_000)
@@ -306,7 +314,7 @@ def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
 
 @cutting_versions
 def test_each_fetch_begins_with_another_partition(version: int) -> None:
-    world = World({"fetch.max.bytes": "1100"})
+    world = FakeBroker({"fetch.max.bytes": "1100"})
     world.create("a", 3)
     for partition in range(3):
         for _ in range(3):
@@ -324,7 +332,7 @@ def test_each_fetch_begins_with_another_partition(version: int) -> None:
 
 
 @old_versions
-def test_many_partitions_leave_the_loop_to_others(world: World, version: int) -> None:
+def test_many_partitions_leave_the_loop_to_others(world: FakeBroker, version: int) -> None:
     turns = 0
 
     async def others() -> None:
@@ -343,7 +351,7 @@ def test_many_partitions_leave_the_loop_to_others(world: World, version: int) ->
     assert turns >= 2000 // OLD_FETCH_BATCHES_PER_TURN - 1
 
 
-def test_version_3_returns_whole_messages_and_at_least_one(world: World) -> None:
+def test_version_3_returns_whole_messages_and_at_least_one(world: FakeBroker) -> None:
     put(world, b"v" * 100)
     put(world, b"v" * 100)
     put(world, b"v" * 100, partition=1)
@@ -358,7 +366,9 @@ def test_version_3_returns_whole_messages_and_at_least_one(world: World) -> None
     assert [offsets_of(each["records"]) for each in parts] == [[0, 1], [0]]
 
 
-def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(world: World) -> None:
+def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(
+    world: FakeBroker,
+) -> None:
     put(world, *[b""] * 50)
     stored = world.log("a").batches[0][2]
 
@@ -369,7 +379,9 @@ def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(world:
 
 
 @old_versions
-def test_a_batch_that_takes_long_is_converted_beside_the_loop(world: World, version: int) -> None:
+def test_a_batch_that_takes_long_is_converted_beside_the_loop(
+    world: FakeBroker, version: int
+) -> None:
     values = [b"v" * 1000] * (OLD_FETCH_BYTES_PER_TURN // 1000 + 1)
     put(world, *values, batch_bytes_max=1 << 20)
 
@@ -379,7 +391,7 @@ def test_a_batch_that_takes_long_is_converted_beside_the_loop(world: World, vers
 
 
 @old_versions
-def test_many_small_batches_are_read_in_pieces(world: World, version: int) -> None:
+def test_many_small_batches_are_read_in_pieces(world: FakeBroker, version: int) -> None:
     for _ in range(500):
         put(world, b"v" * 1000)
 
@@ -390,7 +402,7 @@ def test_many_small_batches_are_read_in_pieces(world: World, version: int) -> No
 
 @old_versions
 def test_an_offset_inside_of_a_plain_batch_begins_with_its_message(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     put(world, *[b"v"] * 10)
 
@@ -399,7 +411,7 @@ def test_an_offset_inside_of_a_plain_batch_begins_with_its_message(
 
 @old_versions
 def test_an_offset_inside_of_a_compressed_batch_returns_the_whole_wrapper(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     put(world, *[b"v"] * 10, compression="gzip")
 
@@ -410,7 +422,7 @@ def test_an_offset_inside_of_a_compressed_batch_returns_the_whole_wrapper(
 
 
 @old_versions
-def test_errors_of_a_partition_are_of_that_time(world: World, version: int) -> None:
+def test_errors_of_a_partition_are_of_that_time(world: FakeBroker, version: int) -> None:
     put(world, b"v")
     world.log("a", 1).fail()
     world.log("a", 2).is_loading = True
@@ -423,13 +435,13 @@ def test_errors_of_a_partition_are_of_that_time(world: World, version: int) -> N
 
 
 @old_versions
-def test_a_replica_that_nobody_knows_may_not_follow(world: World, version: int) -> None:
+def test_a_replica_that_nobody_knows_may_not_follow(world: FakeBroker, version: int) -> None:
     assert only(fetch(world, version, part(), replica_id=2))["error_code"] == 6
 
 
 @old_versions
 def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
-    world: World, version: int, monkeypatch: pytest.MonkeyPatch
+    world: FakeBroker, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converted: list[int] = []
 
@@ -464,7 +476,7 @@ def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
 
 @old_versions
 def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     parts = fetch(world, version, part(0), part(1), max_wait_ms=5)
 
@@ -472,7 +484,7 @@ def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(
 
 
 @old_versions
-def test_an_error_and_a_log_that_fails_end_the_wait(world: World, version: int) -> None:
+def test_an_error_and_a_log_that_fails_end_the_wait(world: FakeBroker, version: int) -> None:
     async def scenario() -> Any:
         fetched = asyncio.create_task(
             world.ask_soon(1, version, **fields(part(0), part(1), max_wait_ms=60_000))
@@ -488,13 +500,13 @@ def test_an_error_and_a_log_that_fails_end_the_wait(world: World, version: int) 
 
 
 @old_versions
-def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(world: World, version: int) -> None:
+def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(world: FakeBroker, version: int) -> None:
     assert fetch(world, version, part(), min_bytes=0, max_wait_ms=60_000)
     assert world.ask(1, version, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
 
 
 @old_versions
-def test_what_is_above_the_high_watermark_is_not_returned(world: World, version: int) -> None:
+def test_what_is_above_the_high_watermark_is_not_returned(world: FakeBroker, version: int) -> None:
     put(world, b"v")
     world.log("a").is_held = True
     put(world, b"v")

@@ -13,7 +13,7 @@ from broker.model.errors import PeerError
 from broker.model.limits import OLD_MESSAGES_BYTES_MAX
 from broker.protocols.kafka.old_messages import for_consumer
 from tests.batches import records_of
-from tests.fakes import NOW_MS, World, batch, only
+from tests.fakes import NOW_MS, FakeBroker, batch, only
 from tests.oracles.message_set_oracle import LOG_APPEND_TIME, Message
 from tests.oracles.message_set_oracle import encode as message_set
 
@@ -28,17 +28,17 @@ def data_of(records: bytes | None, *, topic: str = "a", index: int = 0) -> list[
     return [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
 
 
-def produce(world: World, version: int, records: bytes | None) -> dict[str, Any]:
+def produce(world: FakeBroker, version: int, records: bytes | None) -> dict[str, Any]:
     """Send a set to partition 0 of "a" and return its partition's response."""
     answer = world.ask(0, version, acks=1, topic_data=data_of(records))
     return only(only(answer["responses"])["partition_responses"])
 
 
-def stored(world: World) -> bytes:
+def stored(world: FakeBroker) -> bytes:
     return b"".join(data for _, _, data in world.log("a").batches)
 
 
-def attributes(world: World) -> list[int]:
+def attributes(world: FakeBroker) -> list[int]:
     return [header.attributes for header in scan_headers(stored(world))]
 
 
@@ -56,8 +56,8 @@ def wrapper(messages: list[Message], codec: int, **fields: Any) -> bytes:
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("a", 2)
     return world
 
@@ -67,7 +67,9 @@ def world() -> World:
 
 @old_versions
 @magics
-def test_messages_of_either_magic_become_one_batch(world: World, version: int, magic: int) -> None:
+def test_messages_of_either_magic_become_one_batch(
+    world: FakeBroker, version: int, magic: int
+) -> None:
     messages = [
         Message(place, b"key", b"%d" % place, magic=magic, timestamp=NOW_MS) for place in range(3)
     ]
@@ -85,7 +87,9 @@ def test_messages_of_either_magic_become_one_batch(world: World, version: int, m
 
 @magics
 @codecs
-def test_a_wrapper_becomes_a_batch_with_its_codec(world: World, magic: int, codec: int) -> None:
+def test_a_wrapper_becomes_a_batch_with_its_codec(
+    world: FakeBroker, magic: int, codec: int
+) -> None:
     messages = [
         Message(place, None, b"v" * place, magic=magic, timestamp=NOW_MS - place)
         for place in range(4)
@@ -113,7 +117,7 @@ def test_a_wrapper_becomes_a_batch_with_its_codec(world: World, magic: int, code
 def test_what_kafka_python_wrote_is_stored_and_read_back_as_it_was(
     magic: int, codec: int, pairs: list[tuple[bytes | None, bytes | None]]
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
     for place, (key, value) in enumerate(pairs):
@@ -136,7 +140,9 @@ def test_what_kafka_python_wrote_is_stored_and_read_back_as_it_was(
 
 
 @pytest.mark.parametrize("offsets", [(0, 1, 2), (0, 0, 0), (7, 8, 9), (3, 1, 2)])
-def test_the_offsets_of_a_producer_mean_nothing(world: World, offsets: tuple[int, ...]) -> None:
+def test_the_offsets_of_a_producer_mean_nothing(
+    world: FakeBroker, offsets: tuple[int, ...]
+) -> None:
     messages = [Message(offset, None, b"v", timestamp=NOW_MS) for offset in offsets]
 
     assert produce(world, 2, wrapper(messages, GZIP))["base_offset"] == 0
@@ -144,7 +150,7 @@ def test_the_offsets_of_a_producer_mean_nothing(world: World, offsets: tuple[int
     assert [row[0] for row in rows(stored(world))] == [0, 1, 2, 3, 4, 5]
 
 
-def test_raw_snappy_is_read_as_the_framed_one_is(world: World) -> None:
+def test_raw_snappy_is_read_as_the_framed_one_is(world: FakeBroker) -> None:
     inner = message_set([Message(value=b"v", timestamp=NOW_MS)])
     raw = bytes([len(inner), (len(inner) - 1) << 2]) + inner  # one literal of up to 60 bytes
     assert len(inner) <= 60
@@ -157,7 +163,7 @@ def test_raw_snappy_is_read_as_the_framed_one_is(world: World) -> None:
 
 @magics
 def test_lz4_is_read_with_the_right_and_with_the_broken_header_checksum(
-    world: World, magic: int
+    world: FakeBroker, magic: int
 ) -> None:
     inner = message_set([Message(value=b"v", magic=magic, timestamp=NOW_MS)])
     for checksum_of in (0, 1):
@@ -167,7 +173,7 @@ def test_lz4_is_read_with_the_right_and_with_the_broken_header_checksum(
         assert produce(world, 1, message.encode())["error_code"] == 0
 
 
-def test_a_producer_cannot_say_when_its_messages_were_appended(world: World) -> None:
+def test_a_producer_cannot_say_when_its_messages_were_appended(world: FakeBroker) -> None:
     plain = [Message(value=b"v", timestamp=NOW_MS + place) for place in (0, 1)]
     folded = wrapper(plain, GZIP, attributes=GZIP | LOG_APPEND_TIME)
     plain[1].attributes = LOG_APPEND_TIME
@@ -177,7 +183,7 @@ def test_a_producer_cannot_say_when_its_messages_were_appended(world: World) -> 
 
 
 def test_a_topic_of_log_append_time_gives_old_messages_the_time_of_their_append() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
     answer = produce(world, 2, message_set([Message(value=b"v", magic=0)]))
@@ -187,7 +193,7 @@ def test_a_topic_of_log_append_time_gives_old_messages_the_time_of_their_append(
 
 
 @old_versions
-def test_a_batch_in_an_old_request_is_stored_as_it_is(world: World, version: int) -> None:
+def test_a_batch_in_an_old_request_is_stored_as_it_is(world: FakeBroker, version: int) -> None:
     sent = encode([(b"k", b"v", [("header", b"1")])], timestamp_ms=NOW_MS, compression="gzip")[0]
 
     assert produce(world, version, sent)["error_code"] == 0
@@ -204,7 +210,7 @@ def test_a_batch_in_an_old_request_is_stored_as_it_is(world: World, version: int
     ],
 )
 def test_old_messages_are_stored_with_the_topics_codec(came: int, kept: str, codec: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"compression.type": kept})
     messages = [Message(value=b"v" * 20, timestamp=NOW_MS) for _ in range(3)]
     sent = wrapper(messages, came) if came else message_set(messages)
@@ -215,7 +221,7 @@ def test_old_messages_are_stored_with_the_topics_codec(came: int, kept: str, cod
 
 
 def test_what_takes_long_is_converted_and_stored_in_the_order_of_the_requests(
-    world: World,
+    world: FakeBroker,
 ) -> None:
     # In many messages, so that the batch is not too large.
     count = OLD_MESSAGES_BYTES_MAX // 30 + 1
@@ -269,7 +275,7 @@ FOLDED = wrapper([PLAIN], GZIP)
     ],
 )  # fmt: skip
 def test_what_is_no_sound_set_is_corrupt_and_nothing_of_it_is_stored(
-    world: World, version: int, records: bytes | None
+    world: FakeBroker, version: int, records: bytes | None
 ) -> None:
     answer = produce(world, version, records)
 
@@ -279,14 +285,14 @@ def test_what_is_no_sound_set_is_corrupt_and_nothing_of_it_is_stored(
 
 @magics
 @pytest.mark.parametrize("codec", [ZSTD, 5, 7])
-def test_no_old_message_is_compressed_with_zstd(world: World, magic: int, codec: int) -> None:
+def test_no_old_message_is_compressed_with_zstd(world: FakeBroker, magic: int, codec: int) -> None:
     message = Message(value=b"folded", magic=magic, attributes=codec)
 
     assert produce(world, 2, message.encode())["error_code"] == 76
 
 
 @codecs
-def test_a_message_that_unfolds_too_far_is_too_large(world: World, codec: int) -> None:
+def test_a_message_that_unfolds_too_far_is_too_large(world: FakeBroker, codec: int) -> None:
     bomb = Message(value=compress(codec, b"\0" * (17 << 20), magic=1), attributes=codec)
 
     assert produce(world, 2, bomb.encode())["error_code"] == 10
@@ -294,7 +300,7 @@ def test_a_message_that_unfolds_too_far_is_too_large(world: World, codec: int) -
 
 
 def test_a_batch_above_max_message_bytes_is_too_large() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"max.message.bytes": "200"})
 
     assert produce(world, 2, message_set([Message(value=b"v" * 50)] * 3))["error_code"] == 10
@@ -302,7 +308,7 @@ def test_a_batch_above_max_message_bytes_is_too_large() -> None:
 
 
 def test_a_set_above_the_limit_that_is_no_more_when_compressed_is_taken() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"max.message.bytes": "200"})
 
     answer = produce(world, 2, wrapper([Message(value=b"v" * 50, timestamp=NOW_MS)] * 30, GZIP))
@@ -312,7 +318,7 @@ def test_a_set_above_the_limit_that_is_no_more_when_compressed_is_taken() -> Non
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_a_compacted_topic_takes_no_message_without_a_key(codec: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"cleanup.policy": "compact"})
     for key, error in ((None, 2), (b"key", 0)):
         messages = [Message(key=key, value=b"v", timestamp=NOW_MS)]
@@ -321,7 +327,7 @@ def test_a_compacted_topic_takes_no_message_without_a_key(codec: int) -> None:
         assert produce(world, 2, sent)["error_code"] == error
 
 
-def test_storage_errors_are_told_as_a_leader_that_has_moved(world: World) -> None:
+def test_storage_errors_are_told_as_a_leader_that_has_moved(world: FakeBroker) -> None:
     world.log("a").fail()
 
     assert produce(world, 2, PLAIN.encode())["error_code"] == 6
@@ -330,7 +336,7 @@ def test_storage_errors_are_told_as_a_leader_that_has_moved(world: World) -> Non
 
 @old_versions
 @pytest.mark.parametrize("records", [PLAIN.encode(), FOLDED])
-def test_acks_0_is_never_answered(world: World, version: int, records: bytes) -> None:
+def test_acks_0_is_never_answered(world: FakeBroker, version: int, records: bytes) -> None:
     assert world.ask(0, version, acks=0, topic_data=data_of(records)) is None
     assert world.log("a").log_end_offset == 1
 
@@ -338,13 +344,13 @@ def test_acks_0_is_never_answered(world: World, version: int, records: bytes) ->
 @old_versions
 @pytest.mark.parametrize("records", [cut(PLAIN.encode()), cut(FOLDED)])
 def test_an_error_with_acks_0_closes_the_connection(
-    world: World, version: int, records: bytes
+    world: FakeBroker, version: int, records: bytes
 ) -> None:
     with pytest.raises(PeerError, match="acks=0"):
         world.ask(0, version, acks=0, topic_data=data_of(records))
 
 
-def test_one_refused_partition_does_not_hold_up_others(world: World) -> None:
+def test_one_refused_partition_does_not_hold_up_others(world: FakeBroker) -> None:
     topic_data = data_of(cut(FOLDED)) + data_of(FOLDED, index=1) + data_of(PLAIN.encode(), index=2)
     partitions = [each["partition_data"][0] for each in topic_data]
 

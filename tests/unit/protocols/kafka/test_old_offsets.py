@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import NOW_MS, World, batch, only
+from tests.fakes import NOW_MS, FakeBroker, batch, only
 
 LATEST, EARLIEST = -1, -2
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> FakeBroker:
     """Segments of 10 offsets with newest records at 100, 200, 300; the end is 25."""
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     log = world.log("a")
     log.append(batch(25))
@@ -22,7 +22,7 @@ def world() -> World:
     return world
 
 
-def find(world: World, timestamp: int, count: int = 100, partition: int = 0) -> dict[str, Any]:
+def find(world: FakeBroker, timestamp: int, count: int = 100, partition: int = 0) -> dict[str, Any]:
     wanted = {
         "partition_index": partition, "timestamp": timestamp, "max_num_offsets": count,
     }  # fmt: skip
@@ -31,7 +31,7 @@ def find(world: World, timestamp: int, count: int = 100, partition: int = 0) -> 
     return only(only(answer["topics"])["partitions"])
 
 
-def offsets(world: World, timestamp: int, count: int = 100) -> list[int]:
+def offsets(world: FakeBroker, timestamp: int, count: int = 100) -> list[int]:
     answer = find(world, timestamp, count)
     assert answer["error_code"] == 0
     found: list[int] = answer["old_style_offsets"]
@@ -52,17 +52,19 @@ def offsets(world: World, timestamp: int, count: int = 100) -> list[int]:
     ],
 )
 def test_segments_as_old_as_the_time_are_listed_newest_first(
-    world: World, timestamp: int, found: list[int]
+    world: FakeBroker, timestamp: int, found: list[int]
 ) -> None:
     assert offsets(world, timestamp) == found
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, [25]), (2, [25, 20]), (0, []), (-1, [])])
-def test_no_more_are_listed_than_asked_for(world: World, count: int, found: list[int]) -> None:
+def test_no_more_are_listed_than_asked_for(world: FakeBroker, count: int, found: list[int]) -> None:
     assert offsets(world, LATEST, count) == found
 
 
-def test_the_list_begins_with_the_high_watermark_and_ends_with_the_log_start(world: World) -> None:
+def test_the_list_begins_with_the_high_watermark_and_ends_with_the_log_start(
+    world: FakeBroker,
+) -> None:
     log = world.log("a")
     log.high_watermark = 15
     log.log_start_offset = 4
@@ -71,7 +73,7 @@ def test_the_list_begins_with_the_high_watermark_and_ends_with_the_log_start(wor
     assert offsets(world, EARLIEST) == [4]
 
 
-def test_an_empty_log_has_one_offset(world: World) -> None:
+def test_an_empty_log_has_one_offset(world: FakeBroker) -> None:
     world.log("a").batches = []
     world.log("a").high_watermark = 0
     world.log("a").segment_entries = [(0, 0, 100)]
@@ -81,7 +83,7 @@ def test_an_empty_log_has_one_offset(world: World) -> None:
     assert offsets(world, NOW_MS) == [0]
 
 
-def test_a_segment_without_times_is_as_old_as_its_file(world: World, tmp_path: Path) -> None:
+def test_a_segment_without_times_is_as_old_as_its_file(world: FakeBroker, tmp_path: Path) -> None:
     log = world.log("a")
     log.folder = str(tmp_path)
     log.segment_entries = [(0, 500, -1), (10, 500, -1), (20, 250, 300_000)]
@@ -96,7 +98,7 @@ def test_a_segment_without_times_is_as_old_as_its_file(world: World, tmp_path: P
 
 
 def test_a_segment_that_retention_has_just_removed_makes_the_client_ask_again(
-    world: World, tmp_path: Path
+    world: FakeBroker, tmp_path: Path
 ) -> None:
     world.log("a").folder = str(tmp_path)
     world.log("a").segment_entries = [(0, 500, -1)]
@@ -104,7 +106,7 @@ def test_a_segment_that_retention_has_just_removed_makes_the_client_ask_again(
     assert find(world, 150_000)["error_code"] == 6
 
 
-def test_errors_are_of_that_time_and_have_no_offsets(world: World) -> None:
+def test_errors_are_of_that_time_and_have_no_offsets(world: FakeBroker) -> None:
     world.log("a", 1).fail()
 
     for partition, code in ((1, 6), (2, 3)):

@@ -10,7 +10,7 @@ from broker.codec import schema
 from broker.core.session import Session
 from broker.model import limits
 from broker.protocols.kafka.dispatch import Kafka
-from tests.fakes import World, batch
+from tests.fakes import FakeBroker, batch
 
 FETCH = 1
 METADATA = 3
@@ -24,7 +24,7 @@ fetch_versions = pytest.mark.parametrize("version", [0, 2, 3, 4, 11, 12])
 class Asked:
     """A broker, and requests to it that are under way."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FakeBroker) -> None:
         """Begin with none."""
         self.world = world
         self.protocol = Kafka()
@@ -54,7 +54,7 @@ class Asked:
 
 
 def played(scenario: Callable[[Asked], Awaitable[None]]) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     async def play() -> None:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable
 
 from broker.protocols.rustlog.dispatch import RustLog
-from tests.fakes import World
+from tests.fakes import FakeBroker
 from tests.rustlog_client import create_topic, read_error
 
 
 def test_a_topic_that_cannot_be_stored_is_refused_and_the_connection_stays() -> None:
-    world = World()
+    world = FakeBroker()
     world.store.is_broken = True
 
     async def answer() -> bytes:

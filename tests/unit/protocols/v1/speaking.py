@@ -9,7 +9,7 @@ from broker.core.groups.commands import FetchOffsetsResponse
 from broker.core.session import Session
 from broker.model.errors import ErrorCode
 from broker.protocols.v1.dispatch import V1
-from tests.fakes import FakeGroups, World
+from tests.fakes import FakeBroker, FakeGroups
 
 
 class FakeAssignedGroups(FakeGroups):
@@ -38,7 +38,7 @@ class Speaker:
 
     def __init__(self, **settings: str) -> None:
         """Make the broker; a setting's dots are underscores here."""
-        self.world = World({name.replace("_", "."): value for name, value in settings.items()})
+        self.world = FakeBroker({name.replace("_", "."): value for name, value in settings.items()})
         self.groups = FakeAssignedGroups()
         self.protocol = V1()
         broker = self.world.broker._replace(groups=self.groups)  # type: ignore[arg-type]

@@ -6,12 +6,12 @@ from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,
     AssignedJoin,
+    AssignedProtocol,
     Assignor,
-    Family,
 )
 from tests.unit.protocols.v1.speaking import Speaker
 
-CALL = AssignedCall(Family.V1, "g", "t", "c", 4, 5)
+CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "c", 4, 5)
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def test_a_join_names_the_partitions_that_there_are(
     assert speaker.say(f"JOIN g t c{option}") == "OK|generation=2 assigned=[0 2]"
 
     [command] = speaker.groups.commands
-    assert command == AssignedJoin(Family.V1, "g", "t", "c", 5, assignor, client_host="/192.0.2.7")
+    assert command == AssignedJoin(
+        AssignedProtocol.V1, "g", "t", "c", 5, assignor, client_host="/192.0.2.7"
+    )
 
 
 def test_a_topic_that_does_not_exist_counts_as_it_would_be_made(speaker: Speaker) -> None:

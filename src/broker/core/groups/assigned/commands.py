@@ -15,7 +15,7 @@ NO_GENERATION = 0  # in answers: no group is known, or not to be spoken of
 NEW_GROUP_GENERATION = 1  # before its first member has joined, which nobody sees
 
 
-class Family(Enum):
+class AssignedProtocol(Enum):
     """The dialects that have such groups; the values are the groups' protocol type in the log."""
 
     V1 = "polylog-v1"
@@ -77,7 +77,7 @@ class AssignedJoin(NamedTuple):
         client_host: of the connection, as Session.java_host, for tools.
     """
 
-    family: Family
+    family: AssignedProtocol
     group_id: str
     topic: str
     member_id: str
@@ -92,7 +92,7 @@ class AssignedJoin(NamedTuple):
 class AssignedCall(NamedTuple):
     """A member of a generation asks for its part, is alive, or leaves."""
 
-    family: Family
+    family: AssignedProtocol
     group_id: str
     topic: str
     member_id: str

@@ -21,13 +21,13 @@ from broker.core.groups.assigned.commands import (
     AssignedError,
     AssignedJoin,
     AssignedMemberStatus,
+    AssignedProtocol,
     AssignedResponse,
     AssignedStatus,
-    Family,
 )
 from broker.core.groups.assigned.draft import Draft
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember, from_log, to_log
-from broker.core.groups.assigned.rejoining import Told, only_one, unique_id
+from broker.core.groups.assigned.rejoining import PendingRejoin, only_one, unique_id
 from broker.core.groups.commands import (
     NO_MEMBER_ID,
     DescribedMember,
@@ -58,7 +58,7 @@ class AssignedGroup:
         self._stored = GroupImage()
         self._written: tuple[GroupImage, AssignedImage] | None = None  # by the last command
         self._heard_ms: dict[str, int] = {}  # monotonic, by member
-        self._told = Told()
+        self._told = PendingRejoin()
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class AssignedGroup:
 
     @property
     def weight(self) -> int:
-        """What it takes, as weights.py counts it."""
+        """What it takes, as group_sizes.py counts it."""
         return GROUP_BYTES + len(self.image.members) * MEMBER_BYTES
 
     def has_live_members(self, now: Moment) -> bool:
@@ -187,7 +187,7 @@ class AssignedGroup:
         """A member asks for its part; the steps and their order are V1's (v1.md 1.6)."""
         draft = Draft(self.image)
         if request.topic != draft.topic:
-            if request.family is Family.CURSUS and self.has_live_members(now):
+            if request.family is AssignedProtocol.CURSUS and self.has_live_members(now):
                 return Decision(), self._other_topic(request.member_id)
             draft.read_topic(request.topic)
         if request.assignor is not None and request.assignor is not draft.assignor:
@@ -220,7 +220,7 @@ class AssignedGroup:
         draft = Draft(self.image)
         error = self._call_error(draft, call, now)
         # One of Cursus's that still has to join again is alive until it does.
-        is_told = error is AssignedError.STALE_GENERATION and call.family is Family.CURSUS
+        is_told = error is AssignedError.STALE_GENERATION and call.family is AssignedProtocol.CURSUS
         if error is AssignedError.NONE or is_told:
             self._heard_ms[call.member_id] = now.monotonic_ms
         if error is AssignedError.NONE:
@@ -230,7 +230,7 @@ class AssignedGroup:
     def leave(self, call: AssignedCall, now: Moment) -> Outcome:
         """A member goes; the group stays, also without members."""
         draft = Draft(self.image)
-        if call.family is Family.CURSUS and call.member_id not in draft.members:
+        if call.family is AssignedProtocol.CURSUS and call.member_id not in draft.members:
             call = call._replace(member_id=only_one(call.member_id, draft.members))
         error = self._call_error(draft, call, now)
         if error is AssignedError.NONE:
@@ -280,7 +280,7 @@ class AssignedGroup:
 
     def _call_error(self, draft: Draft, call: AssignedCall, now: Moment) -> AssignedError:
         """What forbids a member its call, once the time that has passed has had its effect."""
-        is_cursus = call.family is Family.CURSUS
+        is_cursus = call.family is AssignedProtocol.CURSUS
         if call.family is not self.image.family:
             return AssignedError.GROUP_NOT_FOUND
         if call.topic != self.image.topic:

@@ -24,15 +24,15 @@ from broker.codec.coordinator_records import (
 from broker.core.groups.assigned.commands import (
     NEW_GROUP_GENERATION,
     NO_GENERATION,
+    AssignedProtocol,
     Assignor,
-    Family,
 )
 from broker.core.groups.records import GroupImage, Member
 from broker.model import limits
 from broker.model.errors import Corrupt
 
 _VERSION = 0  # of subscriptions and assignments: later ones say what only clients know
-_FAMILIES = frozenset(each.value for each in Family)
+_FAMILIES = frozenset(each.value for each in AssignedProtocol)
 
 
 class AssignedMember(NamedTuple):
@@ -48,7 +48,7 @@ class AssignedMember(NamedTuple):
 class AssignedImage(NamedTuple):
     """A group as its last record says."""
 
-    family: Family
+    family: AssignedProtocol
     topic: str
     assignor: Assignor = Assignor.ROUND_ROBIN
     generation: int = NEW_GROUP_GENERATION
@@ -61,12 +61,12 @@ class AssignedImage(NamedTuple):
         return sum(len(each.partitions) for each in self.members.values())
 
 
-def first_image(family: Family, topic: str, assignor: Assignor | None) -> AssignedImage:
+def first_image(family: AssignedProtocol, topic: str, assignor: Assignor | None) -> AssignedImage:
     """A group before its first member has joined; Cursus assigns ranges and counts from 1.
 
     It begins with the assignor it is given: a change of it would be a generation (v1.md 1.6).
     """
-    if family is Family.CURSUS:
+    if family is AssignedProtocol.CURSUS:
         return AssignedImage(family, topic, assignor or Assignor.RANGE, NO_GENERATION)
     return AssignedImage(family, topic, assignor or Assignor.ROUND_ROBIN)
 
@@ -127,7 +127,7 @@ def from_log(stored: GroupImage) -> AssignedImage:
         [topic] = decode_subscription(each.subscription).body["topics"] or [topic]
         break  # They are all the same.
     try:
-        known = Family(stored.protocol_type), Assignor(assignor)
+        known = AssignedProtocol(stored.protocol_type), Assignor(assignor)
     except ValueError as error:
         raise Corrupt(f"no group that is assigned here: {error}", 0) from error
     members = {

@@ -42,7 +42,7 @@ def only_one(name: str, member_ids: Iterable[str]) -> str:
     return found[0] if len(found) == 1 else name
 
 
-class Told:
+class PendingRejoin:
     """Who was told to join again and has not come back, in the order in which they were told.
 
     It is not written: after a load a member that was told before it is a new one, once.

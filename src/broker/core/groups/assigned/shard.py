@@ -25,10 +25,10 @@ from broker.core.groups.commands import (
     OffsetToCommit,
 )
 from broker.core.groups.conversions import Conversions
+from broker.core.groups.group_sizes import GroupMemoryBudget
 from broker.core.groups.kinds import Group
 from broker.core.groups.offsets import CommittedOffsets
 from broker.core.groups.records import OffsetRecord
-from broker.core.groups.weights import GroupRoom
 from broker.core.machine import Decision, Moment, Token
 from broker.model.errors import ErrorCode
 from broker.model.limits import MEMBER_BYTES
@@ -51,7 +51,7 @@ class AssignedGroups:
         offsets: CommittedOffsets,
         conversions: Conversions,
         commit_error: Callable[[CommitRequest, Moment], ErrorCode],
-        room: GroupRoom,
+        room: GroupMemoryBudget,
     ) -> None:
         """Serve the groups and offsets of a shard, which stay the shard's.
 

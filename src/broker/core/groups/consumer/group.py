@@ -91,7 +91,7 @@ class ConsumerGroup:
 
     @property
     def weight(self) -> int:
-        """What it takes, as weights.py counts it."""
+        """What it takes, as group_sizes.py counts it."""
         return self.state.weight
 
     def listing(self) -> GroupListing:

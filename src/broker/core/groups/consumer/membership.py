@@ -47,7 +47,7 @@ class Membership:
         self.classic_count = 0
         self.by_protocol: dict[str, int] = {}
         self.classic_bytes = 0
-        self.weight = limits.GROUP_BYTES  # what it takes, as core/groups/weights.py counts it
+        self.weight = limits.GROUP_BYTES  # what it takes, as core/groups/group_sizes.py counts it
         self._static_ids: dict[str, str] = {}
         self._owners: dict[bytes, dict[int, str]] = {}
 

@@ -12,9 +12,9 @@ from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
     AssignedStatus,
-    Family,
 )
 from broker.core.groups.commands import ListGroupsRequest
 from broker.core.steps import ascending, in_parts, in_steps
@@ -70,7 +70,7 @@ async def join(request: Request) -> str:
     if is_resumption:
         generation_of(command)
     wanted = AssignedJoin(
-        Family.CURSUS,
+        AssignedProtocol.CURSUS,
         call.group_id,
         topic.name,
         call.member_id,
@@ -127,7 +127,7 @@ async def status(request: Request) -> str:
     group = request.command.need("group")
     groups = await groups_of(broker)
     # Whose topic it is the group says: only the family and the group count.
-    call = AssignedCall(Family.CURSUS, group, "", "", None, 0)
+    call = AssignedCall(AssignedProtocol.CURSUS, group, "", "", None, 0)
     found = await groups.assigned_status(call)
     checked(AssignedResponse(found.error), call)
     topic = broker.topics.get(found.topic)
@@ -172,7 +172,7 @@ async def list_groups(request: Request) -> str:
         found += [
             each.group_id
             async for each in in_steps(answer.groups, NAMES_READ_PER_STEP)
-            if each.protocol_type == Family.CURSUS.value
+            if each.protocol_type == AssignedProtocol.CURSUS.value
         ]
     names: list[str] = []
     async for part in in_parts(await ascending(found, NAMES_READ_PER_STEP), NAMES_READ_PER_STEP):

@@ -28,7 +28,7 @@ from broker.core.partition import (
     append,
     wait_durable,
 )
-from broker.core.recompression import KeylessRecordsError, Preparation, Slow, prepare
+from broker.core.recompression import KeylessRecordsError, Preparation, RecompressionJob, prepare
 from broker.core.session import Session
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, PeerError, RequestError
@@ -70,7 +70,7 @@ class _Waiting(NamedTuple):
 
     log: Log
     config: TopicConfig
-    preparation: Slow
+    preparation: RecompressionJob
 
 
 _Outcome = _Written | RequestError

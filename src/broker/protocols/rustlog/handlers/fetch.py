@@ -11,7 +11,7 @@ from contextlib import aclosing
 from broker._native.wire.rustlog_answer import FetchAnswerWriter
 from broker.codec.headers import BatchHeader
 from broker.core.log import Log
-from broker.core.reading import CODEC, UNREADABLE, Beside, committed_batches, unfold_records
+from broker.core.reading import CODEC, UNREADABLE, RunInThread, committed_batches, unfold_records
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, StorageError
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.call import Call
@@ -113,7 +113,7 @@ def _refused(status: str, offset: int, after: int, size: int = 0) -> RefusalErro
     return RefusalError(Failure.FETCH, reason=text)
 
 
-async def _unfolded(header: BatchHeader, batch: memoryview, beside: Beside) -> bytes | None:
+async def _unfolded(header: BatchHeader, batch: memoryview, beside: RunInThread) -> bytes | None:
     if header.attributes & CODEC == 0:
         return None
     return await unfold_records(header, batch, beside)

@@ -7,9 +7,9 @@ from broker.core.groups.assigned.commands import (
     AssignedCommit,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
     Assignor,
-    Family,
 )
 from broker.core.topic_rules import check_name
 from broker.protocols.v1.commands import Request, integer, name, numbers
@@ -27,7 +27,7 @@ async def join(request: Request) -> str:
         raise bad_request("invalid assignor; expected assignor=round_robin|range")
     check_name(topic)
     command = AssignedJoin(
-        Family.V1,
+        AssignedProtocol.V1,
         name(group, "group"),
         topic,
         name(member, "consumer_id"),
@@ -77,7 +77,7 @@ async def commit(request: Request) -> str:
 def _call(request: Request) -> AssignedCall:
     group, topic, member, generation, *_ = request.args
     return AssignedCall(
-        Family.V1,
+        AssignedProtocol.V1,
         name(group, "group"),
         topic,
         member,

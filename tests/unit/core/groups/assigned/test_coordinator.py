@@ -7,16 +7,16 @@ import pytest
 
 from broker.codec.control_records import Marker
 from broker.core import coordinator_load
-from broker.core.coordinator import Told
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator import Callback
+from broker.core.coordinator_partitions import Environment
 from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedCommit,
     AssignedCommits,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
-    Family,
 )
 from broker.core.groups.assigned.images import AssignedImage, AssignedMember
 from broker.core.groups.commands import (
@@ -34,7 +34,7 @@ from broker.model.errors import ErrorCode
 from tests.memory_log import MemoryLog
 
 PRODUCER = 7
-CALL = AssignedCall(Family.V1, "g", "t", "a", 2, 3)
+CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "a", 2, 3)
 
 
 PROTOCOLS = (GroupProtocol("range", b""),)
@@ -53,13 +53,13 @@ class Broker:
     def start(self) -> GroupCoordinator:
         """A broker that finds the log as it is."""
         return GroupCoordinator(
-            World(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None),
+            Environment(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None),
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             fresh_id=iter("123456789").__next__,
         )
 
     def join(self, member_id: str = "a") -> "asyncio.Future[AssignedResponse]":
-        return self.groups.assigned_join(AssignedJoin(Family.V1, "g", "t", member_id, 3))
+        return self.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", member_id, 3))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_committed_offset_is_everybodys(world: Broker) -> None:
 
 def test_a_group_that_has_all_offsets_it_may_refuses_one_more(world: Broker) -> None:
     world.groups = GroupCoordinator(
-        World(lambda _: world.log, world.loop.create_future, world.clock, lambda _: None),
+        Environment(lambda _: world.log, world.loop.create_future, world.clock, lambda _: None),
         settings=GroupSettings(offsets_max=1),
     )
     world.join().result()
@@ -214,7 +214,10 @@ def test_a_member_id_that_nobody_has_joined_with_keeps_nobody_out(world: Broker)
 
 def test_a_group_that_was_restored_before_stays_as_it_is(world: Broker) -> None:
     image = AssignedImage(
-        Family.V1, "t", generation=7, members={"a": AssignedMember("a", "", "", 10_000, (0, 1, 2))}
+        AssignedProtocol.V1,
+        "t",
+        generation=7,
+        members={"a": AssignedMember("a", "", "", 10_000, (0, 1, 2))},
     )
     assert world.groups.restore_assigned("g", image).result().error is AssignedError.NONE
     world.groups = world.start()
@@ -287,12 +290,12 @@ def test_a_group_that_has_all_offsets_it_may_takes_nothing_of_several_commits(
     world: Broker,
 ) -> None:
     world.groups = GroupCoordinator(
-        World(lambda _: world.log, world.loop.create_future, world.clock, lambda _: None),
+        Environment(lambda _: world.log, world.loop.create_future, world.clock, lambda _: None),
         settings=GroupSettings(offsets_max=1),
     )
-    join = AssignedJoin(Family.CURSUS, "g", "t", "a", 3, suffix="1111")
+    join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
     member_id = world.groups.assigned_join(join).result().member_id
-    call = CALL._replace(family=Family.CURSUS, member_id=member_id, generation=1)
+    call = CALL._replace(family=AssignedProtocol.CURSUS, member_id=member_id, generation=1)
 
     answer = world.groups.assigned_commit_all(AssignedCommits(call, ((0, 1), (1, 1)))).result()
 
@@ -305,9 +308,9 @@ def test_a_group_that_has_all_offsets_it_may_takes_nothing_of_several_commits(
 def test_offsets_in_a_transaction_count_when_it_is_committed(
     world: Broker, *, is_committed: bool
 ) -> None:
-    join = AssignedJoin(Family.CURSUS, "g", "t", "a", 3, suffix="1111")
+    join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
     member_id = world.groups.assigned_join(join).result().member_id
-    call = CALL._replace(family=Family.CURSUS, member_id=member_id, generation=1)
+    call = CALL._replace(family=AssignedProtocol.CURSUS, member_id=member_id, generation=1)
     world.groups.assigned_commit_all(AssignedCommits(call, ((0, 4), (1, 4))))
 
     staged = AssignedCommits(call, ((0, 5), (1, 4)), (PRODUCER, 0))
@@ -317,7 +320,9 @@ def test_offsets_in_a_transaction_count_when_it_is_committed(
     before = world.groups.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     ended: list[ErrorCode] = []
     place = world.groups.partition_for("g")
-    world.groups.end_transaction(place, Marker(PRODUCER, 0, is_committed, 0), Told(ended.append))
+    world.groups.end_transaction(
+        place, Marker(PRODUCER, 0, is_committed, 0), Callback(ended.append)
+    )
 
     assert lower.error is AssignedError.OFFSET_REGRESSION
     assert {number: each.offset for number, each in before.topics["t"].items() if each} == {
@@ -332,9 +337,9 @@ def test_offsets_in_a_transaction_count_when_it_is_committed(
 
 
 def test_a_group_is_shown_to_its_own_dialect_without_the_silent(world: Broker) -> None:
-    join = AssignedJoin(Family.CURSUS, "g", "t", "a", 3, suffix="1111")
+    join = AssignedJoin(AssignedProtocol.CURSUS, "g", "t", "a", 3, suffix="1111")
     world.groups.assigned_join(join).result()
-    call = CALL._replace(family=Family.CURSUS)
+    call = CALL._replace(family=AssignedProtocol.CURSUS)
 
     shown = world.groups.assigned_status(call).result()
     world.clock.advance(10_001)

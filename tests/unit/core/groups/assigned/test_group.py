@@ -5,8 +5,8 @@ from broker.core.groups.assigned.commands import (
     AssignedCommit,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
-    Family,
 )
 from broker.core.groups.assigned.group import AssignedGroup, Outcome
 from broker.core.groups.assigned.images import AssignedImage
@@ -26,19 +26,19 @@ def apply(group: AssignedGroup, outcome: Outcome) -> AssignedResponse:
 
 
 def group_of(*member_ids: str, partitions: int = 4, generation: int = 1) -> AssignedGroup:
-    image = AssignedImage(Family.V1, "t", generation=generation)
+    image = AssignedImage(AssignedProtocol.V1, "t", generation=generation)
     group = AssignedGroup("g", image, members_max=10)
     for each in member_ids:
-        apply(group, group.join(AssignedJoin(Family.V1, "g", "t", each, partitions), NOW))
+        apply(group, group.join(AssignedJoin(AssignedProtocol.V1, "g", "t", each, partitions), NOW))
     return group
 
 
 def test_a_commit_that_brings_a_rebalance_is_judged_by_the_new_assignment() -> None:
     group = group_of("a", "b")
     later = Moment(9_000, 9_000)
-    apply(group, group.sync(AssignedCall(Family.V1, "g", "t", "b", 3, 4), later))
+    apply(group, group.sync(AssignedCall(AssignedProtocol.V1, "g", "t", "b", 3, 4), later))
     # Whoever knows the generation that the end of a session brings, and is in it.
-    call = AssignedCall(Family.V1, "g", "t", "b", 4, 4)
+    call = AssignedCall(AssignedProtocol.V1, "g", "t", "b", 4, 4)
 
     response = apply(group, group.check_commit(AssignedCommit(call, 0, 1), Moment(11_000, 0)))
 
@@ -48,6 +48,6 @@ def test_a_commit_that_brings_a_rebalance_is_judged_by_the_new_assignment() -> N
 def test_behind_the_last_generation_comes_the_first() -> None:
     group = group_of("a", generation=(1 << 31) - 2)
 
-    apply(group, group.join(AssignedJoin(Family.V1, "g", "t", "b", 4), NOW))
+    apply(group, group.join(AssignedJoin(AssignedProtocol.V1, "g", "t", "b", 4), NOW))
 
     assert group.image.generation == 1

@@ -4,7 +4,7 @@ import pytest
 
 from broker.codec.coordinator_records import decode_assignment, decode_subscription
 from broker.core.groups import records
-from broker.core.groups.assigned.commands import Assignor, Family
+from broker.core.groups.assigned.commands import AssignedProtocol, Assignor
 from broker.core.groups.assigned.images import (
     AssignedImage,
     AssignedMember,
@@ -26,7 +26,7 @@ MEMBERS = {
 def test_a_group_comes_back_from_its_record(
     members: dict[str, AssignedMember], assignor: Assignor
 ) -> None:
-    image = AssignedImage(Family.V1, "orders", assignor, 7, members, 1_234)
+    image = AssignedImage(AssignedProtocol.V1, "orders", assignor, 7, members, 1_234)
 
     key, value = records.encode(GroupRecord("g", to_log(image)))
     record = records.decode(key, value)
@@ -39,7 +39,7 @@ def test_a_group_comes_back_from_its_record(
 
 
 def test_kafkas_tools_find_subscriptions_and_assignments_of_consumers() -> None:
-    stored = to_log(AssignedImage(Family.V1, "orders", members=MEMBERS))
+    stored = to_log(AssignedImage(AssignedProtocol.V1, "orders", members=MEMBERS))
 
     assert (stored.protocol_type, stored.protocol, stored.leader) == (
         "polylog-v1",

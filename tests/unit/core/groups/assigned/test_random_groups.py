@@ -12,9 +12,9 @@ from broker.core.groups.assigned.commands import (
     AssignedCall,
     AssignedError,
     AssignedJoin,
+    AssignedProtocol,
     AssignedResponse,
     Assignor,
-    Family,
 )
 from broker.core.groups.assigned.group import AssignedGroup
 from broker.core.groups.commands import GroupDecision, GroupSettings
@@ -129,13 +129,13 @@ class Run:
             return
         if verb == "join":
             assignor = ASSIGNORS[choice % len(ASSIGNORS)]
-            request = AssignedJoin(Family.V1, "g", topic, member, self.count, assignor)
+            request = AssignedJoin(AssignedProtocol.V1, "g", topic, member, self.count, assignor)
             response = self.apply(self.shard.assigned.join(request, member, self.now()))
             expected = self.model.join(topic, member, assignor, self.count, self.now_ms)
             self.generations[member] = response.generation
         else:
             generation = self.generations.get(member, 0) + (choice == 0)
-            call = AssignedCall(Family.V1, "g", topic, member, generation, self.count)
+            call = AssignedCall(AssignedProtocol.V1, "g", topic, member, generation, self.count)
             serve = self.shard.assigned.leave if verb == "leave" else self.shard.assigned.sync
             response = self.apply(serve(call, member, self.now()))
             expected = self.model.call(verb, topic, member, generation, self.count, self.now_ms)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.groups.assigned.rejoining import Told, base_of, only_one, unique_id
+from broker.core.groups.assigned.rejoining import PendingRejoin, base_of, only_one, unique_id
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_name_is_a_member_where_only_one_has_it() -> None:
 
 
 def test_the_first_that_was_told_and_is_not_back_is_taken() -> None:
-    told = Told()
+    told = PendingRejoin()
     for each in ("c-2", "c-2222", "d-3333", "c-1111", "c-2222"):
         told.tell(each)
     members = ("c-1111", "c-2222", "d-3333")

@@ -9,7 +9,7 @@ import pytest
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.config import value_to_text
 from broker.model.settings import DYNAMIC_SETTINGS
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
 TOPIC, BROKER = 2, 4
@@ -19,7 +19,7 @@ FOREVER = (1 << 63) - 1
 
 
 def alter(
-    world: World,
+    world: FakeBroker,
     broker: str,
     name: str,
     value: str | None,
@@ -33,13 +33,13 @@ def alter(
     return only(answer["responses"])
 
 
-def set_all(world: World, broker: str, **values: str) -> dict[str, Any]:
+def set_all(world: FakeBroker, broker: str, **values: str) -> dict[str, Any]:
     configs = [{"name": key.replace("_", "."), "value": text} for key, text in values.items()]
     resource = {"resource_type": BROKER, "resource_name": broker, "configs": configs}
     return only(world.ask(ALTER, 2, resources=[resource], validate_only=False)["responses"])
 
 
-def describe(world: World, resource_type: int, name: str) -> dict[str, dict[str, Any]]:
+def describe(world: FakeBroker, resource_type: int, name: str) -> dict[str, dict[str, Any]]:
     resource = {
         "resource_type": resource_type,
         "resource_name": name,
@@ -56,7 +56,7 @@ def places(entry: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def test_a_topic_that_inherits_goes_by_the_altered_value_at_once() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
 
     assert alter(world, "", "log.retention.ms", "5")["error_code"] == 0
@@ -67,7 +67,7 @@ def test_a_topic_that_inherits_goes_by_the_altered_value_at_once() -> None:
 
 
 def test_a_topic_created_later_goes_by_the_altered_value() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "1", "message.max.bytes", "7777")
 
     world.create("a")
@@ -76,7 +76,7 @@ def test_a_topic_created_later_goes_by_the_altered_value() -> None:
 
 
 def test_a_topics_own_value_stands_over_the_altered_one() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"retention.ms": "9"})
 
     alter(world, "1", "log.retention.ms", "5")
@@ -87,7 +87,7 @@ def test_a_topics_own_value_stands_over_the_altered_one() -> None:
 
 
 def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_default() -> None:
-    world = World({"message.max.bytes": "1000"})
+    world = FakeBroker({"message.max.bytes": "1000"})
     alter(world, "", "message.max.bytes", "2000")
     alter(world, "1", "message.max.bytes", "3000")
 
@@ -103,7 +103,7 @@ def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_def
 
 
 def test_a_deleted_value_gives_way_to_the_next() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "", "log.retention.ms", "2000")
     alter(world, "1", "log.retention.ms", "3000")
 
@@ -118,7 +118,7 @@ def test_a_deleted_value_gives_way_to_the_next() -> None:
 
 
 def test_all_brokers_show_only_what_was_altered_for_them() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "1", "message.max.bytes", "1000")
     alter(world, "", "max.connections", "7")
 
@@ -129,11 +129,11 @@ def test_all_brokers_show_only_what_was_altered_for_them() -> None:
 
 
 def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     alter(world, "1", "log.retention.ms", "5")
     alter(world, "", "log.segment.bytes", "4096")
-    after = World(store=world.store)
+    after = FakeBroker(store=world.store)
 
     after.topics.load()
 
@@ -143,7 +143,7 @@ def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
 
 
 def test_what_was_altered_is_stored_under_its_broker() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "1", "log.retention.ms", "5")
     alter(world, "", "log.retention.ms", "6")
 
@@ -158,12 +158,12 @@ def test_what_was_altered_is_stored_under_its_broker() -> None:
 def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World()
+    world = FakeBroker()
     config = {"max.connections": "7", "no.such.key": "1", "log.retention.ms": "soon"}
     value = {"version": 1, "config": config}
     world.store.values[b"conf/broker/1"] = json.dumps(value).encode()
 
-    after = World(store=world.store)
+    after = FakeBroker(store=world.store)
 
     assert after.config.integer("max.connections") == 7
     assert after.config.get("log.retention.ms") is None
@@ -172,11 +172,11 @@ def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
 
 
 def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6")
     alter(world, "1", "max.connections", "7")
 
-    after = World({"log.cleaner.max.compaction.lag.ms": "5"}, store=world.store)
+    after = FakeBroker({"log.cleaner.max.compaction.lag.ms": "5"}, store=world.store)
 
     assert after.config.integer("log.cleaner.min.compaction.lag.ms") == 0
     assert after.config.integer("max.connections") == 7
@@ -184,7 +184,7 @@ def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() 
 
 @pytest.mark.parametrize("name", sorted(DYNAMIC_SETTINGS))
 def test_every_setting_that_can_be_altered_is_and_refuses_nonsense(name: str) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     setting = DYNAMIC_SETTINGS[name]
     text = value_to_text(setting.minimum if setting.default is None else setting.default)
@@ -196,7 +196,7 @@ def test_every_setting_that_can_be_altered_is_and_refuses_nonsense(name: str) ->
 
 
 def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
-    world = World()
+    world = FakeBroker()
     set_all(world, "1", max_connections="7", message_max_bytes="1000")
 
     set_all(world, "1", max_connections="8")
@@ -221,7 +221,7 @@ def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
 def test_what_cannot_be_altered_is_refused_and_changes_nothing(
     broker: str, name: str, value: str, error: int, said: str | None
 ) -> None:
-    world = World()
+    world = FakeBroker()
     before = describe(world, BROKER, "1")
 
     answer = alter(world, broker, name, value)
@@ -232,7 +232,7 @@ def test_what_cannot_be_altered_is_refused_and_changes_nothing(
 
 
 def test_only_lists_are_appended_to() -> None:
-    world = World()
+    world = FakeBroker()
 
     refused = alter(world, "1", "log.retention.ms", "5", APPEND)
     done = alter(world, "1", "log.cleanup.policy", "compact", APPEND)
@@ -242,7 +242,7 @@ def test_only_lists_are_appended_to() -> None:
 
 
 def test_defaults_that_contradict_each_other_are_refused() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "1", "log.cleaner.max.compaction.lag.ms", "5")
 
     answer = alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6")
@@ -252,7 +252,7 @@ def test_defaults_that_contradict_each_other_are_refused() -> None:
 
 
 def test_a_default_that_a_topic_cannot_inherit_is_refused_with_its_name() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"max.compaction.lag.ms": "5"})
 
     answer = alter(world, "", "log.cleaner.min.compaction.lag.ms", "6")
@@ -264,7 +264,7 @@ def test_a_default_that_a_topic_cannot_inherit_is_refused_with_its_name() -> Non
 
 
 def test_groups_stay_durable_whatever_the_default_becomes() -> None:
-    world = World()
+    world = FakeBroker()
     asyncio.run(world.topics.offsets_topic())
     world.create("a")
 
@@ -275,7 +275,7 @@ def test_groups_stay_durable_whatever_the_default_becomes() -> None:
 
 
 def test_validate_only_checks_and_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"max.compaction.lag.ms": "5"})
 
     good = alter(world, "1", "log.retention.ms", "5", validate_only=True)
@@ -288,7 +288,7 @@ def test_validate_only_checks_and_changes_nothing() -> None:
 
 
 def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.store.is_broken = True
 
@@ -302,7 +302,7 @@ def test_who_keeps_a_copy_is_told_and_the_log_says_what_has_changed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    world = World()
+    world = FakeBroker()
     told: list[int] = []
     world.configs.follow(lambda config: told.append(config.integer("max.connections")))
 
@@ -313,7 +313,7 @@ def test_who_keeps_a_copy_is_told_and_the_log_says_what_has_changed(
 
 
 def test_alterations_at_once_both_stay() -> None:
-    world = World()
+    world = FakeBroker()
 
     async def both() -> None:
         resources = [
@@ -342,7 +342,7 @@ def test_alterations_at_once_both_stay() -> None:
     "name", ["background.threads", "ssl.keystore.location", "listener.name.internal.ssl.protocol"]
 )
 def test_a_setting_that_only_kafka_has_is_accepted_and_has_no_effect(name: str, op: int) -> None:
-    world = World()
+    world = FakeBroker()
     before = describe(world, BROKER, "1")
 
     assert alter(world, "1", name, "5", op)["error_code"] == 0
@@ -350,7 +350,7 @@ def test_a_setting_that_only_kafka_has_is_accepted_and_has_no_effect(name: str, 
 
 
 def test_a_whole_set_of_kafkas_settings_is_accepted_and_the_known_ones_are_in_force() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = set_all(world, "1", background_threads="5", message_max_bytes="2000000")
 
@@ -359,6 +359,6 @@ def test_a_whole_set_of_kafkas_settings_is_accepted_and_the_known_ones_are_in_fo
 
 
 def test_a_setting_that_nobody_has_is_refused() -> None:
-    answer = alter(World(), "1", "background.thread", "5")
+    answer = alter(FakeBroker(), "1", "background.thread", "5")
 
     assert answer["error_code"] != 0

@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.config import Source
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 ALTER, INCREMENTAL = 33, 44
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -26,7 +26,7 @@ def fields_of(api: int, *configs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def alter(
-    world: World,
+    world: FakeBroker,
     api: int,
     *configs: dict[str, Any],
     topic: str = "a",
@@ -43,20 +43,20 @@ def alter(
     return only(answer["responses"])
 
 
-def own(world: World, topic: str = "a") -> dict[str, str]:
+def own(world: FakeBroker, topic: str = "a") -> dict[str, str]:
     found = world.topics.get(topic)
     assert found is not None
     return dict(found.config.overrides)
 
 
-def stored(world: World, topic: str = "a") -> Any:
+def stored(world: FakeBroker, topic: str = "a") -> Any:
     value = world.store.values.get(b"conf/topic/" + topic.encode())
     return None if value is None else json.loads(value)["config"]
 
 
 @pytest.mark.parametrize(("api", "version"), [(ALTER, 0), (ALTER, 2), (INCREMENTAL, 0)])
 def test_a_set_key_is_in_force_in_the_logs_and_in_the_store(api: int, version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
 
     answer = alter(world, api, key("retention.ms", "5"), version=version)
@@ -68,10 +68,10 @@ def test_a_set_key_is_in_force_in_the_logs_and_in_the_store(api: int, version: i
 
 
 def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"segment.ms": "7"})
     alter(world, INCREMENTAL, key("retention.ms", "5"))
-    after = World(store=world.store)
+    after = FakeBroker(store=world.store)
 
     after.topics.load()
 
@@ -79,7 +79,7 @@ def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
 
 
 def test_alter_configs_replaces_the_whole_configuration() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"segment.ms": "7"})
 
     alter(world, ALTER, key("retention.ms", "5"))
@@ -88,7 +88,7 @@ def test_alter_configs_replaces_the_whole_configuration() -> None:
 
 
 def test_alter_configs_without_keys_goes_back_to_the_brokers_values() -> None:
-    world = World({"log.retention.ms": "9"})
+    world = FakeBroker({"log.retention.ms": "9"})
     topic = world.create("a", config={"retention.ms": "7"})
 
     assert alter(world, ALTER)["error_code"] == 0
@@ -99,7 +99,7 @@ def test_alter_configs_without_keys_goes_back_to_the_brokers_values() -> None:
 
 
 def test_incremental_alterations_leave_other_keys_alone() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"segment.ms": "7", "retention.ms": "5"})
 
     alter(world, INCREMENTAL, key("segment.ms", None, DELETE), key("flush.ms", "3"))
@@ -108,7 +108,7 @@ def test_incremental_alterations_leave_other_keys_alone() -> None:
 
 
 def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     for name in ("segment.ms", "no.such.key"):
@@ -130,7 +130,7 @@ def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
 def test_a_list_is_appended_to_and_subtracted_from_as_it_is_in_force(
     op: int, text: str, result: str
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     assert alter(world, INCREMENTAL, key("cleanup.policy", text, op))["error_code"] == 0
@@ -140,7 +140,7 @@ def test_a_list_is_appended_to_and_subtracted_from_as_it_is_in_force(
 
 @pytest.mark.parametrize("op", [APPEND, SUBTRACT])
 def test_only_lists_are_appended_to(op: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     answer = alter(world, INCREMENTAL, key("retention.ms", "5", op))
@@ -163,7 +163,7 @@ def test_only_lists_are_appended_to(op: int) -> None:
 def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
     api: int, name: str, value: str, said: tuple[str, ...]
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"flush.ms": "3"})
 
     answer = alter(world, api, key("segment.ms", "9"), key(name, value))
@@ -183,7 +183,7 @@ def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
     ids=["key", "value", "list"],
 )
 def test_however_long_the_mistake_the_answer_is_short(config: dict[str, Any]) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     answer = alter(world, INCREMENTAL, config, version=0)
@@ -193,7 +193,7 @@ def test_however_long_the_mistake_the_answer_is_short(config: dict[str, Any]) ->
 
 
 def test_many_mistakes_have_a_short_answer_too() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     answer = alter(world, ALTER, *(key(f"key.{number}" * 20, None) for number in range(500)))
@@ -202,7 +202,7 @@ def test_many_mistakes_have_a_short_answer_too() -> None:
 
 
 def test_a_list_does_not_grow_beyond_what_an_answer_can_show() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     name = "leader.replication.throttled.replicas"
 
@@ -216,7 +216,7 @@ def test_a_list_does_not_grow_beyond_what_an_answer_can_show() -> None:
 
 
 def test_keys_that_contradict_each_other_are_refused() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"max.compaction.lag.ms": "5"})
 
     answer = alter(world, INCREMENTAL, key("min.compaction.lag.ms", "6"))
@@ -227,7 +227,7 @@ def test_keys_that_contradict_each_other_are_refused() -> None:
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_validate_only_checks_and_changes_nothing(api: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     good = alter(world, api, key("retention.ms", "5"), validate_only=True)
@@ -258,7 +258,7 @@ def test_validate_only_checks_and_changes_nothing(api: int) -> None:
 def test_what_cannot_be_altered_has_an_error_and_a_text(
     api: int, topic: str, resource_type: int, error: int
 ) -> None:
-    answer = alter(World(), api, topic=topic, resource_type=resource_type)
+    answer = alter(FakeBroker(), api, topic=topic, resource_type=resource_type)
 
     assert answer["error_code"] == error
     assert answer["error_message"]
@@ -266,7 +266,7 @@ def test_what_cannot_be_altered_has_an_error_and_a_text(
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_a_key_without_a_value_is_an_invalid_request(api: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     answer = alter(world, api, key("retention.ms", None))
@@ -277,14 +277,14 @@ def test_a_key_without_a_value_is_an_invalid_request(api: int) -> None:
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_a_key_named_twice_is_an_invalid_request(api: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     assert alter(world, api, key("flush.ms", "1"), key("flush.ms", "2"))["error_code"] == 42
 
 
 def test_an_unknown_operation_is_an_invalid_request() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     assert alter(world, INCREMENTAL, key("flush.ms", "1", 4))["error_code"] == 42
@@ -293,7 +293,7 @@ def test_an_unknown_operation_is_an_invalid_request() -> None:
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_a_resource_named_twice_is_refused_and_answered_once(api: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.create("b")
     resources = [
@@ -313,7 +313,7 @@ def test_a_resource_named_twice_is_refused_and_answered_once(api: int) -> None:
 
 
 def test_alterations_at_once_both_stay() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     async def both() -> None:
@@ -335,7 +335,7 @@ def test_alterations_at_once_both_stay() -> None:
 
 
 def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
     world.store.values.clear()
 
@@ -344,7 +344,7 @@ def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
 
 
 def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.store.is_broken = True
 
@@ -353,7 +353,7 @@ def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
 
 
 def test_groups_stay_durable_whatever_is_asked_for() -> None:
-    world = World()
+    world = FakeBroker()
     world.create(OFFSETS_TOPIC)
 
     answer = alter(world, INCREMENTAL, key("polylog.durability", "os"), topic=OFFSETS_TOPIC)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.core import group_configs
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 DESCRIBE, INCREMENTAL = 32, 44
 GROUP = 32
@@ -15,7 +15,7 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 
 
 def alter(
-    world: World,
+    world: FakeBroker,
     group: str,
     name: str,
     value: str | None,
@@ -29,7 +29,7 @@ def alter(
     return only(answer["responses"])
 
 
-def describe(world: World, group: str) -> dict[str, tuple[str, int, list[tuple[str, int]]]]:
+def describe(world: FakeBroker, group: str) -> dict[str, tuple[str, int, list[tuple[str, int]]]]:
     resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": None}
     answer = world.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
     return {
@@ -43,18 +43,18 @@ def describe(world: World, group: str) -> dict[str, tuple[str, int, list[tuple[s
 
 
 def test_a_group_that_nobody_knows_shows_the_brokers_defaults() -> None:
-    assert describe(World(), "g") == {
+    assert describe(FakeBroker(), "g") == {
         SESSION: ("45000", 5, [(f"group.{SESSION}", 5)]),
         HEARTBEAT: ("5000", 5, [(f"group.{HEARTBEAT}", 5)]),
     }
 
 
 def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None:
-    world = World()
+    world = FakeBroker()
 
     assert alter(world, "g", SESSION, "50000")["error_code"] == 0
 
-    for each in (world, World(store=world.store)):
+    for each in (world, FakeBroker(store=world.store)):
         assert describe(each, "g")[SESSION] == (
             "50000",
             8,
@@ -70,14 +70,14 @@ def test_an_alteration_is_logged_in_one_line_whatever_the_group_is_called(
 ) -> None:
     caplog.set_level("INFO")
 
-    alter(World(), "a\nb", SESSION, "50000")
+    alter(FakeBroker(), "a\nb", SESSION, "50000")
 
     [line] = caplog.messages
     assert line.endswith(r"group='a\nb' own={'consumer.session.timeout.ms': '50000'}")
 
 
 def test_a_group_without_own_values_is_forgotten() -> None:
-    world = World()
+    world = FakeBroker()
     alter(world, "g", SESSION, "50000")
 
     alter(world, "g", SESSION, None, DELETE)
@@ -97,7 +97,7 @@ def test_a_group_without_own_values_is_forgotten() -> None:
     ],
 )
 def test_what_is_out_of_bounds_or_unknown_is_refused(name: str, value: str, said: str) -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = alter(world, "g", name, value)
 
@@ -107,14 +107,14 @@ def test_what_is_out_of_bounds_or_unknown_is_refused(name: str, value: str, said
 
 
 def test_the_bounds_are_settings_of_the_broker() -> None:
-    world = World({"group.consumer.min.session.timeout.ms": "1000"})
+    world = FakeBroker({"group.consumer.min.session.timeout.ms": "1000"})
 
     assert alter(world, "g", SESSION, "1000")["error_code"] == 0
-    assert World(store=world.store).group_configs.setting("g", SESSION) == 45_000
+    assert FakeBroker(store=world.store).group_configs.setting("g", SESSION) == 45_000
 
 
 def test_validate_only_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
 
     assert alter(world, "g", SESSION, "50000", validate_only=True)["error_code"] == 0
     assert alter(world, "g", SESSION, "1", validate_only=True)["error_code"] == 40
@@ -123,7 +123,7 @@ def test_validate_only_changes_nothing() -> None:
 
 def test_groups_with_configurations_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_configs, "GROUP_CONFIGS_MAX", 1)
-    world = World()
+    world = FakeBroker()
 
     codes = [alter(world, group, SESSION, "50000")["error_code"] for group in ("a", "b", "a")]
 
@@ -131,7 +131,7 @@ def test_groups_with_configurations_are_so_many_at_most(monkeypatch: pytest.Monk
 
 
 def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
     world.store.is_broken = True
 
     assert alter(world, "g", SESSION, "50000")["error_code"] == 56

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 DESCRIBE, ALTER, INCREMENTAL = 32, 33, 44
 LOGGER = 8
@@ -28,13 +28,13 @@ def alter(
 ) -> dict[str, Any]:
     config = {"name": name, "value": value, "config_operation": op}
     resource = {"resource_type": LOGGER, "resource_name": "1", "configs": [config]}
-    answer = World().ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
+    answer = FakeBroker().ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
     return only(answer["responses"])
 
 
 def levels() -> dict[str, str]:
     resource = {"resource_type": LOGGER, "resource_name": "1", "configuration_keys": None}
-    configs = only(World().ask(DESCRIBE, 4, resources=[resource])["results"])["configs"]
+    configs = only(FakeBroker().ask(DESCRIBE, 4, resources=[resource])["results"])["configs"]
     assert all((each["config_source"], each["read_only"]) == (6, False) for each in configs)
     return {each["name"]: each["value"] for each in configs}
 
@@ -117,7 +117,7 @@ def test_alter_configs_which_would_reset_all_others_is_refused() -> None:
     configs = [{"name": NAME, "value": "DEBUG"}]
     resource = {"resource_type": LOGGER, "resource_name": "1", "configs": configs}
 
-    answer = World().ask(ALTER, 2, resources=[resource], validate_only=False)
+    answer = FakeBroker().ask(ALTER, 2, resources=[resource], validate_only=False)
 
     assert only(answer["responses"])["error_code"] == 42
     assert logging.getLogger(NAME).level == logging.NOTSET

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from broker.model.limits import CONFIGS_DESCRIBED_PER_STEP
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 TOPIC, BROKER = 2, 4
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_cluster_is_this_broker(version: int) -> None:
-    answer = World({"node.id": "3"}).ask(60, version)
+    answer = FakeBroker({"node.id": "3"}).ask(60, version)
 
     broker = only(answer["brokers"])
     assert (broker["broker_id"], broker["host"], broker["port"]) == (3, "broker.example", 9092)
@@ -21,14 +21,14 @@ def test_the_cluster_is_this_broker(version: int) -> None:
 
 @pytest.mark.parametrize(("endpoint_type", "error"), [(1, 0), (2, 114), (3, 115)])
 def test_only_brokers_are_endpoints(endpoint_type: int, error: int) -> None:
-    answer = World().ask(60, 1, endpoint_type=endpoint_type)
+    answer = FakeBroker().ask(60, 1, endpoint_type=endpoint_type)
 
     assert answer["error_code"] == error
     assert bool(answer["error_message"]) == bool(error)
 
 
 def test_cluster_operations_are_told_only_when_asked_for() -> None:
-    world = World()
+    world = FakeBroker()
 
     silent = world.ask(60, 0)
     asked = world.ask(60, 0, include_cluster_authorized_operations=True)
@@ -38,7 +38,7 @@ def test_cluster_operations_are_told_only_when_asked_for() -> None:
 
 
 def describe(
-    world: World,
+    world: FakeBroker,
     version: int,
     resource_type: int,
     name: str,
@@ -55,7 +55,7 @@ def describe(
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"cleanup.policy": "compact"})
 
     configs = {each["name"]: each for each in describe(world, version, TOPIC, "a")["configs"]}
@@ -66,7 +66,7 @@ def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
 
 
 def test_version_0_tells_defaults_apart() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"cleanup.policy": "compact"})
 
     configs = {each["name"]: each for each in describe(world, 0, TOPIC, "a")["configs"]}
@@ -76,7 +76,7 @@ def test_version_0_tells_defaults_apart() -> None:
 
 
 def test_a_key_inherited_from_the_broker_has_its_static_source() -> None:
-    world = World({"log.retention.ms": "77"})
+    world = FakeBroker({"log.retention.ms": "77"})
     world.create("a")
 
     config = only(describe(world, 1, TOPIC, "a", ["retention.ms"])["configs"])
@@ -85,7 +85,7 @@ def test_a_key_inherited_from_the_broker_has_its_static_source() -> None:
 
 
 def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None:
-    world = World({"log.retention.ms": "77"})
+    world = FakeBroker({"log.retention.ms": "77"})
     world.create("a", config={"retention.ms": "5"})
 
     silent = only(describe(world, 1, TOPIC, "a", ["retention.ms"])["configs"])
@@ -97,7 +97,7 @@ def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None
 
 
 def test_types_and_documentation_come_with_version_3() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     config = only(
@@ -109,7 +109,7 @@ def test_types_and_documentation_come_with_version_3() -> None:
 
 
 def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     assert describe(world, 4, TOPIC, "a", ["no.such.key"])["configs"] == []
@@ -117,7 +117,7 @@ def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
 
 
 def test_this_broker_shows_its_settings_and_which_are_only_given_at_the_start() -> None:
-    configs = describe(World({"num.partitions": "9"}), 4, BROKER, "1")["configs"]
+    configs = describe(FakeBroker({"num.partitions": "9"}), 4, BROKER, "1")["configs"]
 
     by_name = {each["name"]: each for each in configs}
     assert {"advertised.listeners", "auto.create.topics.enable"} <= by_name.keys()
@@ -131,7 +131,7 @@ def test_this_broker_shows_its_settings_and_which_are_only_given_at_the_start() 
 
 
 def test_the_clusters_dynamic_defaults_are_empty() -> None:
-    answer = describe(World(), 4, BROKER, "")
+    answer = describe(FakeBroker(), 4, BROKER, "")
 
     assert (answer["error_code"], answer["configs"]) == (0, [])
 
@@ -151,14 +151,14 @@ def test_the_clusters_dynamic_defaults_are_empty() -> None:
 def test_what_does_not_exist_has_an_error_and_a_text(
     resource_type: int, name: str, error: int
 ) -> None:
-    answer = describe(World(), 4, resource_type, name)
+    answer = describe(FakeBroker(), 4, resource_type, name)
 
     assert answer["error_code"] == error
     assert answer["error_message"]
 
 
 def test_others_have_their_turn_while_many_resources_are_described() -> None:
-    world = World()
+    world = FakeBroker()
     resources = [
         {"resource_type": 32, "resource_name": f"g{number}", "configuration_keys": None}
         for number in range(3 * CONFIGS_DESCRIBED_PER_STEP)
@@ -173,14 +173,14 @@ def test_resources_are_answered_once_in_the_order_asked() -> None:
         for resource_type, name in ((BROKER, "1"), (TOPIC, "x"), (BROKER, "1"))
     ]
 
-    results = World().ask(32, 4, resources=resources)["results"]
+    results = FakeBroker().ask(32, 4, resources=resources)["results"]
 
     assert [each["resource_name"] for each in results] == ["1", "x"]
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_idempotent_producer_gets_a_new_id_with_epoch_0(version: int) -> None:
-    world = World()
+    world = FakeBroker()
 
     first, second = (world.ask(22, version, transactional_id=None) for _ in range(2))
 
@@ -189,7 +189,7 @@ def test_every_idempotent_producer_gets_a_new_id_with_epoch_0(version: int) -> N
 
 
 def test_a_producer_that_has_an_id_gets_a_new_one_too() -> None:
-    answer = World().ask(22, 4, transactional_id=None, producer_id=5, producer_epoch=2)
+    answer = FakeBroker().ask(22, 4, transactional_id=None, producer_id=5, producer_epoch=2)
 
     assert (answer["error_code"], answer["producer_id"], answer["producer_epoch"]) == (0, 1000, 0)
 
@@ -198,7 +198,7 @@ def test_a_producer_that_has_an_id_gets_a_new_one_too() -> None:
 def test_an_id_without_an_epoch_or_the_reverse_is_an_invalid_request(
     producer_id: int, epoch: int
 ) -> None:
-    answer = World().ask(
+    answer = FakeBroker().ask(
         22, 4, transactional_id=None, producer_id=producer_id, producer_epoch=epoch
     )
 
@@ -206,7 +206,7 @@ def test_an_id_without_an_epoch_or_the_reverse_is_an_invalid_request(
 
 
 def test_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
-    world = World()
+    world = FakeBroker()
     world.producer_ids.is_broken = True
 
     assert world.ask(22, 0, transactional_id=None)["error_code"] == 56

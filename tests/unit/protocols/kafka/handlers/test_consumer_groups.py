@@ -18,7 +18,7 @@ from broker.core.groups.consumer.records import (
 )
 from broker.model.errors import ErrorCode
 from broker.model.limits import GROUPS_ASKED_PER_TURN
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 TOPIC_ID = b"0123456789abcdef"
 GONE_ID = b"fedcba9876543210"
@@ -37,7 +37,7 @@ JOIN: dict[str, Any] = {
 
 @pytest.mark.parametrize("version", range(2))
 def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     more = {"subscribed_topic_regex": "t.*"} if version else {}
 
     world.ask(68, version, **JOIN, **more)
@@ -61,7 +61,7 @@ def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
 
 
 def test_a_field_that_is_null_has_not_changed() -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(68, 1, group_id="g", member_id="m", member_epoch=3)
 
@@ -71,7 +71,7 @@ def test_a_field_that_is_null_has_not_changed() -> None:
 
 
 def test_a_member_is_told_its_epoch_and_what_it_has() -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [
         ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 4, 100, {TOPIC_ID: (0, 1)}),
         ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 4, 100, {}),
@@ -87,7 +87,7 @@ def test_a_member_is_told_its_epoch_and_what_it_has() -> None:
 
 
 def test_a_refused_member_is_told_why() -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [
         ConsumerHeartbeatResponse(ErrorCode.FENCED_MEMBER_EPOCH, "join again"),
         ConsumerHeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID),
@@ -101,7 +101,7 @@ def test_a_refused_member_is_told_why() -> None:
 
 
 def test_a_group_is_described_without_topics_that_are_gone() -> None:
-    world = World()
+    world = FakeBroker()
     current = CurrentAssignment(3, 2, MemberState.STABLE, {TOPIC_ID: (0,), GONE_ID: (1,)})
     consumer = ConsumerMember("m", "i", "r", "c", "h", ("t",), "t.*")
     classic = ConsumerMember("n", classic=ClassicMetadata(1, ()))
@@ -139,7 +139,7 @@ def test_a_group_is_described_without_topics_that_are_gone() -> None:
 
 
 def test_each_group_is_described_once_with_its_own_error() -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [
         ConsumerGroupDescription(ErrorCode.GROUP_ID_NOT_FOUND, "b", "it is classic"),
         ConsumerGroupDescription(ErrorCode.NONE, "a"),
@@ -152,7 +152,7 @@ def test_each_group_is_described_once_with_its_own_error() -> None:
 
 @pytest.mark.parametrize(("is_asked", "bits"), [(False, -(1 << 31)), (True, 0b110101001000)])
 def test_authorized_operations_are_told_when_they_are_asked_for(is_asked: bool, bits: int) -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = world.ask(69, 0, group_ids=["g"], include_authorized_operations=is_asked)
 
@@ -162,4 +162,4 @@ def test_authorized_operations_are_told_when_they_are_asked_for(is_asked: bool, 
 def test_others_have_their_turn_while_many_groups_are_described() -> None:
     wanted = [f"g{number}" for number in range(3 * GROUPS_ASKED_PER_TURN)]
 
-    assert World().turns(69, 1, group_ids=wanted) > len(wanted)
+    assert FakeBroker().turns(69, 1, group_ids=wanted) > len(wanted)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 
 def new(name: str, **more: Any) -> dict[str, Any]:
@@ -13,7 +13,7 @@ def new(name: str, **more: Any) -> dict[str, Any]:
 
 
 def create(
-    world: World, version: int, *topics: dict[str, Any], **more: Any
+    world: FakeBroker, version: int, *topics: dict[str, Any], **more: Any
 ) -> list[dict[str, Any]]:
     return world.ask(19, version, topics=list(topics), **more)["topics"]
 
@@ -24,7 +24,7 @@ def code(answer: list[dict[str, Any]]) -> int:
 
 @pytest.mark.parametrize("version", range(8))
 def test_a_topic_is_created_with_the_partitions_asked_for(version: int) -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = create(world, version, new("a", num_partitions=3, replication_factor=1))
 
@@ -33,7 +33,7 @@ def test_a_topic_is_created_with_the_partitions_asked_for(version: int) -> None:
 
 
 def test_minus_1_means_the_brokers_default() -> None:
-    world = World({"num.partitions": "4"})
+    world = FakeBroker({"num.partitions": "4"})
 
     answer = only(create(world, 7, new("a")))
 
@@ -41,7 +41,7 @@ def test_minus_1_means_the_brokers_default() -> None:
 
 
 def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = only(create(world, 7, new("a", configs=[{"name": "retention.ms", "value": "5"}])))
 
@@ -74,7 +74,7 @@ def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
 def test_what_cannot_be_created_is_refused_with_its_own_error(
     topic: dict[str, Any], error: int, *, validate_only: bool
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a_b")
 
     answer = only(create(world, 5, topic, validate_only=validate_only))
@@ -85,7 +85,7 @@ def test_what_cannot_be_created_is_refused_with_its_own_error(
 
 
 def test_a_topic_asked_for_twice_is_refused_and_answered_once() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = create(world, 7, new("b"), new("a"), new("b"))
 
@@ -93,7 +93,7 @@ def test_a_topic_asked_for_twice_is_refused_and_answered_once() -> None:
 
 
 def test_validate_only_checks_and_creates_nothing() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = only(create(world, 7, new("a", num_partitions=2), validate_only=True))
 
@@ -108,7 +108,7 @@ def assigned(*replicas: list[int]) -> list[dict[str, Any]]:
 
 
 def test_a_manual_assignment_to_this_broker_is_taken() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = only(create(world, 7, new("a", assignments=assigned([1], [1]))))
 
@@ -129,11 +129,11 @@ def test_a_manual_assignment_to_this_broker_is_taken() -> None:
     ids=range(7),
 )
 def test_a_wrong_assignment_is_refused(topic: dict[str, Any], error: int) -> None:
-    assert code(create(World(), 7, topic)) == error
+    assert code(create(FakeBroker(), 7, topic)) == error
 
 
 def test_a_failing_disk_is_a_storage_error() -> None:
-    world = World()
+    world = FakeBroker()
     world.broken_partition = 1
 
     assert code(create(world, 7, new("a", num_partitions=2))) == 56
@@ -141,7 +141,7 @@ def test_a_failing_disk_is_a_storage_error() -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_topics_are_deleted_by_name(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
 
     answer = world.ask(20, version, topic_names=["a", "b"])["responses"]
@@ -152,7 +152,7 @@ def test_topics_are_deleted_by_name(version: int) -> None:
 
 
 def test_version_6_deletes_by_name_or_id() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     by_id = world.create("b").topic_id
     topics = [
@@ -169,7 +169,7 @@ def test_version_6_deletes_by_name_or_id() -> None:
 
 
 def test_name_and_id_together_are_an_invalid_request() -> None:
-    world = World()
+    world = FakeBroker()
     topic_id = world.create("a").topic_id
 
     answer = world.ask(20, 6, topics=[{"name": "a", "topic_id": topic_id}])["responses"]
@@ -178,7 +178,7 @@ def test_name_and_id_together_are_an_invalid_request() -> None:
 
 
 def test_a_topic_to_be_deleted_twice_is_refused_and_answered_once() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     assert code(world.ask(20, 3, topic_names=["a", "a"])["responses"]) == 42
@@ -186,7 +186,7 @@ def test_a_topic_to_be_deleted_twice_is_refused_and_answered_once() -> None:
 
 
 def test_an_internal_topic_is_not_deleted() -> None:
-    world = World()
+    world = FakeBroker()
     world.create(OFFSETS_TOPIC)
 
     assert code(world.ask(20, 5, topic_names=[OFFSETS_TOPIC])["responses"]) == 42
@@ -195,14 +195,14 @@ def test_an_internal_topic_is_not_deleted() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(2, 42), (3, 73), (5, 73)])
 def test_deletion_can_be_disabled(version: int, error: int) -> None:
-    world = World({"delete.topic.enable": "false"})
+    world = FakeBroker({"delete.topic.enable": "false"})
     world.create("a")
 
     assert code(world.ask(20, version, topic_names=["a"])["responses"]) == error
 
 
 def test_a_topic_created_again_has_another_id_and_starts_at_0() -> None:
-    world = World()
+    world = FakeBroker()
     old = world.create("a").topic_id
 
     world.ask(20, 5, topic_names=["a"])

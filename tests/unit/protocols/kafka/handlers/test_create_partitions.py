@@ -7,11 +7,11 @@ import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.limits import PARTITIONS_PER_TOPIC_MAX
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 
 def grow(
-    world: World,
+    world: FakeBroker,
     count: int,
     assignments: list[list[int]] | None = None,
     *,
@@ -25,7 +25,7 @@ def grow(
     return only(answer["results"])
 
 
-def stored_count(world: World) -> int:
+def stored_count(world: FakeBroker) -> int:
     count = json.loads(world.store.values[b"topic/a"])["partitions"]
     assert isinstance(count, int)
     return count
@@ -33,7 +33,7 @@ def stored_count(world: World) -> int:
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_topic_grows_to_the_count(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 2)
     old = list(topic.logs)
 
@@ -46,7 +46,7 @@ def test_a_topic_grows_to_the_count(version: int) -> None:
 
 
 def test_everybody_sees_the_new_partitions() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 2)
 
     grow(world, 3)
@@ -57,7 +57,7 @@ def test_everybody_sees_the_new_partitions() -> None:
 
 
 def test_new_partitions_obey_the_topics_configuration() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"retention.ms": "5"})
 
     grow(world, 2)
@@ -66,10 +66,10 @@ def test_new_partitions_obey_the_topics_configuration() -> None:
 
 
 def test_a_grown_topic_comes_back_grown_after_a_restart() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     grow(world, 3)
-    after = World(store=world.store)
+    after = FakeBroker(store=world.store)
 
     after.topics.load()
 
@@ -80,7 +80,7 @@ def test_a_grown_topic_comes_back_grown_after_a_restart() -> None:
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 2, PARTITIONS_PER_TOPIC_MAX + 1])
 def test_a_count_that_is_no_increase_or_too_large_is_refused(count: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
 
     answer = grow(world, count)
@@ -92,7 +92,7 @@ def test_a_count_that_is_no_increase_or_too_large_is_refused(count: int) -> None
 
 def test_a_broker_has_room_for_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     world.create("b", 1)
 
@@ -102,7 +102,7 @@ def test_a_broker_has_room_for_so_many_partitions(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_assignment_to_this_broker_is_taken() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
 
     assert grow(world, 3, [[1], [1]])["error_code"] == 0
@@ -111,7 +111,7 @@ def test_an_assignment_to_this_broker_is_taken() -> None:
 
 @pytest.mark.parametrize("assignments", [[], [[1]], [[1], [2]], [[1], [1, 2]], [[1], []]])
 def test_a_wrong_assignment_is_refused(assignments: list[list[int]]) -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
 
     assert grow(world, 3, assignments)["error_code"] == 39
@@ -119,7 +119,7 @@ def test_a_wrong_assignment_is_refused(assignments: list[list[int]]) -> None:
 
 
 def test_validate_only_checks_and_changes_nothing() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
 
     good = grow(world, 2, validate_only=True)
@@ -131,7 +131,7 @@ def test_validate_only_checks_and_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("topic", "error"), [("b", 3), ("a b", 17), (OFFSETS_TOPIC, 42)])
 def test_what_cannot_grow_has_an_error_and_a_text(topic: str, error: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create(OFFSETS_TOPIC)
 
     answer = grow(world, 5, topic=topic)
@@ -141,7 +141,7 @@ def test_what_cannot_grow_has_an_error_and_a_text(topic: str, error: int) -> Non
 
 
 def test_a_topic_named_twice_is_refused_and_answered_once() -> None:
-    world = World()
+    world = FakeBroker()
     for name in "ab":
         world.create(name)
     wanted = [{"name": name, "count": 2, "assignments": None} for name in ("a", "b", "a")]
@@ -152,7 +152,7 @@ def test_a_topic_named_twice_is_refused_and_answered_once() -> None:
 
 
 def test_a_failing_disk_leaves_the_topic_as_it_was() -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a", 2)
     world.broken_partition = 3
 
@@ -164,7 +164,7 @@ def test_a_failing_disk_leaves_the_topic_as_it_was() -> None:
 
 
 def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.store.values.clear()
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from broker.core.topic import OFFSETS_TOPIC
-from tests.fakes import World, batch, only
+from tests.fakes import FakeBroker, batch, only
 
 END = 5
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> FakeBroker:
     """Topic "a" with two partitions of offsets 0-4."""
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     for partition in range(2):
         world.log("a", partition).append(batch(3))
@@ -22,7 +22,7 @@ def world() -> World:
 
 
 def delete(
-    world: World, offset: int, *, topic: str = "a", partition: int = 0, version: int = 2
+    world: FakeBroker, offset: int, *, topic: str = "a", partition: int = 0, version: int = 2
 ) -> tuple[int, int]:
     partitions = [{"partition_index": partition, "offset": offset}]
     answer = world.ask(
@@ -35,7 +35,7 @@ def delete(
 
 @pytest.mark.parametrize("version", range(3))
 def test_records_below_an_offset_are_gone_and_the_start_is_durable(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     assert delete(world, 2, version=version) == (0, 2)
 
@@ -43,14 +43,14 @@ def test_records_below_an_offset_are_gone_and_the_start_is_durable(
     assert world.durable_starts == {("a", 0): 2}
 
 
-def test_minus_1_deletes_up_to_the_high_watermark(world: World) -> None:
+def test_minus_1_deletes_up_to_the_high_watermark(world: FakeBroker) -> None:
     world.log("a").is_held = True
     world.log("a").append(batch(4))
 
     assert delete(world, -1) == (0, END)
 
 
-def test_an_offset_below_the_start_answers_the_start(world: World) -> None:
+def test_an_offset_below_the_start_answers_the_start(world: FakeBroker) -> None:
     delete(world, 3)
 
     assert delete(world, 1) == (0, 3)
@@ -58,7 +58,7 @@ def test_an_offset_below_the_start_answers_the_start(world: World) -> None:
 
 
 @pytest.mark.parametrize("offset", [END + 1, -2, 1 << 62])
-def test_an_offset_that_nobody_can_read_is_out_of_range(world: World, offset: int) -> None:
+def test_an_offset_that_nobody_can_read_is_out_of_range(world: FakeBroker, offset: int) -> None:
     world.log("a").is_held = True
     world.log("a").append(batch(4))
 
@@ -73,7 +73,7 @@ def test_an_offset_that_nobody_can_read_is_out_of_range(world: World, offset: in
 def test_only_compaction_deletes_from_a_topic_that_is_only_compacted(
     policy: str, error: int
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("c", config={"cleanup.policy": policy})
     world.log("c").append(batch(4))
 
@@ -84,24 +84,26 @@ def test_only_compaction_deletes_from_a_topic_that_is_only_compacted(
     ("topic", "partition", "error"), [("b", 0, 3), ("a", 2, 3), ("a b", 0, 17), ("a", -1, 3)]
 )
 def test_what_does_not_exist_has_an_error(
-    world: World, topic: str, partition: int, error: int
+    world: FakeBroker, topic: str, partition: int, error: int
 ) -> None:
     assert delete(world, 1, topic=topic, partition=partition) == (error, -1)
 
 
-def test_records_of_the_broker_are_not_deleted(world: World) -> None:
+def test_records_of_the_broker_are_not_deleted(world: FakeBroker) -> None:
     world.create(OFFSETS_TOPIC)
 
     assert delete(world, 0, topic=OFFSETS_TOPIC) == (17, -1)
 
 
-def test_a_log_that_is_offline_is_a_storage_error(world: World) -> None:
+def test_a_log_that_is_offline_is_a_storage_error(world: FakeBroker) -> None:
     world.log("a").fail()
 
     assert delete(world, 1) == (56, -1)
 
 
-def test_partitions_are_answered_by_themselves_and_the_last_offset_counts(world: World) -> None:
+def test_partitions_are_answered_by_themselves_and_the_last_offset_counts(
+    world: FakeBroker,
+) -> None:
     def parts(*offsets: tuple[int, int]) -> list[dict[str, Any]]:
         return [{"partition_index": index, "offset": offset} for index, offset in offsets]
 
@@ -121,7 +123,7 @@ def test_partitions_are_answered_by_themselves_and_the_last_offset_counts(world:
     ] == [("a", [(4, 0), (-1, 1)]), ("b", [(-1, 3)])]
 
 
-def test_a_start_that_cannot_be_made_durable_is_a_storage_error(world: World) -> None:
+def test_a_start_that_cannot_be_made_durable_is_a_storage_error(world: FakeBroker) -> None:
     world.store.is_broken = True
 
     assert delete(world, 1) == (56, -1)

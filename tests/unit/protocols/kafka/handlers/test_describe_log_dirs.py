@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import World, batch, only
+from tests.fakes import FakeBroker, batch, only
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> FakeBroker:
     """Topics "a" with a batch in partition 1, and "b"."""
-    world = World({"log.dirs": str(tmp_path)})
+    world = FakeBroker({"log.dirs": str(tmp_path)})
     world.create("a", 2)
     world.create("b")
     world.log("a", 1).append(batch())
     return world
 
 
-def describe(world: World, topics: Any, version: int = 4) -> dict[str, Any]:
+def describe(world: FakeBroker, topics: Any, version: int = 4) -> dict[str, Any]:
     answer = world.ask(35, version, topics=topics)
     assert answer.get("error_code", 0) == 0
     return only(answer["results"])
@@ -34,7 +34,7 @@ def sizes(directory: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_null_describes_every_partition(world: World, tmp_path: Path, version: int) -> None:
+def test_null_describes_every_partition(world: FakeBroker, tmp_path: Path, version: int) -> None:
     directory = describe(world, None, version)
 
     assert (directory["error_code"], directory["log_dir"]) == (0, str(tmp_path))
@@ -43,7 +43,7 @@ def test_null_describes_every_partition(world: World, tmp_path: Path, version: i
     assert {(each["offset_lag"], each["is_future_key"]) for each in partitions} == {(0, False)}
 
 
-def test_only_what_was_asked_for_and_exists_is_described(world: World) -> None:
+def test_only_what_was_asked_for_and_exists_is_described(world: FakeBroker) -> None:
     topics = [
         {"topic": "a", "partitions": [1, 7]},
         {"topic": "nowhere", "partitions": [0]},
@@ -54,19 +54,19 @@ def test_only_what_was_asked_for_and_exists_is_described(world: World) -> None:
     assert sizes(describe(world, topics)) == {"a": [(0, 0), (1, len(batch()))]}
 
 
-def test_version_4_tells_the_space_of_the_disk(world: World) -> None:
+def test_version_4_tells_the_space_of_the_disk(world: FakeBroker) -> None:
     directory = describe(world, [])
 
     assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
     assert directory["topics"] == []
 
 
-def test_version_5_tells_that_the_directory_takes_partitions(world: World) -> None:
+def test_version_5_tells_that_the_directory_takes_partitions(world: FakeBroker) -> None:
     assert describe(world, [], 5)["is_cordoned"] is False
 
 
 def test_a_directory_that_is_gone_is_a_storage_error(tmp_path: Path) -> None:
-    world = World({"log.dirs": str(tmp_path / "gone")})
+    world = FakeBroker({"log.dirs": str(tmp_path / "gone")})
 
     directory = describe(world, None)
 

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 KEY = 61
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("a", 2)
     return world
 
 
-def describe(world: World, topic: str, *partitions: int) -> list[dict[str, Any]]:
+def describe(world: FakeBroker, topic: str, *partitions: int) -> list[dict[str, Any]]:
     """Ask for partitions of one topic; their answers."""
     wanted = [{"name": topic, "partition_indexes": list(partitions)}]
     answer = only(world.ask(KEY, 0, topics=wanted)["topics"])
@@ -25,7 +25,7 @@ def describe(world: World, topic: str, *partitions: int) -> list[dict[str, Any]]
     return found
 
 
-def test_each_producer_of_a_partition_is_described(world: World) -> None:
+def test_each_producer_of_a_partition_is_described(world: FakeBroker) -> None:
     world.log("a", 1).producers = [(7, 2, 9, 1_000, 3, 40), (8, 0, -1, 2_000, -1, -1)]
 
     idle, busy = describe(world, "a", 0, 1)
@@ -52,13 +52,13 @@ def test_each_producer_of_a_partition_is_described(world: World) -> None:
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("a", 2), ("unknown", 0)])
-def test_what_does_not_exist_is_unknown(world: World, topic: str, partition: int) -> None:
+def test_what_does_not_exist_is_unknown(world: FakeBroker, topic: str, partition: int) -> None:
     [answer] = describe(world, topic, partition)
 
     assert (answer["error_code"], answer["active_producers"]) == (3, [])
 
 
-def test_each_partition_is_described_once_and_each_topic(world: World) -> None:
+def test_each_partition_is_described_once_and_each_topic(world: FakeBroker) -> None:
     wanted = [{"name": "a", "partition_indexes": each} for each in ([1, 1, 0], [1])]
 
     topic = only(world.ask(KEY, 0, topics=wanted)["topics"])
@@ -67,7 +67,7 @@ def test_each_partition_is_described_once_and_each_topic(world: World) -> None:
     assert [each["partition_index"] for each in topic["partitions"]] == [1, 0]
 
 
-def test_others_have_their_turn_after_each_partition(world: World) -> None:
+def test_others_have_their_turn_after_each_partition(world: FakeBroker) -> None:
     wanted = [{"name": "a", "partition_indexes": list(range(100))}]
 
     assert world.turns(KEY, 0, topics=wanted) >= 100

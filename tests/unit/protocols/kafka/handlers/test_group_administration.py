@@ -10,7 +10,7 @@ import pytest
 from broker.core.groups import commands
 from broker.core.groups.commands import GroupListing, GroupState
 from broker.model.errors import ErrorCode
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 DESCRIBE, LIST, DELETE, DELETE_OFFSETS = 15, 16, 42, 47
 MEMBER = commands.DescribedMember("m", "i", "client", "/127.0.0.1", b"\x01", b"\x02")
@@ -26,7 +26,7 @@ NOT_ASKED = -(1 << 31)
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_is_described_with_its_members(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [STABLE]
 
     group = only(world.ask(DESCRIBE, version, groups=["g"])["groups"])
@@ -42,14 +42,14 @@ def test_a_group_is_described_with_its_members(version: int) -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, 69)])
 def test_an_unknown_group_is_dead_and_from_version_6_on_not_found(version: int, code: int) -> None:
-    group = only(World().ask(DESCRIBE, version, groups=["g"])["groups"])
+    group = only(FakeBroker().ask(DESCRIBE, version, groups=["g"])["groups"])
 
     assert (group["error_code"], group["group_state"], group["members"]) == (code, "Dead", [])
     assert (group.get("error_message") or "").startswith("Group g" if version >= 6 else "")
 
 
 def test_every_group_asked_for_is_answered_once_in_the_order_asked() -> None:
-    groups = World().ask(DESCRIBE, 5, groups=["b", "a", "b"])["groups"]
+    groups = FakeBroker().ask(DESCRIBE, 5, groups=["b", "a", "b"])["groups"]
 
     assert [group["group_id"] for group in groups] == ["b", "a"]
 
@@ -66,7 +66,7 @@ def test_every_group_asked_for_is_answered_once_in_the_order_asked() -> None:
 def test_operations_are_told_of_a_known_group_when_they_are_asked_for(
     description: commands.GroupDescription, is_asked: bool, operations: int
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [description]
 
     answer = world.ask(DESCRIBE, 5, groups=["g"], include_authorized_operations=is_asked)
@@ -75,7 +75,7 @@ def test_operations_are_told_of_a_known_group_when_they_are_asked_for(
 
 
 def test_a_group_that_is_being_loaded_has_no_state() -> None:
-    world = World()
+    world = FakeBroker()
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.groups.answers = [commands.GroupDescription(loading, "g")]
 
@@ -89,7 +89,7 @@ def test_a_group_that_is_being_loaded_has_no_state() -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_the_groups_of_all_partitions_are_listed(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [
         commands.ListGroupsResponse(
             ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)
@@ -111,7 +111,7 @@ def test_the_groups_of_all_partitions_are_listed(version: int) -> None:
 
 
 def test_filters_ignore_case() -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(LIST, 5, states_filter=["Stable", "EMPTY"], types_filter=["Classic"])
 
@@ -121,7 +121,7 @@ def test_filters_ignore_case() -> None:
 
 
 def test_half_a_list_is_no_list() -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [
         commands.ListGroupsResponse(
             ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)
@@ -139,7 +139,7 @@ def test_half_a_list_is_no_list() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_is_deleted_by_itself_and_answered_once(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP]
 
     answer = world.ask(DELETE, version, groups_names=["b", "a", "b"])
@@ -151,7 +151,7 @@ def test_each_group_is_deleted_by_itself_and_answered_once(version: int) -> None
 # ---- OffsetDelete --------------------------------------------------------------------------------
 
 
-def delete_offsets(world: World, *topics: tuple[str, list[int]]) -> Any:
+def delete_offsets(world: FakeBroker, *topics: tuple[str, list[int]]) -> Any:
     wanted = [
         {"name": name, "partitions": [{"partition_index": each} for each in partitions]}
         for name, partitions in topics
@@ -160,7 +160,7 @@ def delete_offsets(world: World, *topics: tuple[str, list[int]]) -> Any:
 
 
 def test_offsets_of_unknown_partitions_are_not_asked_for() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("t", 2)
 
     answer = delete_offsets(world, ("t", [1, 2]), ("u", [0]), ("../bad", [0]), ("t", [0]))
@@ -177,7 +177,7 @@ def test_offsets_of_unknown_partitions_are_not_asked_for() -> None:
 
 
 def test_a_topic_that_a_member_reads_keeps_its_offsets() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("t", 1)
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     world.groups.answers = [commands.DeleteOffsetsResponse(ErrorCode.NONE, {"t": subscribed})]
@@ -194,7 +194,7 @@ def test_a_topic_that_a_member_reads_keeps_its_offsets() -> None:
 def test_a_group_whose_offsets_cannot_be_deleted_gives_the_response_its_error(
     error: ErrorCode, code: int
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("t", 1)
     world.groups.answers = [commands.DeleteOffsetsResponse(error)]
 

@@ -10,12 +10,12 @@ import pytest
 from broker.core.groups import commands
 from broker.core.topic import OFFSETS_TOPIC
 from broker.model.errors import ErrorCode
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_the_coordinator_of_a_group_is_this_broker(version: int) -> None:
-    answer = World().ask(10, version, key="g")
+    answer = FakeBroker().ask(10, version, key="g")
 
     assert (answer["error_code"], answer["node_id"]) == (0, 1)
     assert (answer["host"], answer["port"]) == ("broker.example", 9092)
@@ -23,14 +23,14 @@ def test_the_coordinator_of_a_group_is_this_broker(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(4, 7))
 def test_several_coordinators_are_answered_in_the_order_asked(version: int) -> None:
-    answer = World().ask(10, version, coordinator_keys=["b", "a", "b"])
+    answer = FakeBroker().ask(10, version, coordinator_keys=["b", "a", "b"])
 
     assert [each["key"] for each in answer["coordinators"]] == ["b", "a"]
     assert [each["node_id"] for each in answer["coordinators"]] == [1, 1]
 
 
 def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
-    world = World({"offsets.topic.num.partitions": "7", "polylog.durability": "os"})
+    world = FakeBroker({"offsets.topic.num.partitions": "7", "polylog.durability": "os"})
 
     world.ask(10, 0, key="g")
 
@@ -42,7 +42,7 @@ def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
 
 
 def test_a_topic_of_groups_that_cannot_be_created_is_a_coordinator_not_available() -> None:
-    world = World()
+    world = FakeBroker()
     world.broken_partition = 0
 
     answer = world.ask(10, 4, coordinator_keys=["g"])
@@ -51,7 +51,7 @@ def test_a_topic_of_groups_that_cannot_be_created_is_a_coordinator_not_available
 
 
 def test_this_broker_coordinates_every_transactional_id() -> None:
-    world = World()
+    world = FakeBroker()
 
     old = world.ask(10, 2, key="t", key_type=1)
     new = only(world.ask(10, 4, coordinator_keys=["t"], key_type=1)["coordinators"])
@@ -63,7 +63,7 @@ def test_this_broker_coordinates_every_transactional_id() -> None:
 
 @pytest.mark.parametrize("key_type", [2, 3, -1])
 def test_another_type_of_coordinator_is_an_invalid_request(key_type: int) -> None:
-    answer = World().ask(10, 6, coordinator_keys=["x"], key_type=key_type)
+    answer = FakeBroker().ask(10, 6, coordinator_keys=["x"], key_type=key_type)
 
     assert only(answer["coordinators"])["error_code"] == 42
 
@@ -78,7 +78,7 @@ JOIN: dict[str, Any] = {
 
 
 def test_a_join_before_version_1_takes_the_session_timeout_for_the_rebalance_timeout() -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(11, 0, **JOIN)
     world.ask(11, 1, **JOIN, rebalance_timeout_ms=20_000)
@@ -88,7 +88,7 @@ def test_a_join_before_version_1_takes_the_session_timeout_for_the_rebalance_tim
 
 @pytest.mark.parametrize("version", range(10))
 def test_a_join_says_what_its_version_can_do(version: int) -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(11, version, **JOIN, client_id="c")
 
@@ -100,7 +100,7 @@ def test_a_join_says_what_its_version_can_do(version: int) -> None:
 
 
 def test_a_join_carries_the_static_members_instance_id() -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(11, 5, **JOIN, group_instance_id="i", client_id=None)
 
@@ -109,7 +109,7 @@ def test_a_join_carries_the_static_members_instance_id() -> None:
 
 
 def test_the_leader_is_answered_with_the_members() -> None:
-    world = World()
+    world = FakeBroker()
     joined = commands.JoinResponse(
         ErrorCode.NONE,
         "m",
@@ -133,7 +133,7 @@ def test_the_leader_is_answered_with_the_members() -> None:
 def test_no_protocol_is_null_from_version_7_on_and_empty_before(
     version: int, name: str | None
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [commands.JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID)]
 
     answer = world.ask(11, version, **JOIN)
@@ -142,7 +142,7 @@ def test_no_protocol_is_null_from_version_7_on_and_empty_before(
 
 
 def test_a_sync_carries_the_leaders_assignments() -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"\x02", "consumer", "range")]
 
     answer = world.ask(
@@ -162,7 +162,7 @@ def test_a_sync_carries_the_leaders_assignments() -> None:
 
 
 def test_a_sync_from_version_5_on_must_name_its_protocol() -> None:
-    world = World()
+    world = FakeBroker()
 
     assert world.ask(14, 5, group_id="g", protocol_type="consumer")["error_code"] == 23
     assert world.ask(14, 4, group_id="g")["error_code"] == 0
@@ -170,7 +170,7 @@ def test_a_sync_from_version_5_on_must_name_its_protocol() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_heartbeat_answers_what_the_group_says(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
 
     answer = world.ask(12, version, group_id="g", generation_id=3, member_id="m")
@@ -181,7 +181,7 @@ def test_a_heartbeat_answers_what_the_group_says(version: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_one_member_that_leaves_gives_the_response_its_error(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,))
     world.groups.answers = [left]
 
@@ -193,7 +193,7 @@ def test_one_member_that_leaves_gives_the_response_its_error(version: int) -> No
 
 @pytest.mark.parametrize("version", [3, 5])
 def test_members_that_leave_together_have_their_own_errors(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
     world.groups.answers = [left]
     members = [{"member_id": "m"}, {"member_id": "", "group_instance_id": "i"}]
@@ -206,7 +206,7 @@ def test_members_that_leave_together_have_their_own_errors(version: int) -> None
 
 
 def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
-    world = World()
+    world = FakeBroker()
     world.groups.answers = [commands.LeaveResponse(ErrorCode.NOT_COORDINATOR)]
 
     answer = world.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
@@ -217,7 +217,7 @@ def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
 @pytest.mark.parametrize(("version", "reason"), [(7, ""), (8, "rebalance enforced")])
 def test_a_join_says_why_from_version_8_on(version: int, reason: str) -> None:
     """KIP-800."""
-    world = World()
+    world = FakeBroker()
 
     world.ask(11, version, **JOIN, **({"reason": reason} if reason else {}))
 
@@ -227,7 +227,7 @@ def test_a_join_says_why_from_version_8_on(version: int, reason: str) -> None:
 @pytest.mark.parametrize(("version", "reason"), [(4, ""), (5, "closed")])
 def test_a_member_that_leaves_says_why_from_version_5_on(version: int, reason: str) -> None:
     """KIP-800."""
-    world = World()
+    world = FakeBroker()
     member = {"member_id": "m", **({"reason": reason} if reason else {})}
 
     world.ask(13, version, group_id="g", members=[member])

@@ -5,22 +5,22 @@ from typing import Any
 import pytest
 
 from broker.model.limits import OFFSETS_FOUND_PER_STEP
-from tests.fakes import World, batch, only
+from tests.fakes import FakeBroker, batch, only
 
 LATEST, EARLIEST, MAX_TIMESTAMP, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> FakeBroker:
     """Topic "a" with offsets 0-1 at time 100, 2 at 300, 3 at 200."""
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     for count, timestamp in ((2, 100), (1, 300), (1, 200)):
         world.log("a").append(batch(count, timestamp=timestamp))
     return world
 
 
-def find(world: World, version: int, timestamp: int, **more: Any) -> dict[str, Any]:
+def find(world: FakeBroker, version: int, timestamp: int, **more: Any) -> dict[str, Any]:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, **more}
     topics = [{"name": "a", "partitions": [wanted]}]
     answer = world.ask(2, version, replica_id=-1, topics=topics)
@@ -34,13 +34,13 @@ def place(answer: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("version", range(1, 12))
 def test_latest_and_earliest_answer_an_offset_without_a_timestamp(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     assert place(find(world, version, LATEST)) == (4, -1)
     assert place(find(world, version, EARLIEST)) == (0, -1)
 
 
-def test_latest_is_the_high_watermark_not_the_log_end(world: World) -> None:
+def test_latest_is_the_high_watermark_not_the_log_end(world: FakeBroker) -> None:
     world.log("a").is_held = True
     world.log("a").append(batch())
 
@@ -49,27 +49,27 @@ def test_latest_is_the_high_watermark_not_the_log_end(world: World) -> None:
 
 @pytest.mark.parametrize(("timestamp", "found"), [(0, (0, 100)), (101, (2, 300)), (300, (2, 300))])
 def test_a_time_answers_the_first_record_at_or_after_it(
-    world: World, timestamp: int, found: tuple[int, int]
+    world: FakeBroker, timestamp: int, found: tuple[int, int]
 ) -> None:
     assert place(find(world, 1, timestamp)) == found
 
 
-def test_a_time_after_every_record_finds_nothing_and_is_no_error(world: World) -> None:
+def test_a_time_after_every_record_finds_nothing_and_is_no_error(world: FakeBroker) -> None:
     assert place(find(world, 1, 301)) == (-1, -1)
 
 
-def test_a_record_above_the_high_watermark_is_not_found(world: World) -> None:
+def test_a_record_above_the_high_watermark_is_not_found(world: FakeBroker) -> None:
     world.log("a").is_held = True
     world.log("a").append(batch(timestamp=900))
 
     assert place(find(world, 7, 400)) == (-1, -1)
 
 
-def test_minus_3_is_the_record_with_the_largest_timestamp(world: World) -> None:
+def test_minus_3_is_the_record_with_the_largest_timestamp(world: FakeBroker) -> None:
     assert place(find(world, 7, MAX_TIMESTAMP)) == (2, 300)
 
 
-def test_without_tiered_storage_everything_is_local_and_nothing_tiered(world: World) -> None:
+def test_without_tiered_storage_everything_is_local_and_nothing_tiered(world: FakeBroker) -> None:
     assert place(find(world, 8, LOCAL)) == (0, -1)
     assert place(find(world, 9, TIERED)) == (-1, -1)
     assert place(find(world, 11, PENDING)) == (-1, -1)
@@ -80,12 +80,12 @@ def test_without_tiered_storage_everything_is_local_and_nothing_tiered(world: Wo
     [(6, MAX_TIMESTAMP), (7, LOCAL), (8, TIERED), (10, PENDING), (11, -7), (1, -(1 << 63))],
 )
 def test_a_special_timestamp_above_the_requests_version_is_unsupported(
-    world: World, version: int, timestamp: int
+    world: FakeBroker, version: int, timestamp: int
 ) -> None:
     assert find(world, version, timestamp)["error_code"] == 35
 
 
-def test_the_leader_epoch_is_that_of_the_record(world: World) -> None:
+def test_the_leader_epoch_is_that_of_the_record(world: FakeBroker) -> None:
     world.log("a").epochs = [(0, 2), (3, 3)]
     world.log("a").leader_epoch = 5
 
@@ -94,7 +94,7 @@ def test_the_leader_epoch_is_that_of_the_record(world: World) -> None:
     assert epochs == [0, 0, 3, 5]
 
 
-def test_leader_epochs_are_compared_with_ours(world: World) -> None:
+def test_leader_epochs_are_compared_with_ours(world: FakeBroker) -> None:
     world.log("a").leader_epoch = 4
 
     codes = [
@@ -104,7 +104,7 @@ def test_leader_epochs_are_compared_with_ours(world: World) -> None:
     assert codes == [74, 0, 75]
 
 
-def test_unknown_topics_and_partitions_are_error_3(world: World) -> None:
+def test_unknown_topics_and_partitions_are_error_3(world: FakeBroker) -> None:
     topics = [
         {"name": "b", "partitions": [{"partition_index": 0, "timestamp": LATEST}]},
         {"name": "a", "partitions": [{"partition_index": 2, "timestamp": LATEST}]},
@@ -115,7 +115,7 @@ def test_unknown_topics_and_partitions_are_error_3(world: World) -> None:
     assert [only(each["partitions"])["error_code"] for each in answer["topics"]] == [3, 3]
 
 
-def test_a_partition_named_twice_is_an_invalid_request_answered_once(world: World) -> None:
+def test_a_partition_named_twice_is_an_invalid_request_answered_once(world: FakeBroker) -> None:
     wanted = {"partition_index": 0, "timestamp": LATEST}
     other = {"partition_index": 1, "timestamp": LATEST}
     topics = [{"name": "a", "partitions": [wanted, other, wanted]}]
@@ -127,7 +127,7 @@ def test_a_partition_named_twice_is_an_invalid_request_answered_once(world: Worl
 
 
 def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.log("a").is_loading = True
 
@@ -137,7 +137,7 @@ def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
     assert only(only(answer["topics"])["partitions"])["error_code"] == 6
 
 
-def test_others_have_their_turn_while_many_partitions_are_looked_up(world: World) -> None:
+def test_others_have_their_turn_while_many_partitions_are_looked_up(world: FakeBroker) -> None:
     count = 3 * OFFSETS_FOUND_PER_STEP
     parts = [{"partition_index": number, "timestamp": 150} for number in range(count)]
 

@@ -11,7 +11,7 @@ from broker.core.topic import OFFSETS_TOPIC
 from broker.core.topic_rules import NewPartitions
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka.handlers import metadata
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 LEADER_EPOCH_SINCE = 7
 UNKNOWN_ID = bytes(range(16))
@@ -22,7 +22,7 @@ def names(answer: dict[str, Any]) -> list[str]:
 
 
 def test_version_0_lists_all_topics_for_an_empty_array() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("b")
     world.create("a")
 
@@ -31,7 +31,7 @@ def test_version_0_lists_all_topics_for_an_empty_array() -> None:
 
 @pytest.mark.parametrize("version", range(1, 14))
 def test_null_lists_all_topics_and_an_empty_array_none(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     assert names(world.ask(3, version, topics=None)) == ["a"]
@@ -39,7 +39,7 @@ def test_null_lists_all_topics_and_an_empty_array_none(version: int) -> None:
 
 
 def test_listing_all_topics_creates_none() -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(3, 13, topics=None)
 
@@ -47,7 +47,7 @@ def test_listing_all_topics_creates_none() -> None:
 
 
 def test_an_unknown_topic_is_created_and_led_in_the_same_answer() -> None:
-    world = World({"num.partitions": "3"})
+    world = FakeBroker({"num.partitions": "3"})
 
     topic = only(world.ask(3, 12, topics=[{"name": "new"}])["topics"])
 
@@ -58,7 +58,7 @@ def test_an_unknown_topic_is_created_and_led_in_the_same_answer() -> None:
 
 
 def test_versions_below_4_always_allow_creation() -> None:
-    world = World()
+    world = FakeBroker()
 
     world.ask(3, 3, topics=[{"name": "new"}])
 
@@ -66,7 +66,7 @@ def test_versions_below_4_always_allow_creation() -> None:
 
 
 def test_a_client_can_forbid_creation() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = world.ask(3, 4, topics=[{"name": "new"}], allow_auto_topic_creation=False)
 
@@ -75,19 +75,19 @@ def test_a_client_can_forbid_creation() -> None:
 
 
 def test_the_broker_can_forbid_creation() -> None:
-    world = World({"auto.create.topics.enable": "false"})
+    world = FakeBroker({"auto.create.topics.enable": "false"})
 
     assert only(world.ask(3, 13, topics=[{"name": "new"}])["topics"])["error_code"] == 3
 
 
 def test_an_internal_topic_is_not_created_by_asking() -> None:
-    world = World()
+    world = FakeBroker()
 
     assert only(world.ask(3, 13, topics=[{"name": OFFSETS_TOPIC}])["topics"])["error_code"] == 3
 
 
 def test_an_internal_topic_is_listed_as_internal() -> None:
-    world = World()
+    world = FakeBroker()
     world.create(OFFSETS_TOPIC)
 
     assert only(world.ask(3, 1, topics=None)["topics"])["is_internal"]
@@ -95,20 +95,20 @@ def test_an_internal_topic_is_listed_as_internal() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250])
 def test_an_invalid_name_is_an_invalid_topic(name: str) -> None:
-    topic = only(World().ask(3, 13, topics=[{"name": name}])["topics"])
+    topic = only(FakeBroker().ask(3, 13, topics=[{"name": name}])["topics"])
 
     assert (topic["error_code"], topic["name"]) == (17, name)
 
 
 def test_a_colliding_name_is_an_invalid_topic() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a.b")
 
     assert only(world.ask(3, 13, topics=[{"name": "a_b"}])["topics"])["error_code"] == 17
 
 
 def test_topics_are_answered_once_in_the_order_asked() -> None:
-    world = World()
+    world = FakeBroker()
 
     answer = world.ask(3, 13, topics=[{"name": name} for name in ("c", "a", "c", "b")])
 
@@ -117,7 +117,7 @@ def test_topics_are_answered_once_in_the_order_asked() -> None:
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_topic_is_found_by_its_id(version: int) -> None:
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
 
     answer = only(
@@ -128,20 +128,22 @@ def test_a_topic_is_found_by_its_id(version: int) -> None:
 
 
 def test_an_unknown_id_has_error_100_and_no_name() -> None:
-    answer = only(World().ask(3, 12, topics=[{"name": None, "topic_id": UNKNOWN_ID}])["topics"])
+    answer = only(
+        FakeBroker().ask(3, 12, topics=[{"name": None, "topic_id": UNKNOWN_ID}])["topics"]
+    )
 
     assert (answer["error_code"], answer["name"], answer["topic_id"]) == (100, None, UNKNOWN_ID)
 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_null_names_before_version_12_are_an_invalid_request(version: int) -> None:
-    answer = only(World().ask(3, version, topics=[{"name": None}])["topics"])
+    answer = only(FakeBroker().ask(3, version, topics=[{"name": None}])["topics"])
 
     assert (answer["error_code"], answer["name"]) == (42, "")
 
 
 def test_the_broker_is_told_under_the_address_of_the_listener_the_request_came_to() -> None:
-    world = World({"broker.rack": "r1", "node.id": "7"})
+    world = FakeBroker({"broker.rack": "r1", "node.id": "7"})
 
     answer = world.ask(3, 13, topics=[])
 
@@ -156,7 +158,7 @@ def test_the_broker_is_told_under_the_address_of_the_listener_the_request_came_t
 
 
 def test_an_offline_partition_has_no_leader() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.log("a").fail()
 
@@ -168,7 +170,7 @@ def test_an_offline_partition_has_no_leader() -> None:
 
 
 def test_authorized_operations_are_told_only_when_asked_for() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     silent = world.ask(3, 10, topics=None)
@@ -187,7 +189,7 @@ def test_authorized_operations_are_told_only_when_asked_for() -> None:
 
 
 def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.log("a").leader_epoch = 7
     world.log("a").is_loading = True
@@ -203,23 +205,23 @@ def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -
 # ---- the answer of all topics is made once -------------------------------------------------------
 
 
-def add_partition(world: World) -> None:
+def add_partition(world: FakeBroker) -> None:
     topic = world.topics.get("a")
     assert topic is not None
     asyncio.run(world.topics.add_partitions(topic, NewPartitions(2, None)))
 
 
-def delete(world: World) -> None:
+def delete(world: FakeBroker) -> None:
     topic = world.topics.get("a")
     assert topic is not None
     asyncio.run(world.topics.delete(topic))
 
 
-def set_of_log(name: str, value: object) -> Callable[[World], None]:
+def set_of_log(name: str, value: object) -> Callable[[FakeBroker], None]:
     return lambda world: setattr(world.log("a"), name, value)
 
 
-CHANGES: dict[str, Callable[[World], object]] = {
+CHANGES: dict[str, Callable[[FakeBroker], object]] = {
     "a new topic": lambda world: world.create("c"),
     "more partitions": add_partition,
     "a deletion": delete,
@@ -232,9 +234,9 @@ CHANGES: dict[str, Callable[[World], object]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("version", [0, 13])
 def test_who_asks_for_all_after_a_change_is_told_of_it(
-    change: Callable[[World], object], version: int
+    change: Callable[[FakeBroker], object], version: int
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.create("b")
     all_topics: Any = [] if version == 0 else None
@@ -252,7 +254,7 @@ def test_who_asks_for_all_after_a_change_is_told_of_it(
 def test_the_answer_of_all_is_made_again_only_after_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.ask(3, 13, topics=None)
 
@@ -262,7 +264,7 @@ def test_the_answer_of_all_is_made_again_only_after_a_change(
 
 
 def test_who_comes_to_another_listener_is_told_its_address() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     first = only(world.ask(3, 13, topics=None)["brokers"])
     world.session = Session(world.broker, "127.0.0.1", "other.example", 9093)
@@ -275,7 +277,7 @@ def test_who_comes_to_another_listener_is_told_its_address() -> None:
 
 def test_a_topic_that_is_named_by_its_id_is_answered_once() -> None:
     """However it is called beside that: an answer is no larger than all topics and the request."""
-    world = World()
+    world = FakeBroker()
     topic = world.create("a")
     wanted = [{"name": name, "topic_id": topic.topic_id} for name in ("a", "b", None)]
 
@@ -283,7 +285,7 @@ def test_a_topic_that_is_named_by_its_id_is_answered_once() -> None:
 
 
 def test_a_topic_that_is_deleted_while_all_are_described_is_left_out() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", PARTITIONS_ANSWERED_PER_STEP + 1)
     last = world.create("b")
 

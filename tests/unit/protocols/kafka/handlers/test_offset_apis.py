@@ -8,12 +8,12 @@ from broker.core.groups import commands
 from broker.core.groups.records import CommittedOffset
 from broker.model.errors import ErrorCode
 from broker.model.limits import OFFSETS_COMMITTED_PER_STEP, PARTITIONS_ANSWERED_PER_STEP
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("a", 2)
     return world
 
@@ -27,7 +27,7 @@ def codes(answer: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_commit_becomes_one_command(world: World, version: int) -> None:
+def test_a_commit_becomes_one_command(world: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partitions": [at(0, 5, committed_metadata="x"), at(1, 6)]}]
 
     answer = world.ask(8, version, group_id="g", topics=topics)
@@ -42,7 +42,7 @@ def test_a_commit_becomes_one_command(world: World, version: int) -> None:
     assert codes(answer) == [0, 0]
 
 
-def test_a_members_commit_names_it_and_its_generation(world: World) -> None:
+def test_a_members_commit_names_it_and_its_generation(world: FakeBroker) -> None:
     topics = [{"name": "a", "partitions": [at(0, 5, committed_leader_epoch=3)]}]
 
     world.ask(
@@ -61,7 +61,7 @@ def test_a_members_commit_names_it_and_its_generation(world: World) -> None:
 
 
 def test_unknown_partitions_have_their_own_error_and_the_others_are_committed(
-    world: World,
+    world: FakeBroker,
 ) -> None:
     world.groups.answers = [commands.CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
     topics = [
@@ -76,7 +76,7 @@ def test_unknown_partitions_have_their_own_error_and_the_others_are_committed(
     assert [each.partition for each in only(world.groups.commands).offsets] == [1]
 
 
-def test_a_commit_of_unknown_partitions_only_asks_no_group(world: World) -> None:
+def test_a_commit_of_unknown_partitions_only_asks_no_group(world: FakeBroker) -> None:
     topics = [{"name": "b", "partitions": [at(0)]}]
 
     assert codes(world.ask(8, 8, group_id="g", topics=topics)) == [3]
@@ -84,7 +84,7 @@ def test_a_commit_of_unknown_partitions_only_asks_no_group(world: World) -> None
 
 
 def test_many_offsets_are_committed_in_parts_and_each_has_its_own_error() -> None:
-    world = World()
+    world = FakeBroker()
     count = 2 * OFFSETS_COMMITTED_PER_STEP + PARTITIONS_ANSWERED_PER_STEP
     world.create("many", count)
     refusals = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -105,7 +105,7 @@ def test_many_offsets_are_committed_in_parts_and_each_has_its_own_error() -> Non
     assert codes == [27 if place in refused else 0 for place in range(count)]
 
 
-def test_version_10_commits_by_topic_id(world: World) -> None:
+def test_version_10_commits_by_topic_id(world: FakeBroker) -> None:
     topic = world.topics.get("a")
     assert topic is not None
     topics = [
@@ -124,7 +124,7 @@ def committed(offset: int) -> CommittedOffset:
     return CommittedOffset(offset, 2, "x", 0)
 
 
-def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: World) -> None:
+def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: FakeBroker) -> None:
     """Librdkafka takes any error here for a failure of the whole group."""
     topics = [{"name": "a", "partition_indexes": [1, 0]}]
     world.groups.answers = [
@@ -141,7 +141,7 @@ def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: Wor
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_topics_are_asked_for_by_name(world: World, version: int) -> None:
+def test_topics_are_asked_for_by_name(world: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partition_indexes": [0]}, {"name": "b", "partition_indexes": [3]}]
 
     answer = world.ask(9, version, group_id="g", topics=topics)
@@ -152,7 +152,7 @@ def test_topics_are_asked_for_by_name(world: World, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7])
-def test_null_topics_mean_all_that_the_group_has(world: World, version: int) -> None:
+def test_null_topics_mean_all_that_the_group_has(world: FakeBroker, version: int) -> None:
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
 
     answer = world.ask(9, version, group_id="g", topics=None)
@@ -162,7 +162,7 @@ def test_null_topics_mean_all_that_the_group_has(world: World, version: int) -> 
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_several_groups_are_answered_in_the_order_asked(world: World, version: int) -> None:
+def test_several_groups_are_answered_in_the_order_asked(world: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partition_indexes": [0]}]
     groups = [{"group_id": "h", "topics": topics}, {"group_id": "g", "topics": None}]
 
@@ -174,7 +174,7 @@ def test_several_groups_are_answered_in_the_order_asked(world: World, version: i
 
 @pytest.mark.parametrize("topics", [None, [{"name": "a", "partition_indexes": [0]}]])
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_group_with_an_error_has_no_topics(world: World, version: int, topics: Any) -> None:
+def test_a_group_with_an_error_has_no_topics(world: FakeBroker, version: int, topics: Any) -> None:
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
 
     answer = world.ask(9, version, group_id="g", topics=topics)
@@ -183,7 +183,7 @@ def test_a_group_with_an_error_has_no_topics(world: World, version: int, topics:
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_one_of_several_groups_with_an_error_has_no_topics(world: World, version: int) -> None:
+def test_one_of_several_groups_with_an_error_has_no_topics(world: FakeBroker, version: int) -> None:
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     groups = [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0]}]}]
 
@@ -194,7 +194,7 @@ def test_one_of_several_groups_with_an_error_has_no_topics(world: World, version
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_an_error_of_the_group_stands_at_each_partition_before_version_2(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     topics = [{"name": "a", "partition_indexes": [0]}]
@@ -204,7 +204,7 @@ def test_an_error_of_the_group_stands_at_each_partition_before_version_2(
     assert codes(answer) == [14]
 
 
-def test_version_10_asks_by_topic_id(world: World) -> None:
+def test_version_10_asks_by_topic_id(world: FakeBroker) -> None:
     topic = world.topics.get("a")
     assert topic is not None
     world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
@@ -221,7 +221,7 @@ def test_version_10_asks_by_topic_id(world: World) -> None:
 
 
 def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     world.log("a").is_loading = True
 
@@ -236,7 +236,7 @@ def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None
     [(2, 1_000, 1_000), (4, -2, -2), (4, -1, None), (1, None, None), (5, None, None)],
 )
 def test_a_retention_time_is_the_commits_where_its_version_can_say_one(
-    world: World, version: int, asked: int | None, retention_ms: int | None
+    world: FakeBroker, version: int, asked: int | None, retention_ms: int | None
 ) -> None:
     more: dict[str, Any] = {} if asked is None else {"retention_time_ms": asked}
 
@@ -247,7 +247,7 @@ def test_a_retention_time_is_the_commits_where_its_version_can_say_one(
 
 @pytest.mark.parametrize("version", range(7, 10))
 def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     """KIP-447."""
     committed = CommittedOffset(5, 3, "x", 0)
@@ -270,7 +270,7 @@ def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
     assert only(world.groups.commands).requires_stable
 
 
-def test_who_does_not_ask_for_stable_offsets_gets_those_that_are(world: World) -> None:
+def test_who_does_not_ask_for_stable_offsets_gets_those_that_are(world: FakeBroker) -> None:
     world.ask(9, 7, group_id="g", topics=None)
 
     assert not only(world.groups.commands).requires_stable

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
-from tests.fakes import World, batch, only
+from tests.fakes import FakeBroker, batch, only
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> FakeBroker:
     """Topic "a": epoch 0 ended at 2, 3 at 5, the current one is 4."""
-    world = World()
+    world = FakeBroker()
     world.create("a")
     log = world.log("a")
     log.append(batch(7))
@@ -21,7 +21,7 @@ def world() -> World:
 
 
 def ask(
-    world: World,
+    world: FakeBroker,
     epoch: int,
     *,
     version: int = 4,
@@ -42,13 +42,13 @@ def ask(
     [(0, (0, 2)), (1, (0, 2)), (2, (0, 2)), (3, (3, 5)), (4, (4, 7)), (-1, (-1, -1))],
 )
 def test_an_epoch_is_answered_with_the_largest_up_to_it_and_its_end(
-    world: World, epoch: int, found: tuple[int, int]
+    world: FakeBroker, epoch: int, found: tuple[int, int]
 ) -> None:
     assert ask(world, epoch) == (0, *found)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_tells_the_end(world: World, version: int) -> None:
+def test_every_version_tells_the_end(world: FakeBroker, version: int) -> None:
     error, epoch, end = ask(world, 3, version=version)
 
     assert (error, end) == (0, 5)
@@ -57,19 +57,19 @@ def test_every_version_tells_the_end(world: World, version: int) -> None:
 
 @pytest.mark.parametrize(("current", "error"), [(3, 74), (4, 0), (5, 75), (-1, 0)])
 def test_the_clients_leader_epoch_is_compared_with_ours(
-    world: World, current: int, error: int
+    world: FakeBroker, current: int, error: int
 ) -> None:
     assert ask(world, 0, current_leader_epoch=current)[0] == error
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("b", 0), ("a", 1), ("a", -1)])
 def test_unknown_topics_and_partitions_are_error_3(
-    world: World, topic: str, partition: int
+    world: FakeBroker, topic: str, partition: int
 ) -> None:
     assert ask(world, 0, topic=topic, partition=partition) == (3, -1, -1)
 
 
-def test_others_have_their_turn_while_many_partitions_are_looked_up(world: World) -> None:
+def test_others_have_their_turn_while_many_partitions_are_looked_up(world: FakeBroker) -> None:
     parts = [{"partition": 0, "leader_epoch": 0}]
     topics = [{"topic": "a", "partitions": parts}] * (3 * PARTITIONS_ANSWERED_PER_STEP)
 

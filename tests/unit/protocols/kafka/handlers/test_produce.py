@@ -12,7 +12,7 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.records import Place
 from broker.model.errors import ErrorCode, PeerError
 from tests.batches import batch_of, records_of
-from tests.fakes import NOW_MS, World, batch, only
+from tests.fakes import NOW_MS, FakeBroker, batch, only
 
 ZSTD = 4
 TRANSACTIONAL = 0x10
@@ -30,7 +30,9 @@ def old_message(magic: int) -> bytes:
     return struct.pack(">qi", 0, len(body)) + body
 
 
-def produce(world: World, version: int, records: bytes | None, /, **fields: Any) -> dict[str, Any]:
+def produce(
+    world: FakeBroker, version: int, records: bytes | None, /, **fields: Any
+) -> dict[str, Any]:
     """Send one batch to partition 0 of "a" and return its partition's response."""
     fields = {"acks": -1, "topic_data": one("a", records), **fields}
     answer = world.ask(0, version, **fields)
@@ -38,14 +40,14 @@ def produce(world: World, version: int, records: bytes | None, /, **fields: Any)
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> FakeBroker:
+    world = FakeBroker()
     world.create("a", 2)
     return world
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_a_batch_is_appended_and_answered_with_its_offset(world: World, version: int) -> None:
+def test_a_batch_is_appended_and_answered_with_its_offset(world: FakeBroker, version: int) -> None:
     produce(world, version, batch(5))
     answer = produce(world, version, batch(3))
 
@@ -57,12 +59,12 @@ def test_a_batch_is_appended_and_answered_with_its_offset(world: World, version:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("version", range(3, 13))
 def test_messages_of_magic_0_and_1_are_refused_since_version_3(
-    world: World, version: int, magic: int
+    world: FakeBroker, version: int, magic: int
 ) -> None:
     assert produce(world, version, old_message(magic))["error_code"] == 87
 
 
-def test_version_13_names_topics_by_id(world: World) -> None:
+def test_version_13_names_topics_by_id(world: FakeBroker) -> None:
     topic = world.topics.get("a")
     assert topic is not None
     data = [{"topic_id": topic.topic_id, "partition_data": [{"index": 0, "records": batch()}]}]
@@ -73,7 +75,7 @@ def test_version_13_names_topics_by_id(world: World) -> None:
     assert only(answer["partition_responses"])["error_code"] == 0
 
 
-def test_an_unknown_topic_id_is_error_100(world: World) -> None:
+def test_an_unknown_topic_id_is_error_100(world: FakeBroker) -> None:
     data = [{"topic_id": bytes(range(16)), "partition_data": [{"index": 0, "records": batch()}]}]
 
     answer = only(world.ask(0, 13, acks=1, topic_data=data)["responses"])
@@ -82,7 +84,9 @@ def test_an_unknown_topic_id_is_error_100(world: World) -> None:
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 100])
-def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(world: World, acks: int) -> None:
+def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(
+    world: FakeBroker, acks: int
+) -> None:
     assert produce(world, 9, batch(), acks=acks)["error_code"] == 21
     assert world.log("a").log_end_offset == 0
 
@@ -100,7 +104,7 @@ def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(world: World,
     ids=["null", "empty", "two batches", "magic 1", "truncated", "bad crc"],
 )
 def test_a_bad_batch_is_refused_and_nothing_stored(
-    world: World, records: bytes | None, error: int
+    world: FakeBroker, records: bytes | None, error: int
 ) -> None:
     answer = produce(world, 9, records)
 
@@ -108,7 +112,7 @@ def test_a_bad_batch_is_refused_and_nothing_stored(
     assert world.log("a").log_end_offset == 0
 
 
-def test_zstd_before_version_7_is_an_unsupported_compression(world: World) -> None:
+def test_zstd_before_version_7_is_an_unsupported_compression(world: FakeBroker) -> None:
     [sent] = encode([b"value"], timestamp_ms=NOW_MS, compression="zstd")
 
     assert produce(world, 6, sent)["error_code"] == 76
@@ -116,7 +120,7 @@ def test_zstd_before_version_7_is_an_unsupported_compression(world: World) -> No
 
 
 def test_a_batch_that_does_not_unfold_is_an_error_of_the_server_as_kafka_has_it(
-    world: World,
+    world: FakeBroker,
 ) -> None:
     answer = produce(world, 9, batch(attributes=ZSTD))
 
@@ -126,7 +130,7 @@ def test_a_batch_that_does_not_unfold_is_an_error_of_the_server_as_kafka_has_it(
 
 
 def test_a_batch_above_max_message_bytes_is_too_large() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"max.message.bytes": "100"})
 
     answer = produce(world, 9, batch(body=b"x" * 100))
@@ -136,13 +140,13 @@ def test_a_batch_above_max_message_bytes_is_too_large() -> None:
 
 
 def test_a_batch_above_the_size_of_a_segment_is_too_large_for_the_log() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"segment.bytes": "1024"})
 
     assert produce(world, 9, batch(body=b"x" * 1024))["error_code"] == 18
 
 
-def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(world: World) -> None:
+def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(world: FakeBroker) -> None:
     data = one("b", batch()) + one("a", batch(), index=2) + one("a b", batch())
 
     answer = world.ask(0, 9, acks=1, topic_data=data)
@@ -151,7 +155,7 @@ def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(world: 
     assert codes == [3, 3, 17]
 
 
-def test_a_partition_named_twice_is_refused_and_answered_once(world: World) -> None:
+def test_a_partition_named_twice_is_refused_and_answered_once(world: FakeBroker) -> None:
     data = [
         {
             "name": "a",
@@ -183,7 +187,7 @@ def test_a_partition_named_twice_is_refused_and_answered_once(world: World) -> N
 def test_an_internal_topic_takes_records_of_the_admin_client_if_a_setting_allows_it(
     topic: str, client_id: str, writable: str, code: int
 ) -> None:
-    world = World({"polylog.internal.topics.writable": writable})
+    world = FakeBroker({"polylog.internal.topics.writable": writable})
     world.create(topic)
 
     answer = world.ask(0, 9, acks=1, topic_data=one(topic, batch()), client_id=client_id)
@@ -192,7 +196,7 @@ def test_an_internal_topic_takes_records_of_the_admin_client_if_a_setting_allows
     assert world.log(topic).log_end_offset == (code == 0)
 
 
-def test_a_transaction_cannot_be_written_to_an_internal_topic(world: World) -> None:
+def test_a_transaction_cannot_be_written_to_an_internal_topic(world: FakeBroker) -> None:
     world.create(OFFSETS_TOPIC)
 
     answer = world.ask(
@@ -210,7 +214,7 @@ def test_a_transaction_cannot_be_written_to_an_internal_topic(world: World) -> N
 class Admissions:
     """A transaction coordinator of which only admission is asked."""
 
-    def __init__(self, world: World, error: ErrorCode = ErrorCode.NONE) -> None:
+    def __init__(self, world: FakeBroker, error: ErrorCode = ErrorCode.NONE) -> None:
         """Admit everything, or refuse it with an error."""
         self.world = world
         self.error = error
@@ -244,7 +248,7 @@ IN_TRANSACTION = batch_of(
 
 
 def admitting(
-    world: World, monkeypatch: pytest.MonkeyPatch, error: ErrorCode = ErrorCode.NONE
+    world: FakeBroker, monkeypatch: pytest.MonkeyPatch, error: ErrorCode = ErrorCode.NONE
 ) -> Admissions:
     admissions = Admissions(world, error)
     monkeypatch.setattr(world.transactions, "admit", admissions.admit)
@@ -253,7 +257,7 @@ def admitting(
 
 @pytest.mark.parametrize(("version", "adds_implicitly"), [(7, False), (11, False), (12, True)])
 def test_the_first_batch_of_a_transaction_is_admitted_by_the_coordinator(
-    world: World, monkeypatch: pytest.MonkeyPatch, version: int, adds_implicitly: bool
+    world: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, adds_implicitly: bool
 ) -> None:
     admissions = admitting(world, monkeypatch)
 
@@ -264,7 +268,7 @@ def test_the_first_batch_of_a_transaction_is_admitted_by_the_coordinator(
 
 
 def test_the_next_batches_are_appended_without_asking(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admissions = admitting(world, monkeypatch)
     world.log("a").admit_transaction(7, 2)
@@ -288,7 +292,7 @@ def test_the_next_batches_are_appended_without_asking(
     ],
 )
 def test_what_the_coordinator_refuses_is_not_appended(
-    world: World, monkeypatch: pytest.MonkeyPatch, version: int, found: ErrorCode, said: int
+    world: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, found: ErrorCode, said: int
 ) -> None:
     admitting(world, monkeypatch, found)
 
@@ -299,7 +303,7 @@ def test_what_the_coordinator_refuses_is_not_appended(
 
 
 def test_what_is_refused_in_one_partition_is_appended_in_another(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admitting(world, monkeypatch, ErrorCode.INVALID_TXN_STATE)
     world.log("a", 1).admit_transaction(7, 2)
@@ -312,12 +316,14 @@ def test_what_is_refused_in_one_partition_is_appended_in_another(
     assert codes == {0: 48, 1: 0}
 
 
-def test_a_transactional_batch_without_a_transactional_id_is_not_authorized(world: World) -> None:
+def test_a_transactional_batch_without_a_transactional_id_is_not_authorized(
+    world: FakeBroker,
+) -> None:
     assert produce(world, 9, batch(attributes=TRANSACTIONAL))["error_code"] == 53
     assert world.log("a").log_end_offset == 0
 
 
-def test_a_timestamp_too_far_ahead_is_refused(world: World) -> None:
+def test_a_timestamp_too_far_ahead_is_refused(world: FakeBroker) -> None:
     hour_ms = 3_600_000
 
     assert produce(world, 9, batch(timestamp=NOW_MS + hour_ms))["error_code"] == 0
@@ -325,7 +331,7 @@ def test_a_timestamp_too_far_ahead_is_refused(world: World) -> None:
 
 
 def test_log_append_time_is_written_into_the_batch_and_answered() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
     answer = produce(world, 9, batch(2, timestamp=5))
@@ -336,24 +342,24 @@ def test_log_append_time_is_written_into_the_batch_and_answered() -> None:
 
 
 def test_log_append_time_does_not_heal_a_bad_crc() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
     assert produce(world, 9, batch()[:-1] + b"!")["error_code"] == 2
 
 
-def test_acks_0_is_never_answered(world: World) -> None:
+def test_acks_0_is_never_answered(world: FakeBroker) -> None:
     assert world.ask(0, 9, acks=0, topic_data=one("a", batch())) is None
     assert world.log("a").log_end_offset == 1
 
 
-def test_an_error_with_acks_0_closes_the_connection(world: World) -> None:
+def test_an_error_with_acks_0_closes_the_connection(world: FakeBroker) -> None:
     with pytest.raises(PeerError, match="acks=0"):
         world.ask(0, 9, acks=0, topic_data=one("b", batch()))
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_the_answer_waits_until_the_batch_is_durable(world: World, acks: int) -> None:
+def test_the_answer_waits_until_the_batch_is_durable(world: FakeBroker, acks: int) -> None:
     log = world.log("a")
     log.is_held = True
 
@@ -371,7 +377,7 @@ def test_the_answer_waits_until_the_batch_is_durable(world: World, acks: int) ->
     assert only(only(answer["responses"])["partition_responses"])["error_code"] == 0
 
 
-def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(world: World) -> None:
+def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(world: FakeBroker) -> None:
     log = world.log("a")
     log.is_held = True
 
@@ -386,13 +392,13 @@ def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(world: 
     assert only(only(answer["responses"])["partition_responses"])["error_code"] == 56
 
 
-def test_an_offline_partition_is_a_storage_error(world: World) -> None:
+def test_an_offline_partition_is_a_storage_error(world: FakeBroker) -> None:
     world.log("a").fail()
 
     assert produce(world, 9, batch())["error_code"] == 56
 
 
-def test_one_refused_partition_does_not_hold_up_another(world: World) -> None:
+def test_one_refused_partition_does_not_hold_up_another(world: FakeBroker) -> None:
     data = [
         {
             "name": "a",
@@ -409,7 +415,7 @@ def test_one_refused_partition_does_not_hold_up_another(world: World) -> None:
     assert codes == [(1, 2), (0, 0)]
 
 
-def test_a_partition_that_is_still_recovered_takes_nothing(world: World) -> None:
+def test_a_partition_that_is_still_recovered_takes_nothing(world: FakeBroker) -> None:
     world.log("a").is_loading = True
 
     assert produce(world, 9, batch())["error_code"] == 6
@@ -422,7 +428,7 @@ def rows(*keys: bytes | None, **fields: Any) -> bytes:
 
 def test_acks_of_all_want_no_more_replicas_than_a_partition_has() -> None:
     """As Kafka 4 answers: the smaller of min.insync.replicas and the number of replicas."""
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"min.insync.replicas": "2"})
 
     assert produce(world, 9, batch(), acks=-1)["error_code"] == 0
@@ -431,7 +437,7 @@ def test_acks_of_all_want_no_more_replicas_than_a_partition_has() -> None:
 @pytest.mark.parametrize("version", [7, 8, 12])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_without_a_key_are_named_by_their_index(version: int, compression: str) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"cleanup.policy": "compact"})
     [data] = encode([(b"k", b"1"), (None, b"2"), (None, b"3")], compression=compression)
 
@@ -446,14 +452,14 @@ def test_records_without_a_key_are_named_by_their_index(version: int, compressio
 
 
 def test_a_compacted_topic_takes_records_with_keys() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"cleanup.policy": "compact"})
 
     assert produce(world, 9, rows(b"k", b"k"))["error_code"] == 0
 
 
 def test_a_batch_is_stored_with_the_topics_codec() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"compression.type": "gzip"})
 
     answers = [produce(world, 9, rows(b"k", None)) for _ in range(2)]
@@ -466,7 +472,7 @@ def test_a_batch_is_stored_with_the_topics_codec() -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "uncompressed"])
 def test_the_time_of_the_append_goes_with_the_topics_codec(codec: str) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"})
     [data] = encode([b"one", b"two"], compression="zstd", timestamp_ms=5)
 
@@ -479,7 +485,7 @@ def test_the_time_of_the_append_goes_with_the_topics_codec(codec: str) -> None:
 
 
 def test_without_acks_a_batch_is_recompressed_and_not_answered() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"compression.type": "lz4"})
 
     assert world.ask(0, 9, acks=0, topic_data=one("a", rows(b"k"))) is None
@@ -487,7 +493,7 @@ def test_without_acks_a_batch_is_recompressed_and_not_answered() -> None:
 
 
 def test_without_acks_a_refused_recompression_closes_the_connection() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", config={"cleanup.policy": "compact"})
     [data] = encode([b"no key"], compression="gzip")
 
@@ -496,7 +502,7 @@ def test_without_acks_a_refused_recompression_closes_the_connection() -> None:
 
 
 def test_a_partition_that_has_to_wait_is_answered_beside_others() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     world.create("b", config={"compression.type": "gzip"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import features
-from tests.fakes import World, only
+from tests.fakes import FakeBroker, only
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ELECT, ALTER_MOVES, LIST_MOVES, QUORUM, UPDATE = 43, 45, 46, 55, 57
@@ -14,7 +14,7 @@ ALTER_DIRS, DESCRIBE_QUOTAS, DESCRIBE_USERS = 34, 48, 50
 PREFERRED, UNCLEAN = 0, 1
 
 
-def elect(world: World, partitions: dict[str, list[int]] | None, kind: int = PREFERRED) -> Any:
+def elect(world: FakeBroker, partitions: dict[str, list[int]] | None, kind: int = PREFERRED) -> Any:
     wanted = partitions and [{"topic": t, "partitions": p} for t, p in partitions.items()]
     answer = world.ask(ELECT, 2, election_type=kind, topic_partitions=wanted)
     assert answer["error_code"] == 0
@@ -27,7 +27,7 @@ def elect(world: World, partitions: dict[str, list[int]] | None, kind: int = PRE
 
 @pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
 def test_no_partition_needs_an_election(kind: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
 
     codes = elect(world, {"a": [1, 9], "b": [0], "a b": [0]}, kind)
@@ -37,7 +37,7 @@ def test_no_partition_needs_an_election(kind: int) -> None:
 
 @pytest.mark.parametrize(("kind", "error"), [(PREFERRED, 80), (UNCLEAN, 83)])
 def test_a_partition_whose_disk_has_failed_has_nobody_to_elect(kind: int, error: int) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     world.log("a", 1).fail()
 
@@ -48,7 +48,7 @@ MANY = 3 * PARTITIONS_ANSWERED_PER_STEP
 
 
 def test_a_partition_is_elected_once_however_often_it_is_named() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     wanted = [{"topic": "a", "partitions": each} for each in ([0, 0], [0])]
 
@@ -60,18 +60,18 @@ def test_a_partition_is_elected_once_however_often_it_is_named() -> None:
 def test_others_have_their_turn_while_many_topics_are_elected() -> None:
     wanted = [{"topic": f"t{number}", "partitions": [0]} for number in range(MANY)]
 
-    assert World().turns(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted) >= 3
+    assert FakeBroker().turns(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted) >= 3
 
 
 def test_others_have_their_turn_while_many_topics_stay_where_they_are() -> None:
     part = {"partition_index": 0, "replicas": [1]}
     wanted = [{"name": f"t{number}", "partitions": [part]} for number in range(MANY)]
 
-    assert World().turns(ALTER_MOVES, 1, topics=wanted) >= 3
+    assert FakeBroker().turns(ALTER_MOVES, 1, topics=wanted) >= 3
 
 
 def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:
-    answer = World().ask(ELECT, 1, election_type=2, topic_partitions=None)
+    answer = FakeBroker().ask(ELECT, 1, election_type=2, topic_partitions=None)
 
     assert answer["error_code"] == 42
 
@@ -92,7 +92,7 @@ def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:
 def test_a_partition_stays_where_it_is(
     topic: str, partition: int, replicas: list[int] | None, error: int
 ) -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
     wanted = {"partition_index": partition, "replicas": replicas}
 
@@ -104,7 +104,7 @@ def test_a_partition_stays_where_it_is(
 
 
 def test_nothing_moves() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a")
 
     for topics in (None, [{"name": "a", "partition_indexes": [0]}]):
@@ -113,14 +113,14 @@ def test_nothing_moves() -> None:
         assert (answer["error_code"], answer["topics"]) == (0, [])
 
 
-def quorum(world: World, topic: str, partition: int) -> Any:
+def quorum(world: FakeBroker, topic: str, partition: int) -> Any:
     wanted = {"topic_name": topic, "partitions": [{"partition_index": partition}]}
     answer = world.ask(QUORUM, 2, topics=[wanted])
     return answer, only(only(answer["topics"])["partitions"])
 
 
 def test_the_quorum_is_this_broker_and_its_log_the_changes_of_metadata() -> None:
-    world = World({"node.id": "3"})
+    world = FakeBroker({"node.id": "3"})
     _, before = quorum(world, "__cluster_metadata", 0)
 
     world.create("a")
@@ -137,7 +137,7 @@ def test_the_quorum_is_this_broker_and_its_log_the_changes_of_metadata() -> None
 
 @pytest.mark.parametrize(("topic", "partition"), [("__cluster_metadata", 1), ("a", 0)])
 def test_no_other_partition_has_a_quorum(topic: str, partition: int) -> None:
-    _, described = quorum(World(), topic, partition)
+    _, described = quorum(FakeBroker(), topic, partition)
 
     assert (described["error_code"], described["leader_id"]) == (3, -1)
 
@@ -147,7 +147,7 @@ def update(version: int, **levels: int) -> Any:
         {"feature": name.replace("_", "."), "max_version_level": level}
         for name, level in levels.items()
     ]
-    return World().ask(UPDATE, version, feature_updates=wanted)
+    return FakeBroker().ask(UPDATE, version, feature_updates=wanted)
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -169,11 +169,11 @@ def test_no_other_level_can_be_had(levels: dict[str, int]) -> None:
 def test_a_feature_named_twice_is_an_invalid_request() -> None:
     wanted = [{"feature": "metadata.version", "max_version_level": 30}] * 2
 
-    assert World().ask(UPDATE, 2, feature_updates=wanted)["error_code"] == 42
+    assert FakeBroker().ask(UPDATE, 2, feature_updates=wanted)["error_code"] == 42
 
 
 def test_without_an_authorizer_there_are_no_rules() -> None:
-    world = World()
+    world = FakeBroker()
 
     described = world.ask(DESCRIBE_ACLS, 3, resource_type_filter=1, operation=1, permission_type=1)
     created = world.ask(CREATE_ACLS, 3, creations=[{}, {}])
@@ -187,14 +187,14 @@ def test_without_an_authorizer_there_are_no_rules() -> None:
 def test_nobody_has_a_quota() -> None:
     entity = {"entity_type": "user", "match_type": 2, "match": None}
 
-    answer = World().ask(DESCRIBE_QUOTAS, 1, components=[entity], strict=False)
+    answer = FakeBroker().ask(DESCRIBE_QUOTAS, 1, components=[entity], strict=False)
 
     assert (answer["error_code"], answer["entries"]) == (0, [])
 
 
 def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
-    every_one = World().ask(DESCRIBE_USERS, 0, users=None)
-    named = World().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}])
+    every_one = FakeBroker().ask(DESCRIBE_USERS, 0, users=None)
+    named = FakeBroker().ask(DESCRIBE_USERS, 0, users=[{"name": "u"}])
 
     assert (every_one["error_code"], every_one["results"]) == (0, [])
     result = only(named["results"])
@@ -204,14 +204,14 @@ def test_there_are_no_users_and_one_that_is_named_is_unknown() -> None:
 def test_a_user_that_is_named_twice_is_refused_beside_the_others() -> None:
     users = [{"name": name} for name in ("u", "v", "u")]
 
-    results = World().ask(DESCRIBE_USERS, 0, users=users)["results"]
+    results = FakeBroker().ask(DESCRIBE_USERS, 0, users=users)["results"]
 
     assert {each["user"]: each["error_code"] for each in results} == {"u": 92, "v": 91}
 
 
 def filtered(*components: tuple[str, int, str | None]) -> dict[str, Any]:
     wanted = [{"entity_type": a, "match_type": b, "match": c} for a, b, c in components]
-    return World().ask(DESCRIBE_QUOTAS, 1, components=wanted, strict=False)
+    return FakeBroker().ask(DESCRIBE_QUOTAS, 1, components=wanted, strict=False)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_filter_of_quotas_that_is_none_is_refused_as_kafka_does(
 
 
 def test_a_partition_stays_in_the_directory_where_it_is() -> None:
-    world = World()
+    world = FakeBroker()
     world.create("a", 2)
     own = str(world.broker.config.data_dir)
     dirs = [

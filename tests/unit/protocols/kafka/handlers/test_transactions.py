@@ -14,25 +14,27 @@ from broker.model.limits import (
     OFFSETS_COMMITTED_PER_STEP,
     TRANSACTIONS_PER_STEP,
 )
-from tests.fakes import NOW_MS, World, only
+from tests.fakes import NOW_MS, FakeBroker, only
 
 FENCED, OLD_EPOCH, WRONG_STATE, WRONG_PRODUCER, ABORTABLE = 90, 47, 48, 49, 120
 UNAVAILABLE = 15
 
 
 @pytest.fixture
-def world() -> World:
-    made = World()
+def world() -> FakeBroker:
+    made = FakeBroker()
     made.create("t", partitions=2)
     return made
 
 
-def init(world: World, version: int = 4, **fields: Any) -> Any:
+def init(world: FakeBroker, version: int = 4, **fields: Any) -> Any:
     named = {"transactional_id": "x", "transaction_timeout_ms": 60_000, **fields}
     return world.ask(22, version, **named)
 
 
-def add(world: World, version: int = 3, epoch: int = 0, /, **topics: list[int]) -> dict[Any, int]:
+def add(
+    world: FakeBroker, version: int = 3, epoch: int = 0, /, **topics: list[int]
+) -> dict[Any, int]:
     """The error of each partition."""
     answer = world.ask(
         24,
@@ -46,7 +48,7 @@ def add(world: World, version: int = 3, epoch: int = 0, /, **topics: list[int]) 
 
 
 def add_batched(
-    world: World, version: int, partitions: list[int], *, verify_only: bool, epoch: int = 0
+    world: FakeBroker, version: int, partitions: list[int], *, verify_only: bool, epoch: int = 0
 ) -> dict[Any, int]:
     answer = world.ask(
         24,
@@ -72,7 +74,7 @@ def results(topics: Any) -> dict[Any, int]:
     }
 
 
-def end(world: World, version: int, *, epoch: int = 0, committed: bool = True) -> Any:
+def end(world: FakeBroker, version: int, *, epoch: int = 0, committed: bool = True) -> Any:
     return world.ask(
         26,
         version,
@@ -87,7 +89,9 @@ def end(world: World, version: int, *, epoch: int = 0, committed: bool = True) -
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_gives_its_producer_the_next_epoch(world: World, version: int) -> None:
+def test_a_transactional_id_gives_its_producer_the_next_epoch(
+    world: FakeBroker, version: int
+) -> None:
     answers = [init(world, version) for _ in range(2)]
 
     assert [each["error_code"] for each in answers] == [0, 0]
@@ -100,19 +104,19 @@ def test_a_transactional_id_gives_its_producer_the_next_epoch(world: World, vers
 @pytest.mark.parametrize(("transactional_id", "error"), [("", 42), ("polylog-cursus:x", 53)])
 @pytest.mark.parametrize("version", [0, 5])
 def test_no_transactional_id_or_another_dialects_is_refused(
-    world: World, transactional_id: str, error: int, version: int
+    world: FakeBroker, transactional_id: str, error: int, version: int
 ) -> None:
     assert init(world, version, transactional_id=transactional_id)["error_code"] == error
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_timeout_that_is_none_or_too_long_is_refused(world: World, timeout_ms: int) -> None:
+def test_a_timeout_that_is_none_or_too_long_is_refused(world: FakeBroker, timeout_ms: int) -> None:
     assert init(world, transaction_timeout_ms=timeout_ms)["error_code"] == 50
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, OLD_EPOCH), (4, FENCED), (5, FENCED)])
 def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
-    world: World, version: int, error: int
+    world: FakeBroker, version: int, error: int
 ) -> None:
     init(world)
     init(world)
@@ -125,7 +129,7 @@ def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
 
 @pytest.mark.parametrize("version", range(4))
 def test_partitions_are_added_and_their_logs_take_the_producers_batches(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     init(world)
 
@@ -134,21 +138,21 @@ def test_partitions_are_added_and_their_logs_take_the_producers_batches(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_unknown_partition_keeps_all_from_being_added(world: World, version: int) -> None:
+def test_one_unknown_partition_keeps_all_from_being_added(world: FakeBroker, version: int) -> None:
     init(world)
 
     assert add(world, version, t=[0, 7], u=[0]) == {("t", 0): 55, ("t", 7): 3, ("u", 0): 3}
     assert not world.log("t").admits_transaction(1000, 0)
 
 
-def test_the_topic_of_transactions_is_nobodys_to_write(world: World) -> None:
+def test_the_topic_of_transactions_is_nobodys_to_write(world: FakeBroker) -> None:
     init(world)
 
     assert add(world, **{TRANSACTIONS_TOPIC: [0]}) == {(TRANSACTIONS_TOPIC, 0): 17}
 
 
 @pytest.mark.parametrize(("version", "error"), [(1, OLD_EPOCH), (2, FENCED), (3, FENCED)])
-def test_a_fenced_producer_adds_nothing(world: World, version: int, error: int) -> None:
+def test_a_fenced_producer_adds_nothing(world: FakeBroker, version: int, error: int) -> None:
     init(world)
 
     assert add(world, version, 7, t=[0]) == {("t", 0): error}
@@ -156,7 +160,7 @@ def test_a_fenced_producer_adds_nothing(world: World, version: int, error: int) 
 
 @pytest.mark.parametrize(("version", "error"), [(4, WRONG_STATE), (5, ABORTABLE)])
 def test_a_broker_is_told_which_partitions_are_part_of_a_transaction(
-    world: World, version: int, error: int
+    world: FakeBroker, version: int, error: int
 ) -> None:
     init(world)
     assert add_batched(world, version, [0], verify_only=False) == {("t", 0): 0}
@@ -166,7 +170,7 @@ def test_a_broker_is_told_which_partitions_are_part_of_a_transaction(
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_groups_offsets_are_added_as_the_partition_that_keeps_them(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     init(world)
     named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
@@ -178,7 +182,7 @@ def test_a_groups_offsets_are_added_as_the_partition_that_keeps_them(
     assert world.ask(25, version, **named, producer_epoch=5)["error_code"] == error
 
 
-def test_a_group_without_a_name_is_refused(world: World) -> None:
+def test_a_group_without_a_name_is_refused(world: FakeBroker) -> None:
     init(world)
 
     answer = world.ask(25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="")
@@ -187,7 +191,9 @@ def test_a_group_without_a_name_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_group_whose_topic_cannot_be_had_has_no_coordinator(world: World, version: int) -> None:
+def test_a_group_whose_topic_cannot_be_had_has_no_coordinator(
+    world: FakeBroker, version: int
+) -> None:
     init(world)
     world.broken_partition = 0
     named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
@@ -199,7 +205,7 @@ def test_a_group_whose_topic_cannot_be_had_has_no_coordinator(world: World, vers
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_an_old_producer_keeps_its_epoch_at_the_end(world: World, version: int) -> None:
+def test_an_old_producer_keeps_its_epoch_at_the_end(world: FakeBroker, version: int) -> None:
     init(world)
     add(world, t=[0])
 
@@ -209,7 +215,7 @@ def test_an_old_producer_keeps_its_epoch_at_the_end(world: World, version: int) 
     assert end(world, version, epoch=3)["error_code"] == (OLD_EPOCH if version < 2 else FENCED)
 
 
-def test_a_new_producer_has_another_epoch_after_the_end(world: World) -> None:
+def test_a_new_producer_has_another_epoch_after_the_end(world: FakeBroker) -> None:
     init(world)
     add_batched(world, 5, [0], verify_only=False)
 
@@ -218,11 +224,11 @@ def test_a_new_producer_has_another_epoch_after_the_end(world: World) -> None:
     assert (answer["error_code"], answer["producer_id"], answer["producer_epoch"]) == (0, 1000, 1)
 
 
-def test_an_end_of_an_unknown_transaction_is_refused(world: World) -> None:
+def test_an_end_of_an_unknown_transaction_is_refused(world: FakeBroker) -> None:
     assert end(world, 3)["error_code"] == WRONG_PRODUCER
 
 
-def test_an_end_without_a_transactional_id_is_an_invalid_request(world: World) -> None:
+def test_an_end_without_a_transactional_id_is_an_invalid_request(world: FakeBroker) -> None:
     answer = world.ask(26, 3, transactional_id="", producer_id=1, producer_epoch=0, committed=True)
 
     assert answer["error_code"] == 42
@@ -231,7 +237,9 @@ def test_an_end_without_a_transactional_id_is_an_invalid_request(world: World) -
 # ---- TxnOffsetCommit -----------------------------------------------------------------------------
 
 
-def commit_offsets(world: World, version: int, *, epoch: int = 0, group: str = "abc") -> list[int]:
+def commit_offsets(
+    world: FakeBroker, version: int, *, epoch: int = 0, group: str = "abc"
+) -> list[int]:
     answer = world.ask(
         28,
         version,
@@ -256,7 +264,7 @@ def commit_offsets(world: World, version: int, *, epoch: int = 0, group: str = "
 
 @pytest.mark.parametrize("version", range(5))
 def test_an_old_producer_commits_offsets_of_a_group_that_it_has_added(
-    world: World, version: int
+    world: FakeBroker, version: int
 ) -> None:
     init(world)
     refused = WRONG_STATE if version < 4 else ABORTABLE
@@ -271,13 +279,13 @@ def test_an_old_producer_commits_offsets_of_a_group_that_it_has_added(
     assert (command.generation, command.member_id) == ((4, "m") if version >= 3 else (-1, ""))
 
 
-def test_a_new_producer_adds_the_group_by_committing(world: World) -> None:
+def test_a_new_producer_adds_the_group_by_committing(world: FakeBroker) -> None:
     init(world)
 
     assert commit_offsets(world, 5) == [0, 3]
 
 
-def test_a_fenced_producer_commits_no_offsets(world: World) -> None:
+def test_a_fenced_producer_commits_no_offsets(world: FakeBroker) -> None:
     init(world)
 
     assert commit_offsets(world, 5, epoch=7) == [OLD_EPOCH, 3]
@@ -286,7 +294,9 @@ def test_a_fenced_producer_commits_no_offsets(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(world: World, version: int) -> None:
+def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(
+    world: FakeBroker, version: int
+) -> None:
     init(world)
     world.broken_partition = 0
 
@@ -294,7 +304,7 @@ def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(world: World, ver
 
 
 def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction may end between two parts: what came then would never be decided."""
     init(world)
@@ -323,7 +333,7 @@ def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_markers_are_written_into_logs_and_into_groups(world: World, version: int) -> None:
+def test_markers_are_written_into_logs_and_into_groups(world: FakeBroker, version: int) -> None:
     world.create(OFFSETS_TOPIC)
     answer = world.ask(
         27,
@@ -351,7 +361,7 @@ def test_markers_are_written_into_logs_and_into_groups(world: World, version: in
     assert (number, tuple(marker)) == (0, (7, 2, False, 3))
 
 
-def test_a_transaction_is_described_with_its_partitions(world: World) -> None:
+def test_a_transaction_is_described_with_its_partitions(world: FakeBroker) -> None:
     init(world)
     add(world, t=[1, 0])
 
@@ -370,7 +380,7 @@ def test_a_transaction_is_described_with_its_partitions(world: World) -> None:
     assert (unknown["error_code"], empty["error_code"]) == (105, 42)
 
 
-def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(world: World) -> None:
+def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(world: FakeBroker) -> None:
     ids = [f"x{number % 50}" for number in range(100)]
 
     states = world.ask(65, 0, transactional_ids=ids)["transaction_states"]
@@ -379,7 +389,7 @@ def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(world: 
     assert world.turns(65, 0, transactional_ids=ids) >= 50
 
 
-def test_others_have_their_turn_while_many_markers_are_written(world: World) -> None:
+def test_others_have_their_turn_while_many_markers_are_written(world: FakeBroker) -> None:
     count = 10 * MARKERS_PER_TURN
     marker = {"producer_id": 7, "producer_epoch": 2, "transaction_result": False}
     topics = [{"name": "u", "partition_indexes": list(range(count))}]
@@ -387,7 +397,7 @@ def test_others_have_their_turn_while_many_markers_are_written(world: World) -> 
     assert world.turns(27, 1, markers=[{**marker, "coordinator_epoch": 3, "topics": topics}]) >= 10
 
 
-def test_markers_are_written_together_whosever_they_are(world: World) -> None:
+def test_markers_are_written_together_whosever_they_are(world: FakeBroker) -> None:
     marker = {"producer_epoch": 2, "transaction_result": False, "coordinator_epoch": 3}
     topics = [{"name": "u", "partition_indexes": [0]}]
     wanted = [{**marker, "producer_id": each, "topics": topics} for each in range(MARKERS_PER_TURN)]
@@ -395,7 +405,7 @@ def test_markers_are_written_together_whosever_they_are(world: World) -> None:
     assert world.turns(27, 1, markers=wanted) < 10
 
 
-def test_others_have_their_turn_while_many_partitions_are_added(world: World) -> None:
+def test_others_have_their_turn_while_many_partitions_are_added(world: FakeBroker) -> None:
     init(world)
     parts = list(range(3 * NAMES_READ_PER_STEP))
     one: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0}
@@ -418,7 +428,7 @@ def test_others_have_their_turn_while_many_partitions_are_added(world: World) ->
     ],
 )
 def test_transactions_are_listed_through_filters(
-    world: World, filters: dict[str, Any], expected: list[str]
+    world: FakeBroker, filters: dict[str, Any], expected: list[str]
 ) -> None:
     init(world)
     add(world, t=[0])
@@ -436,7 +446,7 @@ def test_transactions_are_listed_through_filters(
     [(None, ["x", "y"]), ("", ["x", "y"]), ("[a-x]", ["x"]), ("x|y", ["x", "y"]), ("xy?z", [])],
 )
 def test_transactions_are_listed_by_a_pattern_of_their_whole_ids(
-    world: World, pattern: str | None, expected: list[str]
+    world: FakeBroker, pattern: str | None, expected: list[str]
 ) -> None:
     init(world)
     init(world, transactional_id="y")
@@ -446,7 +456,7 @@ def test_transactions_are_listed_by_a_pattern_of_their_whole_ids(
     assert sorted(each["transactional_id"] for each in answer["transaction_states"]) == expected
 
 
-def test_what_is_no_pattern_is_an_invalid_regular_expression(world: World) -> None:
+def test_what_is_no_pattern_is_an_invalid_regular_expression(world: FakeBroker) -> None:
     init(world)
 
     answer = world.ask(66, 2, transactional_id_pattern="(")

@@ -1,7 +1,7 @@
 """What the groups of one coordinator partition take of the memory, as far as members decide it.
 
 An estimate from below of what Python objects take, kept as groups change, so that nothing is walked
-to know it. Who may grow is decided by the sum of all partitions (`GroupRoom`).
+to know it. Who may grow is decided by the sum of all partitions (`GroupMemoryBudget`).
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ class Weighed(Protocol):
         """How many bytes it takes."""
 
 
-class GroupRoom:
+class GroupMemoryBudget:
     """How many groups the whole broker may have, and how much they may hold."""
 
     def __init__(self, bytes_max: int, groups_max: int = limits.GROUPS_MAX) -> None:
@@ -48,7 +48,7 @@ class GroupRoom:
         return self._bytes_max - sum(size for _, size in self._held())
 
 
-class Weights:
+class GroupSizes:
     """The weights of groups by name, and their sum."""
 
     __slots__ = ("_by_name", "total")

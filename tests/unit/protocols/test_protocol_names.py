@@ -2,15 +2,15 @@
 
 import pytest
 
-from broker._native.wire.connection import Dialect
+from broker._native.wire.connection import NativeProtocol
 from broker.model.config import Config
-from broker.model.dialects import DIALECTS, PINNABLE
+from broker.model.protocol_names import PINNABLE, PROTOCOL_NAMES
 from broker.protocols import PROTOCOLS
 from broker.protocols.base import WireProtocol
 
 
 def test_there_is_a_protocol_for_each_dialect_in_the_order_of_the_list() -> None:
-    assert tuple(each.name for each in PROTOCOLS) == DIALECTS
+    assert tuple(each.name for each in PROTOCOLS) == PROTOCOL_NAMES
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
@@ -19,9 +19,9 @@ def test_a_protocol_makes_the_native_side_that_leaves_requests_to_it(
 ) -> None:
     dialect = protocol.dialect(Config())
 
-    assert isinstance(dialect, Dialect)
+    assert isinstance(dialect, NativeProtocol)
     assert dialect.protocol is protocol
 
 
 def test_a_listener_can_be_pinned_to_each_but_health_checks() -> None:
-    assert set(DIALECTS) - set(PINNABLE) == {"http"}
+    assert set(PROTOCOL_NAMES) - set(PINNABLE) == {"http"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.server.quiet_load import QuietLoad
+from broker.server.collector_pause import CollectorPause
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _collector() -> Iterator[None]:
 
 
 def test_the_collector_rests_until_everything_is_loaded() -> None:
-    load = QuietLoad()
+    load = CollectorPause()
 
     load.begin()
     during = (load.is_held, gc.isenabled())
@@ -29,7 +29,7 @@ def test_the_collector_rests_until_everything_is_loaded() -> None:
 
 
 def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work() -> None:
-    load = QuietLoad()
+    load = CollectorPause()
     load.begin()
     load.end()
 
@@ -39,6 +39,6 @@ def test_a_partition_that_is_loaded_again_is_loaded_with_the_collector_at_work()
 
 
 def test_a_broker_that_has_nothing_to_load_leaves_the_collector_alone() -> None:
-    QuietLoad().end()
+    CollectorPause().end()
 
     assert gc.get_freeze_count() == 0

@@ -7,14 +7,14 @@ log would warn of it, at each transaction; Kafka's broker tries again by itself 
 
 from asyncio import Future
 
-from broker.core.coordinator_partitions import World
+from broker.core.coordinator_partitions import Environment
 from broker.model.limits import CONCURRENT_TRANSACTION_WAIT_MS
 
 
-class Patience:
+class TransactionWaiters:
     """Who waits for which transactional id, and until when."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Environment) -> None:
         """Nobody waits."""
         self._world = world
         self._waiting: dict[str, list[tuple[int, Future[None]]]] = {}

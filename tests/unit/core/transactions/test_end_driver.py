@@ -3,9 +3,9 @@
 import pytest
 
 from broker.core.transactions.commands import Producer, SyncData, WriteMarkers
-from broker.core.transactions.ending import Endings
+from broker.core.transactions.end_driver import Endings
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.turns import Turns
+from broker.core.transactions.step_queue import StepQueue
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.errors import LimitExceeded
@@ -55,7 +55,7 @@ class World:
         }
         self.coordinator = Coordinator()
         markers = Markers(self.logs.get, self.no_groups, ManualClock())
-        self.turns = Turns(self.coordinator.wake)
+        self.turns = StepQueue(self.coordinator.wake)
         self.endings = Endings(self.coordinator, markers, self.turns)
 
     def retry(self) -> None:

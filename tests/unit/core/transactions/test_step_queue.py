@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.core.transactions.turns import Turns
+from broker.core.transactions.step_queue import StepQueue
 from broker.model import limits
 
 
@@ -14,7 +14,7 @@ class Work:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.woken = 0
-        self.turns = Turns(self.wake)
+        self.turns = StepQueue(self.wake)
 
     def wake(self) -> None:
         self.woken += 1

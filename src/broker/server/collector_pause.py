@@ -7,7 +7,7 @@ grown by a quarter the collector would walk all of them, up to 100 ms of one tur
 import gc
 
 
-class QuietLoad:
+class CollectorPause:
     """Holds the collector back from the first partition that loads to the last.
 
     Attributes:

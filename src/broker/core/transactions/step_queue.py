@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from broker.model import limits
 
 
-class Turns:
+class StepQueue:
     """What is to be done, each as an iterator that takes a step for one partition."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ from broker.codec.control_records import Marker
 from broker.core.transactions.commands import Producer, SyncData, WriteMarkers
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.records import Place
-from broker.core.transactions.turns import Turns
+from broker.core.transactions.step_queue import StepQueue
 from broker.model.errors import ErrorCode, PolylogError
 
 
@@ -46,7 +46,7 @@ class Coordinator(Protocol):
 class Endings:
     """All transactions that end now."""
 
-    def __init__(self, coordinator: Coordinator, markers: Markers, turns: Turns) -> None:
+    def __init__(self, coordinator: Coordinator, markers: Markers, turns: StepQueue) -> None:
         """Begin with none."""
         self._coordinator = coordinator
         self._markers = markers

@@ -7,6 +7,6 @@ each. The names stand in logs, metrics and listeners.
 from typing import Final
 
 _ON_EVERY_PORT: Final = "http"  # health checks
-DIALECTS: Final = ("kafka", "v1", "rustlog", "cursus", _ON_EVERY_PORT)
+PROTOCOL_NAMES: Final = ("kafka", "v1", "rustlog", "cursus", _ON_EVERY_PORT)
 # What a listener can be pinned to.
-PINNABLE: Final = tuple(name for name in DIALECTS if name != _ON_EVERY_PORT)
+PINNABLE: Final = tuple(name for name in PROTOCOL_NAMES if name != _ON_EVERY_PORT)
