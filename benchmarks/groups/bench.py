@@ -36,7 +36,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.model.clock import ManualClock
 from broker.model.errors import ErrorCode
 from broker.model.limits import BATCH_BYTES_MAX
-from broker.server.collector_pause import CollectorPause
+from broker.server.garbage_collection import CollectorPause
 
 ResultT = TypeVar("ResultT")
 

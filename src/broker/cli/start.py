@@ -15,6 +15,7 @@ from broker.model.address import Address
 from broker.model.clock import SystemClock
 from broker.model.config import Config, load, value_to_text
 from broker.model.settings import BROKER_SETTINGS
+from broker.server.garbage_collection import bound_collections
 
 
 def configuration(
@@ -57,7 +58,7 @@ def run(config: Config) -> int:
 
     def announce(addresses: Sequence[Address], in_force: Config) -> None:
         print(banner(addresses, in_force), flush=True)
-        gc.freeze()  # what exists now stays: the collector need not walk it ever again
+        bound_collections()
         gc.enable()
 
     # What a start makes is what stays: looking for garbage in it costs 16 ms and finds none.

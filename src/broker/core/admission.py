@@ -16,7 +16,6 @@ from asyncio import Future, get_running_loop
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from enum import Enum
-from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -104,21 +103,21 @@ class Parked(Generic[_T]):
     def __await__(self) -> Generator[Any, None, _T]:
         """Go on step by step, as the loop does."""
         steps = self._work.__await__()
-        go_on: Callable[[], Any] = partial(next, steps)
+        raised: BaseException | None = None
         while True:
             try:
-                awaited = go_on()
+                awaited = next(steps) if raised is None else steps.throw(raised)
             except StopIteration as end:
                 result: _T = end.value
                 return result
+            finally:
+                raised = None  # its traceback refers to this frame: no cycle
             if awaited is not None and not isinstance(awaited, NextStep):
                 self._share.park()
             try:
                 yield awaited
             except BaseException as error:  # noqa: BLE001 - the work's own
-                go_on = partial(steps.throw, error)
-            else:
-                go_on = partial(next, steps)
+                raised = error
 
 
 class _Waiting(NamedTuple):

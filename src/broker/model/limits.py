@@ -49,6 +49,10 @@ TURN_SHARE_US = 1_500
 # How long Python begins requests, and how long callbacks and tasks go on, before the sockets are
 # looked at again. What one of them does in a step comes on top: 2 ms at most.
 PYTHON_SHARE_US = 500
+# Containers that Python's garbage collector visits at once are about 3 times as many as the first
+# times the second: 1 ms (server/garbage_collection).
+GC_YOUNG_OBJECTS = 5_000
+GC_YOUNG_COLLECTIONS = 2
 
 # --- connections ----------------------------------------------------------------------------------
 

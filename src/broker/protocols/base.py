@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import NativeProtocol, Flow
+from broker._native.wire.connection import Flow, NativeProtocol
 from broker.core.log import Log
 from broker.core.session import Session
 from broker.model.config import Config

@@ -24,7 +24,7 @@ from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import GROUPS_MEMORY_SHARE, LOAD_RETRY_MS
-from broker.server.collector_pause import CollectorPause
+from broker.server.garbage_collection import CollectorPause
 from broker.server.memory import memory_bytes
 
 _log = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.server.collector_pause import CollectorPause
+from broker.model.limits import GC_YOUNG_COLLECTIONS, GC_YOUNG_OBJECTS
+from broker.server.garbage_collection import CollectorPause, bound_collections
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +43,17 @@ def test_a_broker_that_has_nothing_to_load_leaves_the_collector_alone() -> None:
     CollectorPause().end()
 
     assert gc.get_freeze_count() == 0
+
+
+def test_a_collection_visits_what_was_made_since_the_last_ones_however_much_there_is() -> None:
+    before = (gc.get_threshold(), list(gc.callbacks))
+    try:
+        bound_collections()
+        kept = [[number] for number in range(20 * GC_YOUNG_OBJECTS)]
+        visited = sum(len(gc.get_objects(generation)) for generation in range(3))
+    finally:
+        gc.set_threshold(*before[0])
+        gc.callbacks[:] = before[1]
+
+    assert len(kept) == 20 * GC_YOUNG_OBJECTS
+    assert visited <= (GC_YOUNG_COLLECTIONS + 2) * (GC_YOUNG_OBJECTS + 1)
