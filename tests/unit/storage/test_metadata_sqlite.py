@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.model import limits
-from broker.model.errors import DataDirError, StorageError
+from broker.model.errors import DataDirError, DiskFull, StorageError
 from broker.storage import metadata
 from broker.storage.checkpoint import PARTITION_METADATA
 from broker.storage.metadata import Absent, CreatedAt, Delete, KeyValue, Put, Unchanged
@@ -230,20 +230,31 @@ def test_a_store_that_another_program_has_locked_is_refused_with_what_to_do(
     other.close()
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("disk I/O error", sqlite3.SQLITE_IOERR_READ, StorageError),
+        ("database or disk is full", sqlite3.SQLITE_FULL, DiskFull),
+    ],
+)
 def test_a_disk_that_cannot_read_the_file_is_no_damage_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    code: int,
+    expected: type[StorageError],
 ) -> None:
     path = tmp_path / "metadata.db"
     SqliteMetaStore(path).close()
-    error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
 
     def fail(_: SqliteMetaStore) -> None:
         raise error
 
     monkeypatch.setattr(SqliteMetaStore, "_prepare", fail)
 
-    with pytest.raises(StorageError, match=r"cannot read .*metadata\.db: disk I/O error"):
+    with pytest.raises(expected, match=rf"cannot read .*metadata\.db: {text}"):
         SqliteMetaStore(path)
 
 
