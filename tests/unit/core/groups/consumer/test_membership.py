@@ -9,7 +9,7 @@ from broker.core.groups.consumer.records import (
 )
 
 
-def test_a_group_is_subscribed_to_the_topics_that_its_members_name_or_their_patterns_match() -> (
+def test_a_group_is_subscribed_to_topics_that_members_name_or_their_patterns_match() -> (
     None
 ):
     group = Membership("g")
