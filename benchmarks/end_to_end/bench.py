@@ -33,8 +33,11 @@ from benchmarks.end_to_end.rows import (
     Row,
 )
 from benchmarks.end_to_end.targets import (
+    BEFORE,
+    OURS,
     BenchmarkError,
     Target,
+    start_before,
     start_floor,
     start_kafka,
     start_polylog,
@@ -61,6 +64,7 @@ class Settings:
     programs: Programs
     recycled: bool
     kafka_jars: Path | None
+    before: Path | None
 
     def wants(self, row: str) -> bool:
         """Whether a row was asked for."""
@@ -82,6 +86,12 @@ def parse(words: Sequence[str]) -> Settings:
     parser.add_argument("--programs", type=Path, default=ROOT / "build" / "bench")
     parser.add_argument("--recycled", action="store_true", help="the floor writes over old files")
     parser.add_argument("--kafka-jars", type=Path, help="run Apache Kafka beside, from its jars")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="PYTHON",
+        help="run another commit beside: the interpreter of a venv that has it installed",
+    )
     given = parser.parse_args(words)
     return Settings(
         rounds=given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
@@ -90,6 +100,7 @@ def parse(words: Sequence[str]) -> Settings:
         programs=Programs(given.programs / "load", given.programs / "floor"),
         recycled=given.recycled,
         kafka_jars=given.kafka_jars or _jars_of_environment(),
+        before=given.before,
     )
 
 
@@ -112,6 +123,8 @@ def started(settings: Settings, folder: Path) -> Iterator[list[Target]]:
             stack.callback(target.stop)
 
         add(start_polylog(folder / "polylog"))
+        if settings.before:
+            add(start_before(settings.before, folder / BEFORE))
         add(start_floor(settings.programs.floor, folder / "floor", recycled=settings.recycled))
         if settings.kafka_jars:
             say("starting Apache Kafka and letting it compile")
@@ -138,7 +151,7 @@ def run_row(
     """Run a workload in turn against every target, once to warm up and then round by round."""
     workload = Workload(row, settings.programs, folder, settings.scale)
     if row.is_ours:
-        targets = [target for target in targets if target.name == report.OURS]
+        targets = [target for target in targets if target.name in (OURS, BEFORE)]
     served = [target for target in targets if _is_served(row, target)]
     try:
         for target in served:
@@ -159,7 +172,7 @@ def _is_served(row: Row, target: Target) -> bool:
     if row.background is not None:  # the floor program speaks to one kind of client
         return target.name != "floor"
     if row.floor is Floor.NONE:
-        return target.name == report.OURS
+        return target.name in (OURS, BEFORE)
     return target.name != "floor" or row.floor is Floor.SERVER
 
 
@@ -208,7 +221,7 @@ def run_lifecycle(settings: Settings, folder: Path, results: Results) -> None:
                 measure()  # the files of the program are read once: the goal is for a warm cache
             for number in range(rounds):
                 facts = measure()
-                results.add(row.name, report.OURS, facts)
+                results.add(row.name, OURS, facts)
                 figures = (f"{facts[figure.fact]:.3f} {figure.unit}" for figure in row.figures)
                 say(f"{row.name} {number + 1}/{rounds} {', '.join(figures)}")
         except BenchmarkError as error:

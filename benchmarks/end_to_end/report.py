@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.end_to_end.rows import Figure, Goal, LifecycleRow, Row
+from benchmarks.end_to_end.targets import OURS
 from benchmarks.end_to_end.trials import Facts
 
-OURS = "polylog"
 DIGITS = ((0, 100), (1, 10), (2, 0.1))  # behind the point, for values from that size on
 LEGEND = """\
 Medians over the rounds; ratios are of one round each: median (least-greatest). floor: the least a

@@ -9,9 +9,7 @@ from broker.core.groups.consumer.records import (
 )
 
 
-def test_a_group_is_subscribed_to_topics_that_members_name_or_their_patterns_match() -> (
-    None
-):
+def test_a_group_is_subscribed_to_topics_that_members_name_or_their_patterns_match() -> None:
     group = Membership("g")
     named = ConsumerMember("a", topic_names=("orders",))
     matching = ConsumerMember("b", topic_regex="pay.*")
