@@ -97,4 +97,9 @@ class KafkaPythonClient(Client):
         return None if found is None else found.offset
 
     def join(self, group: str, topic: str) -> Member:
-        return KafkaPythonMember(KafkaConsumer(topic, **member_options(self._address, group)))
+        consumer = KafkaConsumer(topic, **member_options(self._address, group))
+        # A leader that assigns before it knows the topic's partitions joins again when it does; if a
+        # poll ends between that JoinGroup and its SyncGroup, kafka-python 3.0.12 forgets the join:
+        # it sends no heartbeat and joins no more.
+        assert consumer.partitions_for_topic(topic), "the topic is not there"
+        return KafkaPythonMember(consumer)
