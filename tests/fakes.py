@@ -410,10 +410,10 @@ class FakeGroups:
         return len(group_id)
 
     def end_transaction(
-        self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode]
+        self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
     ) -> None:
         self.commands.append((number, marker))
-        promise.set_result(ErrorCode.NONE)
+        future.set_result(ErrorCode.NONE)
 
 
 class FakeProducerIds:
@@ -512,7 +512,7 @@ class FakeBroker:
             cluster_id="cluster-id-of-22-chars",
             io_thread=self.io_thread,
             topics=self.topics,
-            growth=LogWaiters(),
+            log_waiters=LogWaiters(),
             groups=self.groups,  # type: ignore[arg-type]
             transactions=self.transactions,
             producer_ids=self.producer_ids,  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from broker.model.errors import ErrorCode, RequestError
 from tests.memory_log import MemoryLog
 
 
-class V1World:
+class V1Groups:
     """Groups, the topic they live in, a clock that stands, and a folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -42,7 +42,7 @@ class AssignedConversation(Conversation[GroupShard]):
         group_id, topic, member_id = words.bare
         assignor = words.named.get("assignor")
         request = AssignedJoin(
-            _family(words),
+            _protocol(words),
             _long(group_id),
             topic,
             _long(member_id),
@@ -79,7 +79,7 @@ class AssignedConversation(Conversation[GroupShard]):
     def _call(self, words: Words) -> AssignedCall:
         group_id, topic, member_id, generation = words.bare[:4]
         return AssignedCall(
-            _family(words),
+            _protocol(words),
             _long(group_id),
             topic,
             "" if member_id == "anybody" else member_id,
@@ -91,7 +91,7 @@ class AssignedConversation(Conversation[GroupShard]):
         return self.partition_counts.get(topic, _DEFAULT_PARTITIONS)
 
 
-def _family(words: Words) -> AssignedProtocol:
+def _protocol(words: Words) -> AssignedProtocol:
     return AssignedProtocol[words.text("family", "V1")]
 
 

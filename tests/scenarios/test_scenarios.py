@@ -65,12 +65,12 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
     def __init__(self) -> None:
         self.settings = GroupSettings()
         self.topics = FakeTopics()
-        self.room = GroupMemoryBudget(1 << 62)
+        self.budget = GroupMemoryBudget(1 << 62)
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> GroupShard:
-        shard = GroupShard(self.settings, self.room, self.topics)
-        self.room.count(lambda: [shard.held])
+        shard = GroupShard(self.settings, self.budget, self.topics)
+        self.budget.count(lambda: [shard.held])
         return shard
 
     def shown_record(self, record: records.Record) -> str:
@@ -92,7 +92,7 @@ class GroupConversation(ConsumerConversation, AssignedConversation):
         )
         self.settings = consumer_words.settings_of(words, self.settings)
         has_room = words.text("room", "yes") == "yes"
-        self.room = GroupMemoryBudget(
+        self.budget = GroupMemoryBudget(
             words.number("held_bytes_max", 1 << 62), 10_000 if has_room else 0
         )
         self.begin_again()

@@ -89,7 +89,7 @@ class SimulatedBroker:
         transactions_alarm = _Alarm(self._time, clock, lambda: self.transactions.tick())  # noqa: PLW0108 (likewise)
         self._alarms = [groups_alarm, transactions_alarm]
         self.groups = GroupCoordinator(
-            self._world(OFFSETS_TOPIC, groups_alarm),
+            self._environment(OFFSETS_TOPIC, groups_alarm),
             settings=GroupSettings(
                 initial_rebalance_delay_ms=1_000,
                 consumer=ConsumerSettings(group_setting=lambda _group, name: GROUP_VALUES[name]),
@@ -99,7 +99,7 @@ class SimulatedBroker:
             fresh_id=self._fresh_id,
         )
         self.transactions = TransactionCoordinator(
-            self._world(TRANSACTIONS_TOPIC, transactions_alarm),
+            self._environment(TRANSACTIONS_TOPIC, transactions_alarm),
             self._log,
             self.groups,
             partition_count=COORDINATOR_PARTITIONS,
@@ -127,7 +127,7 @@ class SimulatedBroker:
         for alarm in self._alarms:
             alarm.ring()
 
-    def _world(self, topic: str, alarm: "_Alarm") -> Environment:
+    def _environment(self, topic: str, alarm: "_Alarm") -> Environment:
         return Environment(
             lambda number: self.logs[topic, number],
             self._time.create_future,

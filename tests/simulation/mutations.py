@@ -19,7 +19,7 @@ from broker.core.groups.shard import GroupShard
 from broker.core.guarded_clock import GuardedClock
 from broker.core.transactions import end_rules, markers, transaction
 from broker.core.transactions.commands import InitResponse, TransactionDecision
-from broker.core.transactions.end_driver import Endings
+from broker.core.transactions.end_driver import EndDriver
 from broker.model.clock_guard import ClockGuard
 from broker.model.errors import ErrorCode
 from tests.simulation.clock import START_WALL_MS
@@ -113,7 +113,7 @@ def _decide_before_data_is_synced(patch: Patch) -> None:
     def at_once(self: Any, request: Any) -> None:
         self._coordinator.synced(request.producer, request.attempt, is_durable=True)
 
-    patch.setattr(Endings, "sync", at_once)
+    patch.setattr(EndDriver, "sync", at_once)
 
 
 def _forget_dismissal(patch: Patch) -> None:

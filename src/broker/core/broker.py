@@ -30,7 +30,7 @@ class Broker(NamedTuple):
     cluster_id: str
     io_thread: IoThread
     topics: Topics
-    growth: LogWaiters
+    log_waiters: LogWaiters
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     producer_ids: ProducerIds

@@ -67,19 +67,19 @@ class Callback(Generic[ResponseT_contra]):
 class Waiter(Generic[ResponseT]):
     """One who waits for a response: the token that this driver gives to machines."""
 
-    __slots__ = ("_promise", "_refusal")
+    __slots__ = ("_future", "_refusal")
 
     def __init__(
-        self, promise: ResponseFuture[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
+        self, future: ResponseFuture[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
     ) -> None:
         """Keep where the response goes, and how a refusal of this request looks."""
-        self._promise = promise
+        self._future = future
         self._refusal = refusal
 
     def answer(self, response: ResponseT) -> None:
         """Give the response, unless the one who asked has gone."""
-        if not self._promise.done():
-            self._promise.set_result(response)
+        if not self._future.done():
+            self._future.set_result(response)
 
     def refuse(self, error: ErrorCode) -> None:
         """Answer with an error."""

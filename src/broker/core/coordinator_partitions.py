@@ -106,7 +106,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self,
         topic: str,
         partition_count: int,
-        world: Environment,
+        environment: Environment,
         record_format: RecordFormat[RecordT],
         make_shard: Callable[[int], ShardT],
         *,
@@ -120,13 +120,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         """
         self._topic = topic
         self._partition_count = partition_count
-        self._world = world
+        self._environment = environment
         self._format = record_format
         self._make_shard = make_shard
-        self._notes = Notes(world.clock)
+        self._notes = Notes(environment.clock)
         self._expiry_interval_ms = expiry_interval_ms
         self._goes_on_in_part = goes_on_in_part
-        self._expiry_ms = world.clock.monotonic_ms() + expiry_interval_ms
+        self._expiry_ms = environment.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
         self._expected: set[int] = set()  # their logs are being recovered
         self._not_empty: set[int] = set()  # when they were recovered, or in use since
@@ -148,7 +148,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         """
         if len(key) > limits.COORDINATOR_KEY_CHARS_MAX:
             return 0  # Nothing has such a key: any partition will say so.
-        count = self._world.partition_count() or self._partition_count
+        count = self._environment.partition_count() or self._partition_count
         hash_code = _java_hash(key)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % count
 
@@ -219,7 +219,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> Future[AnswerT]:
         """Have the shard of a key decide; its answer, or the refusal, is the future's result."""
-        future: Future[AnswerT] = self._world.create_future()
+        future: Future[AnswerT] = self._environment.create_future()
         self.serve_to(self.partition_for(key), command, future, refusal)
         return future
 
@@ -227,11 +227,11 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self,
         number: int,
         command: Callable[[ShardT, Token, Moment], Decision[RecordT, ResponseT]],
-        promise: ResponseFuture[AnswerT],
+        future: ResponseFuture[AnswerT],
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> None:
         """As `serve`, of a partition by its number, with a promise of the caller's."""
-        waiter = Waiter(promise, refusal)
+        waiter = Waiter(future, refusal)
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.driver.apply(command(partition.shard, waiter, self._now()))
@@ -244,7 +244,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> Future[AnswerT]:
         """As `serve`, of a partition by its number: a command that may take many decisions."""
-        future: Future[AnswerT] = self._world.create_future()
+        future: Future[AnswerT] = self._environment.create_future()
         waiter = Waiter(future, refusal)
         partition = self._ready(number, waiter)
         if partition is not None:
@@ -254,10 +254,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return future
 
     def end_transaction(
-        self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode]
+        self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
     ) -> None:
         """Write a marker into a partition, whose pending records of the producer it decides."""
-        waiter = Waiter(promise, lambda error: error)
+        waiter = Waiter(future, lambda error: error)
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.driver.end_transaction(marker, waiter)
@@ -411,13 +411,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         partition = self._partitions.get(number)
         if partition is not None and partition.driver.state is not PartitionState.UNLOADED:
             return partition
-        now_ms = self._world.clock.monotonic_ms()
+        now_ms = self._environment.clock.monotonic_ms()
         if now_ms < self._retry_ms.get(number, now_ms):
             return None
         self._retry_later(number)
         self._partitions.pop(number, None)
         try:
-            log = self._world.open_log(number)
+            log = self._environment.open_log(number)
         except PolylogError as error:
             logger.warning(
                 "coordinator unavailable partition=%s-%d error=%s", self._topic, number, error
@@ -431,7 +431,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 
     def _retry_later(self, number: int) -> None:
         """A partition that failed is not opened again at once, and then without being asked for."""
-        self._retry_ms[number] = self._world.clock.monotonic_ms() + limits.LOAD_RETRY_MS
+        self._retry_ms[number] = self._environment.clock.monotonic_ms() + limits.LOAD_RETRY_MS
         if number in self._not_empty:
             self._wake(self._retry_ms[number])
 
@@ -444,8 +444,8 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             log,
             shard,
             self._format,
-            self._world.clock,
-            lambda: self._wake(self._world.clock.monotonic_ms()),
+            self._environment.clock,
+            lambda: self._wake(self._environment.clock.monotonic_ms()),
             notes=self._notes,
             known_damages=self._damages.setdefault(number, set()),
         )
@@ -483,16 +483,16 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             partition.is_resumed = True
 
     def _now(self) -> Moment:
-        return Moment(self._world.clock.monotonic_ms(), self._world.clock.latest_ms())
+        return Moment(self._environment.clock.monotonic_ms(), self._environment.clock.latest_ms())
 
     def _aged(self) -> Moment:
         """The moment that ages are told by: what was stored is no older than it looks by it."""
-        return Moment(self._world.clock.monotonic_ms(), self._world.clock.aged_ms())
+        return Moment(self._environment.clock.monotonic_ms(), self._environment.clock.aged_ms())
 
     def _wake_for(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
         is_unloaded = partition.driver.state is PartitionState.UNLOADED
         if is_unloaded or partition.driver.wants_load_step or partition.work:
-            self._wake(self._world.clock.monotonic_ms())
+            self._wake(self._environment.clock.monotonic_ms())
         deadline_ms = partition.shard.next_deadline_ms()
         if deadline_ms is not None:
             self._wake(deadline_ms)
@@ -501,7 +501,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         """Ask to be called earlier than agreed."""
         if self._awake_at_ms is None or deadline_ms < self._awake_at_ms:
             self._awake_at_ms = deadline_ms
-            self._world.wake_at(deadline_ms)
+            self._environment.wake_at(deadline_ms)
 
 
 @lru_cache(maxsize=limits.COORDINATOR_KEYS_REMEMBERED)

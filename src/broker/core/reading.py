@@ -78,7 +78,7 @@ async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, Non
 
 
 async def committed_values(
-    log: Log, offset: int, beside: RunInThread
+    log: Log, offset: int, run_in_thread: RunInThread
 ) -> AsyncGenerator[StoredValue | Unreadable, None]:
     """The value of every record from an offset on, up to the last stable offset of the call.
 
@@ -89,7 +89,7 @@ async def committed_values(
     given = 0
     offset = max(offset, log.log_start_offset)
     batches = committed_batches(log, offset)
-    async with aclosing(_columns(batches, offset, beside)) as found:
+    async with aclosing(_columns(batches, offset, run_in_thread)) as found:
         async for columns in found:
             if isinstance(columns, Unreadable):
                 yield columns
@@ -109,13 +109,13 @@ async def committed_values(
 
 
 async def _columns(
-    batches: AsyncGenerator[_Batch, None], offset: int, beside: RunInThread
+    batches: AsyncGenerator[_Batch, None], offset: int, run_in_thread: RunInThread
 ) -> AsyncGenerator[Columns | Unreadable, None]:
     """What each batch holds from the offset on."""
     async with aclosing(batches):
         async for header, batch in batches:
             try:
-                columns = await unfold(header, partial(_decode, batch, offset), beside)
+                columns = await unfold(header, partial(_decode, batch, offset), run_in_thread)
             except UNREADABLE as error:
                 yield Unreadable(max(offset, header.base_offset), header.last_offset, str(error))
             else:
@@ -128,7 +128,9 @@ def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
     )
 
 
-async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: RunInThread) -> _T:
+async def unfold(
+    header: BatchHeader, decode: Callable[[int], _T], run_in_thread: RunInThread
+) -> _T:
     """What a stored batch holds: `decode` is told how many bytes it may unfold to.
 
     A little is unfolded at once, and the loop has its turn behind it, whatever came of it; more of
@@ -141,15 +143,17 @@ async def unfold(header: BatchHeader, decode: Callable[[int], _T], beside: RunIn
             finally:
                 await next_step()
     bytes_max = max(READ_UNFOLDED_BYTES_MAX, decompressed_bytes_max(header.size))
-    return await beside(partial(decode, bytes_max))
+    return await run_in_thread(partial(decode, bytes_max))
 
 
 async def unfold_records(
-    header: BatchHeader, batch: memoryview | bytes, beside: RunInThread
+    header: BatchHeader, batch: memoryview | bytes, run_in_thread: RunInThread
 ) -> bytes:
     """What stands behind the header of a compressed batch, in the same way."""
     folded = batch[BATCH_HEADER_BYTES:]
-    return await unfold(header, partial(decompress, header.attributes & CODEC, folded), beside)
+    return await unfold(
+        header, partial(decompress, header.attributes & CODEC, folded), run_in_thread
+    )
 
 
 def _is_aborted(header: BatchHeader, aborted: list[_Aborted]) -> bool:

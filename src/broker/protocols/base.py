@@ -81,7 +81,7 @@ class WireProtocol(Protocol):
     def name(self) -> str:
         """The name in broker.model.protocol_names."""
 
-    def dialect(self, config: Config) -> NativeProtocol:
+    def native_protocol(self, config: Config) -> NativeProtocol:
         """Make what serves its connections natively and leaves the rest to this protocol."""
 
     def handle(

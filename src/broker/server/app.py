@@ -274,9 +274,9 @@ class _Process:
             self._config.integer("fetch.max.bytes"),
         )
         poller = Poller(self._turn, self._table, sessions)
-        dialects = {each.name: each.dialect(self._config) for each in PROTOCOLS}
+        native_protocols = {each.name: each.native_protocol(self._config) for each in PROTOCOLS}
         requests = Requests(self._loop)
-        poller.serve_with(dialects, requests.dispatch, requests.closed)
+        poller.serve_with(native_protocols, requests.dispatch, requests.closed)
         self._turn.schedule = partial(self._loop.call_next, poller.end)
         return poller
 

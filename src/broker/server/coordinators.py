@@ -52,13 +52,13 @@ class Coordinators:
         ]
         groups_alarm, transactions_alarm = self._alarms
         self.groups = GroupCoordinator(
-            self._offsets_topic.world(loop, clock, groups_alarm),
+            self._offsets_topic.environment(loop, clock, groups_alarm),
             settings=_group_settings(config, group_configs),
             topics=topics,
             partition_count=config.integer("offsets.topic.num.partitions"),
         )
         self.transactions = TransactionCoordinator(
-            self._state_topic.world(loop, clock, transactions_alarm),
+            self._state_topic.environment(loop, clock, transactions_alarm),
             self._log_of,
             self.groups,
             settings=TransactionSettings(
@@ -67,7 +67,7 @@ class Coordinators:
             ),
             partition_count=config.integer("transaction.state.log.num.partitions"),
         )
-        self._quiet_load = CollectorPause()
+        self._collector_pause = CollectorPause()
         topics.when_deleted(self.groups.topic_deleted)
 
     def expect(self) -> None:
@@ -89,7 +89,7 @@ class Coordinators:
         elif log.topic == TRANSACTIONS_TOPIC:
             self.transactions.recovered(log.partition, is_empty=is_empty)
         if not is_empty and not log.is_offline and log.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
-            self._quiet_load.begin()
+            self._collector_pause.begin()
         if log.open_transactions:
             self.transactions.suspect((log.topic, log.partition))
 
@@ -112,10 +112,10 @@ class Coordinators:
         return self._then_look(self.transactions.tick())
 
     def _then_look(self, next_ms: int) -> int:
-        if self._quiet_load.is_held and not (
+        if self._collector_pause.is_held and not (
             self.groups.is_loading or self.transactions.is_loading
         ):
-            self._quiet_load.end()
+            self._collector_pause.end()
         return next_ms
 
     def _log_of(self, place: Place) -> PartitionLog | None:
@@ -169,7 +169,9 @@ class _InternalTopic:
         self._make = make
         self._making: asyncio.Future[Topic] | None = None
 
-    def world(self, loop: asyncio.AbstractEventLoop, clock: Clock, alarm: _Alarm) -> Environment:
+    def environment(
+        self, loop: asyncio.AbstractEventLoop, clock: Clock, alarm: _Alarm
+    ) -> Environment:
         """What the coordinator needs whose memory the topic is."""
         return Environment(
             self.log, loop.create_future, clock, alarm.wake_at, self._partition_count

@@ -55,9 +55,9 @@ class DiskWatch:
         StorageError when the disk does not say what it has. A reserve is made later, by `run`.
         """
         space, reserved = self._measure()
-        looked = self._decide(space, reserved)
-        self._obey(looked.level, space)
-        self._reserve.resize(min(reserved, looked.reserve_bytes))
+        observation = self._decide(space, reserved)
+        self._obey(observation.level, space)
+        self._reserve.resize(min(reserved, observation.reserve_bytes))
 
     async def run(self) -> None:
         """Look again and again, as long as the broker runs."""
@@ -85,13 +85,13 @@ class DiskWatch:
     async def _look(self) -> None:
         self._is_called.clear()
         space, reserved = await self._io_thread.run(self._measure)
-        looked = self._decide(space, reserved)
-        resize = partial(self._reserve.resize, looked.reserve_bytes)
+        observation = self._decide(space, reserved)
+        resize = partial(self._reserve.resize, observation.reserve_bytes)
         # Nobody else gets what the reserve takes, and what it gives up is there only for some.
-        if looked.reserve_bytes > reserved:
+        if observation.reserve_bytes > reserved:
             await self._io_thread.run(resize)
-        self._obey(looked.level, space)
-        if looked.reserve_bytes < reserved:
+        self._obey(observation.level, space)
+        if observation.reserve_bytes < reserved:
             await self._io_thread.run(resize)
         self._turn.retry_full()
 

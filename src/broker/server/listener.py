@@ -60,7 +60,7 @@ class Listener:
         """Bind and listen; ConfigError when the address cannot be had."""
         self._sockets = _bind_all(address)
         self._advertised = advertised
-        self._dialect = address.protocol or None
+        self._protocol = address.protocol or None
         self.port = int(self._sockets[0].getsockname()[1])
         self.bound = tuple(
             Address(str(bound.getsockname()[0]), self.port, address.protocol)
@@ -121,7 +121,7 @@ class Listener:
         local = str(accepted.getsockname()[0])
         reached = self._advertised or Address(local, self.port)
         session = make_session(peer, reached.host, reached.port)
-        poller.add(accepted.detach(), peer, session, self._dialect)
+        poller.add(accepted.detach(), peer, session, self._protocol)
 
 
 def _bind_all(address: Address) -> list[socket.socket]:

@@ -56,9 +56,9 @@ class TransactionConversation(Conversation[TransactionShard]):
         super().__init__(RECORD_FORMAT)
 
     def make_shard(self) -> TransactionShard:
-        room = TransactionLimits(self.settings)
-        room.count(lambda: iter((self.shard,)))
-        return TransactionShard(self.settings, room, "outside")
+        limits = TransactionLimits(self.settings)
+        limits.count(lambda: iter((self.shard,)))
+        return TransactionShard(self.settings, limits, "outside")
 
     def shown_record(self, record: records.TransactionRecord) -> str:
         return _record(record)

@@ -15,7 +15,7 @@ from broker.core.io_thread import IoThread
 from broker.core.topic_records import DeletedTopic
 from broker.storage import metadata
 from tests.fakes import FakeFolders, FakeStore
-from tests.unit.core.test_native_log import NativeWorld, produce, records
+from tests.unit.core.test_native_log import NativeBroker, produce, records
 
 PARTITIONS = 3
 
@@ -53,24 +53,24 @@ class Clocked:
 
 
 def test_the_record_goes_once_the_folders_are_gone() -> None:
-    world = Clocked()
+    fakes = Clocked()
 
     async def scenario() -> None:
-        await world.deletions.put_away(world.topic("a", 5), 0)
-        await world.until_forgotten()
+        await fakes.deletions.put_away(fakes.topic("a", 5), 0)
+        await fakes.until_forgotten()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
-    assert world.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
+    assert fakes.folders.put_aside == [("a", [0, 1, 2, 3, 4])]
 
 
 def test_many_folders_are_renamed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "FOLDERS_RENAMED_PER_STEP", 4)
-    world = Clocked()
+    fakes = Clocked()
 
-    asyncio.run(world.deletions.put_away(world.topic("a", 10), 60_000))
+    asyncio.run(fakes.deletions.put_away(fakes.topic("a", 10), 60_000))
 
-    assert [partitions for _, partitions in world.folders.put_aside] == [
+    assert [partitions for _, partitions in fakes.folders.put_aside] == [
         [0, 1, 2, 3],
         [4, 5, 6, 7],
         [8, 9],
@@ -78,57 +78,57 @@ def test_many_folders_are_renamed_in_steps(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_files_wait_for_the_delay_and_a_shorter_one_is_not_held_up() -> None:
-    world = Clocked()
+    fakes = Clocked()
 
     async def scenario() -> None:
-        await world.deletions.put_away(world.topic("later"), 600_000)
-        await world.deletions.put_away(world.topic("now"), 0)
-        while len(world.store.values) > 1:
+        await fakes.deletions.put_away(fakes.topic("later"), 600_000)
+        await fakes.deletions.put_away(fakes.topic("now"), 0)
+        while len(fakes.store.values) > 1:
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
-    (key,) = world.store.values
+    (key,) = fakes.store.values
     assert key == metadata.deleted_topic_key(b"later".ljust(16))
 
 
 @pytest.mark.parametrize("is_before", [True, False])
 def test_while_the_disk_is_short_of_room_no_delay_is_waited_for(is_before: bool) -> None:
-    world = Clocked()
+    fakes = Clocked()
 
     async def scenario() -> None:
         if is_before:
-            world.deletions.hurry(is_hurried=True)
-        await world.deletions.put_away(world.topic("a"), 600_000)
-        world.deletions.hurry(is_hurried=True)
-        await world.until_forgotten()
+            fakes.deletions.hurry(is_hurried=True)
+        await fakes.deletions.put_away(fakes.topic("a"), 600_000)
+        fakes.deletions.hurry(is_hurried=True)
+        await fakes.until_forgotten()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_too_many_that_wait_need_not_wait_any_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "DELETED_TOPICS_WAITING_MAX", 2)
-    world = Clocked()
+    fakes = Clocked()
 
     async def scenario() -> None:
         for name in "abcd":
-            await world.deletions.put_away(world.topic(name), 600_000)
-        while len(world.store.values) > 2:
+            await fakes.deletions.put_away(fakes.topic(name), 600_000)
+        while len(fakes.store.values) > 2:
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
-    assert len(world.store.values) == 2
+    assert len(fakes.store.values) == 2
 
 
 def test_a_start_renames_what_is_recorded_and_removes_it_without_delay() -> None:
-    world = Clocked()
-    world.topic("a", 2)
+    fakes = Clocked()
+    fakes.topic("a", 2)
 
     async def scenario() -> None:
-        world.deletions.resume(lambda _: False)
-        assert world.folders.put_aside == [("a", [0, 1])]
-        await world.until_forgotten()
+        fakes.deletions.resume(lambda _: False)
+        assert fakes.folders.put_aside == [("a", [0, 1])]
+        await fakes.until_forgotten()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
@@ -156,16 +156,16 @@ class WatchedFolders(FakeFolders):
 
 def test_a_start_makes_its_renames_durable_before_it_removes_anything() -> None:
     """A power cut between both would else bring a folder back under the topic's name."""
-    world = Clocked()
+    fakes = Clocked()
     folders = WatchedFolders()
-    deletions = Deletions(world.store, IoThread(), folders)
-    world.topic("a")
-    world.topic("b")
+    deletions = Deletions(fakes.store, IoThread(), folders)
+    fakes.topic("a")
+    fakes.topic("b")
 
     async def scenario() -> None:
         deletions.resume(lambda _: False)
         assert folders.steps == ["rename a", "rename b", "sync"]
-        await world.until_forgotten()
+        await fakes.until_forgotten()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
@@ -184,11 +184,11 @@ def folders(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if entry.is_dir())
 
 
-async def restarted(world: NativeWorld, path: Path) -> None:
+async def restarted(fakes: NativeBroker, path: Path) -> None:
     """Load what is there, and wait until all deletes are finished."""
-    world.topics.load()
-    world.deletions.remove(world.partitions.set_strays_aside())
-    while world.native_store.scan(metadata.DELETED_TOPICS)[0] or any(
+    fakes.topics.load()
+    fakes.deletions.remove(fakes.partitions.set_strays_aside())
+    while fakes.native_store.scan(metadata.DELETED_TOPICS)[0] or any(
         name.endswith("-delete") for name in folders(path)
     ):
         await asyncio.sleep(0.001)
@@ -206,24 +206,24 @@ STEPS = [
 def test_a_delete_cut_short_at_any_step_is_finished_by_the_next_start(
     tmp_path: Path, op: str, part: str, after: int
 ) -> None:
-    world = NativeWorld(tmp_path)
-    old_id = world.create("a", PARTITIONS, {"file.delete.delay.ms": "0"}).topic_id
-    produce(world, records(3))
+    fakes = NativeBroker(tmp_path)
+    old_id = fakes.create("a", PARTITIONS, {"file.delete.delay.ms": "0"}).topic_id
+    produce(fakes, records(3))
     file_ops.start_recording()
     file_ops.fail(op, part, errno.EIO, after, times=1_000)
 
     async def delete() -> None:
-        topic = world.topics.get("a")
+        topic = fakes.topics.get("a")
         assert topic is not None
-        await world.topics.delete(topic)
+        await fakes.topics.delete(topic)
         await asyncio.sleep(0.05)  # the removal goes as far as it can
 
     asyncio.run(delete())
     file_ops.stop_recording()
-    world.commit.stop()
-    world.native_store.close()
+    fakes.commit.stop()
+    fakes.native_store.close()
 
-    again = NativeWorld(tmp_path)
+    again = NativeBroker(tmp_path)
     asyncio.run(asyncio.wait_for(restarted(again, tmp_path), 60))
     assert again.topics.get("a") is None
     assert folders(tmp_path) == []
@@ -237,15 +237,15 @@ def test_a_delete_cut_short_at_any_step_is_finished_by_the_next_start(
 def test_a_topic_made_again_after_a_delete_that_could_not_rename_has_no_old_bytes(
     tmp_path: Path, recording: None
 ) -> None:
-    world = NativeWorld(tmp_path)
-    world.create("a")
-    produce(world, records(3))
+    fakes = NativeBroker(tmp_path)
+    fakes.create("a")
+    produce(fakes, records(3))
     file_ops.fail("rename", "a-0", errno.EIO)
-    topic = world.topics.get("a")
+    topic = fakes.topics.get("a")
     assert topic is not None
 
-    asyncio.run(world.topics.delete(topic))
-    world.create("a")
+    asyncio.run(fakes.topics.delete(topic))
+    fakes.create("a")
 
-    assert world.log("a").log_end_offset == 0
-    world.close()
+    assert fakes.log("a").log_end_offset == 0
+    fakes.close()

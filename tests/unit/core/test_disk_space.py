@@ -66,13 +66,13 @@ def test_a_level_is_left_with_a_quarter_more_than_its_bound(total: int, level: L
 @each_disk
 def test_giving_up_the_reserve_does_not_look_like_room(total: int) -> None:
     disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
-    looked = disk.look(space(total, free), whole_reserve(total), found_none=False)
-    assert looked == (Level.REFUSE, last_reserve(total))
+    observation = disk.look(space(total, free), whole_reserve(total), found_none=False)
+    assert observation == (Level.REFUSE, last_reserve(total))
 
-    free += whole_reserve(total) - looked.reserve_bytes
-    again = disk.look(space(total, free), looked.reserve_bytes, found_none=False)
+    free += whole_reserve(total) - observation.reserve_bytes
+    again = disk.look(space(total, free), observation.reserve_bytes, found_none=False)
 
-    assert again == looked
+    assert again == observation
 
 
 def test_what_is_given_up_is_used_before_the_disk_is_read_only() -> None:
@@ -92,9 +92,9 @@ def test_the_reserve_is_made_again_when_there_is_room() -> None:
     disk = DiskSpace()
     disk.look(space(total, 0), 0, found_none=False)
 
-    looked = disk.look(space(total, total // 2), 0, found_none=False)
+    observation = disk.look(space(total, total // 2), 0, found_none=False)
 
-    assert looked == (Level.ROOM, whole_reserve(total))
+    assert observation == (Level.ROOM, whole_reserve(total))
 
 
 def test_a_write_that_found_no_room_refuses_until_the_next_look() -> None:

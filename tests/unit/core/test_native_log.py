@@ -26,7 +26,7 @@ def records(count: int = 1, **more: Any) -> bytes:
     return batch_of(each, NOW_MS, **more)
 
 
-class NativeWorld(FakeBroker):
+class NativeBroker(FakeBroker):
     """A world whose logs are real; turns are ended by hand."""
 
     def __init__(self, path: Path) -> None:
@@ -68,20 +68,20 @@ class NativeWorld(FakeBroker):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[NativeWorld]:
-    world = NativeWorld(tmp_path)
-    world.create("a")
-    yield world
-    world.close()
+def broker(tmp_path: Path) -> Iterator[NativeBroker]:
+    broker = NativeBroker(tmp_path)
+    broker.create("a")
+    yield broker
+    broker.close()
 
 
-def produce(world: FakeBroker, data: bytes | None, partition: int = 0) -> dict[str, Any]:
+def produce(broker: FakeBroker, data: bytes | None, partition: int = 0) -> dict[str, Any]:
     topics = [{"name": "a", "partition_data": [{"index": partition, "records": data}]}]
-    answer = world.ask(0, 9, acks=-1, topic_data=topics)
+    answer = broker.ask(0, 9, acks=-1, topic_data=topics)
     return only(only(answer["responses"])["partition_responses"])
 
 
-def fetch(world: FakeBroker, offset: int, **more: Any) -> dict[str, Any]:
+def fetch(broker: FakeBroker, offset: int, **more: Any) -> dict[str, Any]:
     part = {
         "partition": 0,
         "fetch_offset": offset,
@@ -90,16 +90,16 @@ def fetch(world: FakeBroker, offset: int, **more: Any) -> dict[str, Any]:
     }
     topics = [{"topic": "a", "partitions": [part]}]
     fields = {"max_bytes": 1 << 20, "min_bytes": 1, "topics": topics, **more}
-    return only(only(world.ask(1, 12, **fields)["responses"])["partitions"])
+    return only(only(broker.ask(1, 12, **fields)["responses"])["partitions"])
 
 
-def test_what_is_produced_is_fetched(world: NativeWorld) -> None:
-    assert isinstance(world.log("a"), PartitionLog)
+def test_what_is_produced_is_fetched(broker: NativeBroker) -> None:
+    assert isinstance(broker.log("a"), PartitionLog)
 
-    assert produce(world, records(3))["base_offset"] == 0
-    assert produce(world, records(2))["base_offset"] == 3
+    assert produce(broker, records(3))["base_offset"] == 0
+    assert produce(broker, records(2))["base_offset"] == 3
 
-    answer = fetch(world, 4)
+    answer = fetch(broker, 4)
     assert [each[0] for each in records_of(answer["records"])] == [3, 4]
     assert answer["high_watermark"] == 5
 
@@ -117,16 +117,16 @@ def test_what_is_produced_is_fetched(world: NativeWorld) -> None:
     ids=["null", "two batches", "magic 1", "truncated", "bad crc", "control"],
 )
 def test_bad_batches_have_the_same_errors_as_with_the_fake(
-    world: NativeWorld, data: bytes | None, error: int
+    broker: NativeBroker, data: bytes | None, error: int
 ) -> None:
-    assert produce(world, data)["error_code"] == error
-    assert world.log("a").log_end_offset == 0
+    assert produce(broker, data)["error_code"] == error
+    assert broker.log("a").log_end_offset == 0
 
 
-def test_sequences_are_checked_and_repeats_answered_with_the_original(world: NativeWorld) -> None:
+def test_sequences_are_checked_and_repeats_answered_with_the_original(broker: NativeBroker) -> None:
     def send(sequence: int, epoch: int = 0) -> tuple[int, int]:
         data = records(2, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
-        answer = produce(world, data)
+        answer = produce(broker, data)
         return answer["error_code"], answer["base_offset"]
 
     assert [send(0), send(2), send(0), send(2)] == [(0, 0), (0, 2), (0, 0), (0, 2)]
@@ -135,7 +135,7 @@ def test_sequences_are_checked_and_repeats_answered_with_the_original(world: Nat
     assert send(4) == (47, -1)
 
 
-def test_a_fetch_waits_for_the_native_log_to_grow(world: NativeWorld) -> None:
+def test_a_fetch_waits_for_the_native_log_to_grow(broker: NativeBroker) -> None:
     async def scenario() -> Any:
         part = {"partition": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
         topics = [{"topic": "a", "partitions": [part]}]
@@ -145,10 +145,10 @@ def test_a_fetch_waits_for_the_native_log_to_grow(world: NativeWorld) -> None:
             "max_wait_ms": 60_000,
             "topics": topics,
         }
-        fetched = asyncio.create_task(world.ask_soon(1, 12, **fields))
+        fetched = asyncio.create_task(broker.ask_soon(1, 12, **fields))
         await asyncio.sleep(0)
         data = [{"name": "a", "partition_data": [{"index": 0, "records": records()}]}]
-        await world.ask_soon(0, 9, acks=1, topic_data=data)
+        await broker.ask_soon(0, 9, acks=1, topic_data=data)
         return await fetched
 
     answer = asyncio.run(asyncio.wait_for(scenario(), 60))
@@ -157,23 +157,23 @@ def test_a_fetch_waits_for_the_native_log_to_grow(world: NativeWorld) -> None:
 
 
 def test_log_append_time_survives_the_native_checks(tmp_path: Path) -> None:
-    world = NativeWorld(tmp_path)
-    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
-    world.broker.clock.advance(5)  # type: ignore[attr-defined]
+    broker = NativeBroker(tmp_path)
+    broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    broker.broker.clock.advance(5)  # type: ignore[attr-defined]
 
-    answer = produce(world, records(2))
+    answer = produce(broker, records(2))
 
     assert (answer["error_code"], answer["log_append_time_ms"]) == (0, NOW_MS + 5)
-    world.close()
+    broker.close()
 
 
 def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
-    before = NativeWorld(tmp_path)
+    before = NativeBroker(tmp_path)
     topic_id = before.create("a").topic_id
     produce(before, records(3))
     before.close()
 
-    after = NativeWorld(tmp_path)
+    after = NativeBroker(tmp_path)
     after.topics.load()
 
     topic = after.topics.get("a")
@@ -182,70 +182,70 @@ def test_topics_come_back_with_their_records(tmp_path: Path) -> None:
     after.close()
 
 
-def test_a_deleted_topic_takes_its_folder_along(world: NativeWorld, tmp_path: Path) -> None:
-    produce(world, records())
+def test_a_deleted_topic_takes_its_folder_along(broker: NativeBroker, tmp_path: Path) -> None:
+    produce(broker, records())
 
-    world.ask(20, 5, topic_names=["a"])
+    broker.ask(20, 5, topic_names=["a"])
 
     assert not (tmp_path / "a-0").exists()
-    assert produce(world, records())["error_code"] == 3
+    assert produce(broker, records())["error_code"] == 3
 
 
-def test_new_partitions_have_folders_and_take_records(world: NativeWorld, tmp_path: Path) -> None:
-    produce(world, records(3))
-    topic = world.topics.get("a")
+def test_new_partitions_have_folders_and_take_records(broker: NativeBroker, tmp_path: Path) -> None:
+    produce(broker, records(3))
+    topic = broker.topics.get("a")
     assert topic is not None
 
-    asyncio.run(world.topics.add_partitions(topic, NewPartitions(3)))
+    asyncio.run(broker.topics.add_partitions(topic, NewPartitions(3)))
 
     assert all((tmp_path / f"a-{number}").is_dir() for number in range(3))
-    assert produce(world, records(), partition=2)["error_code"] == 0
-    assert world.log("a", 0).log_end_offset == 3
+    assert produce(broker, records(), partition=2)["error_code"] == 0
+    assert broker.log("a", 0).log_end_offset == 3
 
 
 def test_a_crash_between_commit_and_folders_of_new_partitions_is_made_good(tmp_path: Path) -> None:
-    before = NativeWorld(tmp_path)
+    before = NativeBroker(tmp_path)
     topic_id = before.create("a").topic_id
     topic_records.put_partitions(before.native_store, "a", topic_id, 3)
     before.close()
 
-    after = NativeWorld(tmp_path)
+    after = NativeBroker(tmp_path)
     after.topics.load()
 
     assert produce(after, records(), partition=2)["error_code"] == 0
     after.close()
 
 
-def alter(world: FakeBroker, **own: str) -> None:
-    topic = world.topics.get("a")
+def alter(broker: FakeBroker, **own: str) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
     named = {name.replace("_", "."): text for name, text in own.items()}
-    asyncio.run(world.topics.alter_config(topic, lambda _: named))
+    asyncio.run(broker.topics.alter_config(topic, lambda _: named))
 
 
-def test_an_altered_size_holds_for_the_next_batch(world: NativeWorld) -> None:
+def test_an_altered_size_holds_for_the_next_batch(broker: NativeBroker) -> None:
     big = records(100)
 
-    alter(world, max_message_bytes=str(len(big) - 1))
-    refused = produce(world, big)
-    alter(world)
-    accepted = produce(world, big)
+    alter(broker, max_message_bytes=str(len(big) - 1))
+    refused = produce(broker, big)
+    alter(broker)
+    accepted = produce(broker, big)
 
     assert (refused["error_code"], accepted["error_code"]) == (10, 0)
 
 
-def test_an_altered_durability_holds_for_the_next_batch(world: NativeWorld) -> None:
-    log = world.log("a")
+def test_an_altered_durability_holds_for_the_next_batch(broker: NativeBroker) -> None:
+    log = broker.log("a")
     assert isinstance(log, PartitionLog)
     assert not log.is_group_commit
 
-    alter(world, polylog_durability="group-commit")
+    alter(broker, polylog_durability="group-commit")
 
     assert log.is_group_commit
 
 
 def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
-    before = NativeWorld(tmp_path)
+    before = NativeBroker(tmp_path)
     before.create("a")
     produce(before, records(5))
 
@@ -255,20 +255,20 @@ def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     assert only(only(answer["topics"])["partitions"])["low_watermark"] == 3
     assert [fetch(before, offset)["error_code"] for offset in (2, 3)] == [1, 0]
     crash(before)
-    after = NativeWorld(tmp_path)
+    after = NativeBroker(tmp_path)
     after.topics.load()
     assert (after.log("a").log_start_offset, after.log("a").log_end_offset) == (3, 5)
     after.close()
 
 
-def crash(world: NativeWorld) -> None:
+def crash(broker: NativeBroker) -> None:
     """End without a clean stop: nothing is written any more."""
-    world.commit.stop()
-    world.turn.poll_synced()
-    world.native_store.close()
+    broker.commit.stop()
+    broker.turn.poll_synced()
+    broker.native_store.close()
 
 
-def test_an_offset_outside_of_the_log_is_out_of_range(world: NativeWorld) -> None:
-    produce(world, records(3))
+def test_an_offset_outside_of_the_log_is_out_of_range(broker: NativeBroker) -> None:
+    produce(broker, records(3))
 
-    assert [fetch(world, offset)["error_code"] for offset in (-1, 0, 3, 4)] == [1, 0, 0, 1]
+    assert [fetch(broker, offset)["error_code"] for offset in (-1, 0, 3, 4)] == [1, 0, 0, 1]

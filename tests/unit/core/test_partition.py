@@ -20,9 +20,9 @@ from tests.fakes import NOW_MS, FakeBroker, FakeLog, batch
 
 
 def make_log(config: dict[str, str] | None = None) -> FakeLog:
-    world = FakeBroker()
-    world.create("a", config=config)
-    return world.log("a")
+    broker = FakeBroker()
+    broker.create("a", config=config)
+    return broker.log("a")
 
 
 def refusal(log: FakeLog, records: bytes) -> ErrorCode:
@@ -151,10 +151,10 @@ def test_a_wait_that_nobody_needs_any_more_does_not_disturb_the_log() -> None:
 
 def test_growth_wakes_everybody_who_waits_for_a_log() -> None:
     log, other = make_log(), make_log()
-    growth = LogWaiters()
+    log_waiters = LogWaiters()
 
     async def scenario() -> None:
-        waits = [asyncio.create_task(growth.wait([log, other], 60)) for _ in range(3)]
+        waits = [asyncio.create_task(log_waiters.wait([log, other], 60)) for _ in range(3)]
         await asyncio.sleep(0)
         log.append(batch())
         await asyncio.gather(*waits)

@@ -43,11 +43,11 @@ def test_a_topic_that_is_created_because_it_is_written_to_is_a_line(
 
 
 def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
-    world = FakeBroker()
-    topic = world.create("a", 2)
+    broker = FakeBroker()
+    topic = broker.create("a", 2)
     lines.clear()
 
-    asyncio.run(world.topics.add_partitions(topic, NewPartitions(5)))
+    asyncio.run(broker.topics.add_partitions(topic, NewPartitions(5)))
 
     assert lines.messages == ["partitions added: topic=a from=2 to=5"]
 
@@ -55,13 +55,13 @@ def test_added_partitions_are_a_line(lines: pytest.LogCaptureFixture) -> None:
 def test_an_altered_configuration_is_a_line_with_what_has_changed(
     lines: pytest.LogCaptureFixture,
 ) -> None:
-    world = FakeBroker()
-    topic = world.create("a", 1, {"retention.ms": "5", "segment.ms": "7"})
+    broker = FakeBroker()
+    topic = broker.create("a", 1, {"retention.ms": "5", "segment.ms": "7"})
     lines.clear()
 
-    asyncio.run(world.topics.alter_config(topic, sets(retention_ms="6", segment_ms="7")))
-    asyncio.run(world.topics.alter_config(topic, sets(retention_ms="6")))
-    asyncio.run(world.topics.alter_config(topic, sets(retention_ms="6")))
+    asyncio.run(broker.topics.alter_config(topic, sets(retention_ms="6", segment_ms="7")))
+    asyncio.run(broker.topics.alter_config(topic, sets(retention_ms="6")))
+    asyncio.run(broker.topics.alter_config(topic, sets(retention_ms="6")))
 
     assert lines.messages == [
         "topic configuration altered: topic=a set={'retention.ms': '6'} removed=[]",
@@ -71,11 +71,11 @@ def test_an_altered_configuration_is_a_line_with_what_has_changed(
 
 
 def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
-    world = FakeBroker()
-    topic = world.create("a", 2)
+    broker = FakeBroker()
+    topic = broker.create("a", 2)
     lines.clear()
 
-    asyncio.run(world.topics.delete(topic))
+    asyncio.run(broker.topics.delete(topic))
 
     [line] = lines.messages
     assert line == f"topic deleted: topic=a id={id_to_text(topic.topic_id)} partitions=2"
@@ -84,12 +84,12 @@ def test_a_deleted_topic_is_a_line(lines: pytest.LogCaptureFixture) -> None:
 def test_what_is_refused_and_what_a_start_finds_are_no_lines(
     lines: pytest.LogCaptureFixture,
 ) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
     lines.clear()
 
     with pytest.raises(RequestError):
-        asyncio.run(world.topics.create(NewTopic("a")))
-    FakeBroker(store=world.store).topics.load()
+        asyncio.run(broker.topics.create(NewTopic("a")))
+    FakeBroker(store=broker.store).topics.load()
 
     assert lines.messages == []

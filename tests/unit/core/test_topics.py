@@ -13,44 +13,44 @@ from broker.model.identifiers import id_to_text
 from tests.fakes import FakeBroker, FakeStore
 
 
-def refusal(world: FakeBroker, new: NewTopic) -> ErrorCode:
+def refusal(broker: FakeBroker, new: NewTopic) -> ErrorCode:
     with pytest.raises(RequestError) as caught:
-        asyncio.run(world.topics.create(new))
+        asyncio.run(broker.topics.create(new))
     return caught.value.code
 
 
 def test_a_topic_is_found_by_name_and_by_id() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    topic = world.create("a")
+    topic = broker.create("a")
 
-    assert world.table.topics["a"] == (topic.topic_id, topic.logs)
-    assert world.topics.by_id(topic.topic_id) is topic
-    assert world.topics.get("a") is topic
+    assert broker.table.topics["a"] == (topic.topic_id, topic.logs)
+    assert broker.topics.by_id(topic.topic_id) is topic
+    assert broker.topics.get("a") is topic
 
 
 def test_a_version_tells_that_a_topic_has_come_grown_or_gone() -> None:
-    world = FakeBroker()
-    versions = [world.topics.version]
+    broker = FakeBroker()
+    versions = [broker.topics.version]
 
-    topic = world.create("a")
-    versions.append(world.topics.version)
-    asyncio.run(world.topics.add_partitions(topic, NewPartitions(3)))
-    versions.append(world.topics.version)
-    assert (list(world.topics.names()), topic.partition_count) == (["a"], 3)
-    asyncio.run(world.topics.delete(topic))
-    versions.append(world.topics.version)
+    topic = broker.create("a")
+    versions.append(broker.topics.version)
+    asyncio.run(broker.topics.add_partitions(topic, NewPartitions(3)))
+    versions.append(broker.topics.version)
+    assert (list(broker.topics.names()), topic.partition_count) == (["a"], 3)
+    asyncio.run(broker.topics.delete(topic))
+    versions.append(broker.topics.version)
 
     assert sorted(set(versions)) == versions
 
 
 def test_a_created_topic_stands_in_the_store() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    topic = world.create("a", 3, {"retention.ms": "5"})
+    topic = broker.create("a", 3, {"retention.ms": "5"})
 
     shown_id = id_to_text(topic.topic_id)
-    values = {key: json.loads(value) for key, value in world.store.values.items()}
+    values = {key: json.loads(value) for key, value in broker.store.values.items()}
     assert values == {
         b"topic/a": {"version": 1, "id": shown_id, "partitions": 3},
         b"topicid/" + shown_id.encode(): {"version": 1, "name": "a"},
@@ -59,14 +59,14 @@ def test_a_created_topic_stands_in_the_store() -> None:
 
 
 def test_a_topic_is_not_seen_before_all_its_logs_are_open() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
     async def scenario() -> None:
-        creating = asyncio.create_task(world.topics.create(NewTopic("a", 40)))
+        creating = asyncio.create_task(broker.topics.create(NewTopic("a", 40)))
         while not creating.done():
-            topic = world.topics.get("a")
+            topic = broker.topics.get("a")
             assert topic is None or len(topic.logs) == 40
-            assert ("a" in world.table.topics) == (topic is not None)
+            assert ("a" in broker.table.topics) == (topic is not None)
             await asyncio.sleep(0)
         assert len((await creating).logs) == 40
 
@@ -107,27 +107,27 @@ def test_a_damaged_configuration_stops_the_start(value: bytes) -> None:
 
 
 def test_a_failing_disk_leaves_nothing_behind() -> None:
-    world = FakeBroker()
-    world.broken_partition = 2
+    broker = FakeBroker()
+    broker.broken_partition = 2
 
-    assert refusal(world, NewTopic("a", 3)) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert world.store.values == {}
-    assert world.topics.get("a") is None
+    assert refusal(broker, NewTopic("a", 3)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.store.values == {}
+    assert broker.topics.get("a") is None
 
 
 def test_a_topic_that_another_broker_created_exists() -> None:
-    world = FakeBroker()
-    world.store.values[b"topic/a"] = b"{}"
+    broker = FakeBroker()
+    broker.store.values[b"topic/a"] = b"{}"
 
-    assert refusal(world, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert refusal(broker, NewTopic("a")) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
-    world = FakeBroker({"polylog.durability": "os"})
+    broker = FakeBroker({"polylog.durability": "os"})
 
     refused = NewTopic(OFFSETS_TOPIC, 1, config={"polylog.durability": "os"})
-    assert refusal(world, refused) is ErrorCode.INVALID_CONFIG
-    assert asyncio.run(world.topics.offsets_topic()).config.is_group_commit
+    assert refusal(broker, refused) is ErrorCode.INVALID_CONFIG
+    assert asyncio.run(broker.topics.offsets_topic()).config.is_group_commit
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_a_topic_of_the_broker_is_created_durable_or_not_at_all() -> None:
     ],
 )
 def test_a_topic_of_the_broker_is_the_same_whoever_creates_it(name: str, setting: str) -> None:
-    world = FakeBroker({setting: "7", "log.cleanup.policy": "delete"})
+    broker = FakeBroker({setting: "7", "log.cleanup.policy": "delete"})
 
-    topic = asyncio.run(world.topics.create(NewTopic(name, config={"cleanup.policy": "delete"})))
+    topic = asyncio.run(broker.topics.create(NewTopic(name, config={"cleanup.policy": "delete"})))
 
     assert topic.partition_count == 7
     assert topic.config.words("cleanup.policy") == ("compact",)
@@ -154,11 +154,11 @@ def test_a_topic_of_the_broker_has_as_many_partitions_as_are_asked_for() -> None
 
 
 def test_creating_the_same_topic_at_once_makes_one() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
     async def scenario() -> bool:
         first, second = await asyncio.gather(
-            world.topics.get_or_create("a"), world.topics.get_or_create("a")
+            broker.topics.get_or_create("a"), broker.topics.get_or_create("a")
         )
         return first is second
 
@@ -166,44 +166,44 @@ def test_creating_the_same_topic_at_once_makes_one() -> None:
 
 
 def test_a_create_ends_even_if_nobody_waits_for_it() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
     async def scenario() -> None:
-        asked = asyncio.create_task(world.topics.create(NewTopic("a", 40)))
+        asked = asyncio.create_task(broker.topics.create(NewTopic("a", 40)))
         await asyncio.sleep(0)
         asked.cancel()
-        while world.topics.get("a") is None:
+        while broker.topics.get("a") is None:
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_deleting_forgets_the_topic_everywhere() -> None:
-    world = FakeBroker()
-    topic = world.create("a.b", 2, {"retention.ms": "5"})
+    broker = FakeBroker()
+    topic = broker.create("a.b", 2, {"retention.ms": "5"})
 
-    asyncio.run(world.topics.delete(topic))
+    asyncio.run(broker.topics.delete(topic))
 
-    assert world.topics.get("a.b") is None
-    assert world.topics.by_id(topic.topic_id) is None
-    assert world.table.topics == {}
+    assert broker.topics.get("a.b") is None
+    assert broker.topics.by_id(topic.topic_id) is None
+    assert broker.table.topics == {}
     deleted = {"version": 1, "name": "a.b", "partitions": 2}
-    assert {key: json.loads(value) for key, value in world.store.values.items()} == {
+    assert {key: json.loads(value) for key, value in broker.store.values.items()} == {
         b"deleted/" + id_to_text(topic.topic_id).encode(): deleted
     }
-    assert world.folders.put_aside == [("a.b", [0, 1])]
-    assert world.deleted_logs == topic.logs
-    assert world.groups.deleted_topics == ["a.b"]
-    world.create("a_b")  # no collision any more
+    assert broker.folders.put_aside == [("a.b", [0, 1])]
+    assert broker.deleted_logs == topic.logs
+    assert broker.groups.deleted_topics == ["a.b"]
+    broker.create("a_b")  # no collision any more
 
 
 def test_deleting_twice_is_an_unknown_topic() -> None:
-    world = FakeBroker()
-    topic = world.create("a")
-    asyncio.run(world.topics.delete(topic))
+    broker = FakeBroker()
+    topic = broker.create("a")
+    asyncio.run(broker.topics.delete(topic))
 
     with pytest.raises(RequestError) as caught:
-        asyncio.run(world.topics.delete(topic))
+        asyncio.run(broker.topics.delete(topic))
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -211,8 +211,8 @@ def test_the_logs_of_a_large_topic_are_configured_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 2)
-    world = FakeBroker()
-    topic = world.create("a", 5)
+    broker = FakeBroker()
+    topic = broker.create("a", 5)
     turns: list[int] = []
 
     async def count_turns() -> None:
@@ -222,7 +222,7 @@ def test_the_logs_of_a_large_topic_are_configured_in_steps(
 
     async def scenario() -> None:
         counting = asyncio.create_task(count_turns())
-        await world.topics.alter_config(topic, lambda _: {"retention.ms": "5"})
+        await broker.topics.alter_config(topic, lambda _: {"retention.ms": "5"})
         counting.cancel()
 
     asyncio.run(scenario())
@@ -235,9 +235,9 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("broker.core.topics.LOGS_CONFIGURED_PER_STEP", 4)
-    world = FakeBroker()
+    broker = FakeBroker()
     for name in "abcdef":
-        world.create(name, 3)
+        broker.create(name, 3)
     configured = 0
     most = 0
 
@@ -255,12 +255,12 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
     async def scenario() -> None:
         watching = asyncio.create_task(watch())
         await asyncio.sleep(0)
-        config = world.config.altered({"log.retention.ms": "5"}, {})
-        await world.topics.alter_defaults(config, commit)
+        config = broker.config.altered({"log.retention.ms": "5"}, {})
+        await broker.topics.alter_defaults(config, commit)
         await asyncio.sleep(0)
         watching.cancel()
 
-    world.topics._configure_log = configure
+    broker.topics._configure_log = configure
     asyncio.run(scenario())
 
     assert configured == 18
@@ -269,12 +269,12 @@ def test_the_logs_of_many_topics_are_configured_in_steps(
 
 def test_the_partitions_of_a_broker_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.core.topic_rules.PARTITIONS_PER_BROKER_MAX", 5)
-    world = FakeBroker()
-    topic = world.create("a", 3)
+    broker = FakeBroker()
+    topic = broker.create("a", 3)
 
-    assert refusal(world, NewTopic("b", 3)) is ErrorCode.INVALID_PARTITIONS
-    asyncio.run(world.topics.delete(topic))
-    assert len(world.create("b", 3).logs) == 3
+    assert refusal(broker, NewTopic("b", 3)) is ErrorCode.INVALID_PARTITIONS
+    asyncio.run(broker.topics.delete(topic))
+    assert len(broker.create("b", 3).logs) == 3
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
@@ -290,14 +290,14 @@ def test_invalid_names(name: str) -> None:
 
 
 def test_logs_that_inherit_nothing_new_are_left_alone() -> None:
-    world = FakeBroker()
-    own = world.create("a", config={"retention.ms": "9"})
-    world.create("b")
+    broker = FakeBroker()
+    own = broker.create("a", config={"retention.ms": "9"})
+    broker.create("b")
     configured: list[str] = []
-    world.topics._configure_log = lambda log, _config: configured.append(log.topic)
+    broker.topics._configure_log = lambda log, _config: configured.append(log.topic)
 
     asyncio.run(
-        world.topics.alter_defaults(world.config.altered({"log.retention.ms": "5"}, {}), commit)
+        broker.topics.alter_defaults(broker.config.altered({"log.retention.ms": "5"}, {}), commit)
     )
 
     assert configured == ["b"]
@@ -309,76 +309,76 @@ async def commit() -> None:
 
 
 def test_topics_are_not_made_while_all_are_altered() -> None:
-    world = FakeBroker()
-    world.create("a")
-    config = world.config.altered({"log.retention.ms": "5"}, {})
+    broker = FakeBroker()
+    broker.create("a")
+    config = broker.config.altered({"log.retention.ms": "5"}, {})
     seen: list[str] = []
 
     async def slow_commit() -> None:
         await asyncio.sleep(0.01)
-        seen.extend(topic.name for topic in world.topics)
+        seen.extend(topic.name for topic in broker.topics)
 
     async def both() -> None:
-        altering = asyncio.create_task(world.topics.alter_defaults(config, slow_commit))
+        altering = asyncio.create_task(broker.topics.alter_defaults(config, slow_commit))
         await asyncio.sleep(0)
-        await world.topics.create(NewTopic("b"))
+        await broker.topics.create(NewTopic("b"))
         await altering
 
     asyncio.run(both())
 
     assert seen == ["a"]
-    assert world.log("b").config.integer("retention.ms") == 5
+    assert broker.log("b").config.integer("retention.ms") == 5
 
 
 def test_a_topic_that_still_loads_is_waited_for() -> None:
-    world = FakeBroker()
-    world.create("a")
-    config = world.config.altered({"log.retention.ms": "5"}, {})
+    broker = FakeBroker()
+    broker.create("a")
+    config = broker.config.altered({"log.retention.ms": "5"}, {})
     waited: list[object] = []
 
     async def until_loaded(logs: object) -> None:
         waited.append(logs)
 
-    world.topics._until_loaded = until_loaded
+    broker.topics._until_loaded = until_loaded
 
-    asyncio.run(world.topics.alter_defaults(config, commit))
+    asyncio.run(broker.topics.alter_defaults(config, commit))
 
-    assert waited == [world.topics.get("a").logs]  # type: ignore[union-attr]
+    assert waited == [broker.topics.get("a").logs]  # type: ignore[union-attr]
 
 
 def test_topics_stand_in_order_whatever_comes_and_goes() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     random = Random(1)
     expected: set[str] = set()
     for _ in range(200):
         name = f"t{random.randrange(40):02}"
         if name in expected:
-            asyncio.run(world.topics.delete(the_topic(world, name)))
+            asyncio.run(broker.topics.delete(the_topic(broker, name)))
             expected.discard(name)
         else:
-            world.create(name)
+            broker.create(name)
             expected.add(name)
-        assert [topic.name for topic in world.topics] == sorted(expected)
-        assert list(world.topics.names()) == sorted(expected)
-    after = [topic.name for topic in world.topics.from_name("t2")]
+        assert [topic.name for topic in broker.topics] == sorted(expected)
+        assert list(broker.topics.names()) == sorted(expected)
+    after = [topic.name for topic in broker.topics.from_name("t2")]
     assert after == [name for name in sorted(expected) if name >= "t2"]
 
 
 def test_a_topic_that_goes_while_all_are_looked_at_is_left_out_and_a_new_one_is_not_in_it() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     for name in ("a", "b", "c"):
-        world.create(name)
+        broker.create(name)
 
-    topics = iter(world.topics)
+    topics = iter(broker.topics)
     assert next(topics).name == "a"
-    asyncio.run(world.topics.delete(the_topic(world, "b")))
-    world.create("bb")
+    asyncio.run(broker.topics.delete(the_topic(broker, "b")))
+    broker.create("bb")
 
     assert [topic.name for topic in topics] == ["c"]
 
 
-def the_topic(world: FakeBroker, name: str) -> Topic:
+def the_topic(broker: FakeBroker, name: str) -> Topic:
     """The topic of that name."""
-    topic = world.topics.get(name)
+    topic = broker.topics.get(name)
     assert topic is not None
     return topic

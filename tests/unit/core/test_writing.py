@@ -15,51 +15,51 @@ from tests.fakes import NOW_MS, FakeBroker
 
 
 @pytest.fixture
-def world() -> FakeBroker:
+def broker() -> FakeBroker:
     return FakeBroker()
 
 
-def written(world: FakeBroker, topic: Any, rows: list[Any]) -> Written:
-    return asyncio.run(write(world.broker, topic, 0, rows))
+def written(broker: FakeBroker, topic: Any, rows: list[Any]) -> Written:
+    return asyncio.run(write(broker.broker, topic, 0, rows))
 
 
-def stored(world: FakeBroker) -> list[tuple[int, bytes | None, bytes | None]]:
+def stored(broker: FakeBroker) -> list[tuple[int, bytes | None, bytes | None]]:
     return [
         (base_offset + offset, key, value)
-        for base_offset, _, batch in world.log("topic").batches
+        for base_offset, _, batch in broker.log("topic").batches
         for offset, _, key, value, _ in records_of(bytes(8) + batch[8:])
     ]
 
 
-def test_records_get_the_next_offsets(world: FakeBroker) -> None:
-    topic = world.create("topic")
+def test_records_get_the_next_offsets(broker: FakeBroker) -> None:
+    topic = broker.create("topic")
 
-    first = written(world, topic, [(b"k", b"a"), (None, b"b")])
-    second = written(world, topic, [(b"", b"c")])
+    first = written(broker, topic, [(b"k", b"a"), (None, b"b")])
+    second = written(broker, topic, [(b"", b"c")])
 
     assert (first.base_offset, first.end_offset) == (0, 2)
     assert (second.base_offset, second.end_offset) == (2, 3)
-    assert stored(world) == [(0, b"k", b"a"), (1, None, b"b"), (2, b"", b"c")]
+    assert stored(broker) == [(0, b"k", b"a"), (1, None, b"b"), (2, b"", b"c")]
 
 
-def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(world: FakeBroker) -> None:
-    topic = world.create("topic", config={"max.message.bytes": "200"})
+def test_what_one_batch_cannot_hold_becomes_several_without_a_gap(broker: FakeBroker) -> None:
+    topic = broker.create("topic", config={"max.message.bytes": "200"})
 
-    result = written(world, topic, [bytes(100)] * 5)
+    result = written(broker, topic, [bytes(100)] * 5)
 
     assert (result.base_offset, result.end_offset) == (0, 5)
-    assert [offset for offset, _, _ in stored(world)] == [0, 1, 2, 3, 4]
-    assert len(world.log("topic").batches) == 5
+    assert [offset for offset, _, _ in stored(broker)] == [0, 1, 2, 3, 4]
+    assert len(broker.log("topic").batches) == 5
 
 
-def test_the_topic_decides_about_the_compression(world: FakeBroker) -> None:
-    topic = world.create("topic", config={"compression.type": "gzip"})
+def test_the_topic_decides_about_the_compression(broker: FakeBroker) -> None:
+    topic = broker.create("topic", config={"compression.type": "gzip"})
 
-    written(world, topic, [b"a" * 1000])
+    written(broker, topic, [b"a" * 1000])
 
-    [(_, _, batch)] = world.log("topic").batches
+    [(_, _, batch)] = broker.log("topic").batches
     assert batch[22] & 7 == 1
-    assert stored(world) == [(0, None, b"a" * 1000)]
+    assert stored(broker) == [(0, None, b"a" * 1000)]
 
 
 @pytest.mark.parametrize(
@@ -70,33 +70,33 @@ def test_the_topic_decides_about_the_compression(world: FakeBroker) -> None:
     ],
 )
 def test_what_the_topic_refuses_is_not_written(
-    world: FakeBroker, config: dict[str, str], row: Any, code: ErrorCode
+    broker: FakeBroker, config: dict[str, str], row: Any, code: ErrorCode
 ) -> None:
-    topic = world.create("topic", config=config)
+    topic = broker.create("topic", config=config)
 
     with pytest.raises(RequestError) as caught:
-        written(world, topic, [(b"k", b"v"), row])
+        written(broker, topic, [(b"k", b"v"), row])
 
     assert caught.value.code is code
-    assert world.log("topic").batches == []
+    assert broker.log("topic").batches == []
 
 
 def test_nothing_is_written_when_a_later_batch_is_too_large_once_it_is_compressed(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
     limits = {"compression.type": "gzip", "max.message.bytes": "400"}
-    topic = world.create("topic", config=limits)
+    topic = broker.create("topic", config=limits)
     noise = random.Random(0).randbytes(310)  # grows by what gzip adds
 
     with pytest.raises(RequestError) as caught:
-        written(world, topic, [bytes(300), noise])
+        written(broker, topic, [bytes(300), noise])
 
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert world.log("topic").batches == []
+    assert broker.log("topic").batches == []
 
 
-def test_nothing_is_written_when_a_later_batch_is_too_old(world: FakeBroker) -> None:
-    topic = world.create("topic", config={"message.timestamp.before.max.ms": "1000"})
+def test_nothing_is_written_when_a_later_batch_is_too_old(broker: FakeBroker) -> None:
+    topic = broker.create("topic", config={"message.timestamp.before.max.ms": "1000"})
 
     async def batches() -> AsyncIterator[bytes]:
         for time_ms in (NOW_MS, NOW_MS - 1001):
@@ -104,25 +104,25 @@ def test_nothing_is_written_when_a_later_batch_is_too_old(world: FakeBroker) -> 
             yield batch
 
     with pytest.raises(RequestError) as caught:
-        asyncio.run(write_batches(world.broker, topic, 0, batches()))
+        asyncio.run(write_batches(broker.broker, topic, 0, batches()))
 
     assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
-    assert world.log("topic").batches == []
+    assert broker.log("topic").batches == []
 
 
-def test_an_unknown_partition_is_refused(world: FakeBroker) -> None:
-    topic = world.create("topic")
+def test_an_unknown_partition_is_refused(broker: FakeBroker) -> None:
+    topic = broker.create("topic")
 
     with pytest.raises(RequestError) as caught:
-        asyncio.run(write(world.broker, topic, 1, [b"v"]))
+        asyncio.run(write(broker.broker, topic, 1, [b"v"]))
 
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_time_is_the_brokers(world: FakeBroker) -> None:
-    topic = world.create("topic")
+def test_the_time_is_the_brokers(broker: FakeBroker) -> None:
+    topic = broker.create("topic")
 
-    written(world, topic, [b"v"])
+    written(broker, topic, [b"v"])
 
-    [(_, _, batch)] = world.log("topic").batches
+    [(_, _, batch)] = broker.log("topic").batches
     assert records_of(batch)[0][1] == NOW_MS

@@ -17,10 +17,10 @@ def test_there_is_a_protocol_for_each_dialect_in_the_order_of_the_list() -> None
 def test_a_protocol_makes_the_native_side_that_leaves_requests_to_it(
     protocol: WireProtocol,
 ) -> None:
-    dialect = protocol.dialect(Config())
+    native_protocol = protocol.native_protocol(Config())
 
-    assert isinstance(dialect, NativeProtocol)
-    assert dialect.protocol is protocol
+    assert isinstance(native_protocol, NativeProtocol)
+    assert native_protocol.protocol is protocol
 
 
 def test_a_listener_can_be_pinned_to_each_but_health_checks() -> None:

@@ -25,7 +25,7 @@ class OneLog:
         self.offline = reason
 
 
-class World:
+class Fakes:
     """Everything around checkpoints; what is done is written down."""
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class World:
         logs: list[Any] = [self.log]
         plain_logs: list[Any] = [self.plain_log]
         self.topics = [Topic("t", ID, asking, logs), Topic("plain", ID, plain, plain_logs)]
-        world: Any = self
-        self.checkpoints = Checkpoints(world, world.topics, world, world, self.on_disk)
+        fakes: Any = self
+        self.checkpoints = Checkpoints(fakes, fakes.topics, fakes, fakes, self.on_disk)
 
     async def cover(self, places: Iterable[tuple[Topic, Any]]) -> None:
         slow, self.slow = self.slow, None
@@ -77,47 +77,47 @@ class World:
 
 def test_producers_are_written_before_the_recovery_points() -> None:
     async def written() -> list[str]:
-        world = World()
-        assert await world.checkpoints.write()
-        return world.done
+        fakes = Fakes()
+        assert await fakes.checkpoints.write()
+        return fakes.done
 
     assert asyncio.run(written()) == ["cover t", "points 1"]
 
 
 def test_a_log_that_could_not_be_prepared_is_offline_before_the_points_are_written() -> None:
     async def written() -> tuple[str, list[str]]:
-        world = World()
-        world.failed = {world.log: "its index cannot be synced"}
-        assert await world.checkpoints.write()
-        return world.log.offline, world.done
+        fakes = Fakes()
+        fakes.failed = {fakes.log: "its index cannot be synced"}
+        assert await fakes.checkpoints.write()
+        return fakes.log.offline, fakes.done
 
     assert asyncio.run(written()) == ("its index cannot be synced", ["cover t", "points 1"])
 
 
 def test_no_older_recovery_points_are_written_behind_newer_ones() -> None:
     async def written() -> list[str]:
-        world = World()
-        slow = world.slow = asyncio.get_running_loop().create_future()
-        both = [asyncio.ensure_future(world.checkpoints.write()) for _ in range(2)]
+        fakes = Fakes()
+        slow = fakes.slow = asyncio.get_running_loop().create_future()
+        both = [asyncio.ensure_future(fakes.checkpoints.write()) for _ in range(2)]
         for _ in range(10):
             await asyncio.sleep(0)
         slow.set_result(None)
         await asyncio.gather(*both)
-        assert world.plans == 2
-        return world.done
+        assert fakes.plans == 2
+        return fakes.done
 
     assert asyncio.run(written()) == ["cover t", "points 1", "cover t", "points 2"]
 
 
 def test_recovery_points_stay_where_producers_cannot_be_written() -> None:
     async def written() -> list[str]:
-        world = World()
-        world.error = StorageError("no space left on device")
-        assert not await world.checkpoints.write()
-        assert not await world.checkpoints.save_log_starts([(world.log, 5)])
+        fakes = Fakes()
+        fakes.error = StorageError("no space left on device")
+        assert not await fakes.checkpoints.write()
+        assert not await fakes.checkpoints.save_log_starts([(fakes.log, 5)])
         with pytest.raises(StorageError):
-            await world.checkpoints.persist_log_starts([(world.log, 5)])
-        return world.done
+            await fakes.checkpoints.persist_log_starts([(fakes.log, 5)])
+        return fakes.done
 
     assert asyncio.run(written()) == []
 
@@ -127,10 +127,10 @@ def test_only_who_loses_records_has_its_producers_written_before(
     *, is_plain: bool, start: int
 ) -> None:
     async def written() -> list[str]:
-        world = World()
-        log = world.plain_log if is_plain else world.log
-        assert await world.checkpoints.save_log_starts([(log, start)])
-        return world.done
+        fakes = Fakes()
+        log = fakes.plain_log if is_plain else fakes.log
+        assert await fakes.checkpoints.save_log_starts([(log, start)])
+        return fakes.done
 
     covered = ["cover t"] if start == 5 and not is_plain else []
     assert asyncio.run(written()) == [*covered, "note 1", "starts"]

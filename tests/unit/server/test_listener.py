@@ -21,7 +21,7 @@ class FakePoller:
         self.connections: dict[int, Any] = {}
         self.accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
 
-    def add(self, fd: int, _peer: str, _session: object, _dialect: str | None) -> None:
+    def add(self, fd: int, _peer: str, _session: object, _protocol: str | None) -> None:
         """Take over a descriptor."""
         self.accepted.set_result(socket.socket(fileno=fd))
 

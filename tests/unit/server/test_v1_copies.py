@@ -19,32 +19,32 @@ from broker.core.groups.commands import (
 from broker.server.v1_copies import V1Copies
 from broker.storage import v1_files
 from broker.storage.v1_files import V1Group
-from tests.v1_groups import V1World
+from tests.v1_groups import V1Groups
 
 CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "a", 2, 3)
 
 
-def copies_of(world: V1World) -> V1Copies:
-    return V1Copies(world.folder, world.groups, world.clock, world.on_disk)
+def copies_of(v1: V1Groups) -> V1Copies:
+    return V1Copies(v1.folder, v1.groups, v1.clock, v1.on_disk)
 
 
-async def joined(folder: Path) -> tuple[V1World, V1Copies]:
+async def joined(folder: Path) -> tuple[V1Groups, V1Copies]:
     """A broker with one group that has one member, both files written."""
-    world = V1World(folder)
-    world.has_topic = True
-    copies = copies_of(world)
-    await world.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", "a", 3))
+    v1 = V1Groups(folder)
+    v1.has_topic = True
+    copies = copies_of(v1)
+    await v1.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", "a", 3))
     await copies.write()
-    return world, copies
+    return v1, copies
 
 
 def test_the_files_say_what_the_groups_are(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world, copies = await joined(tmp_path)
-        joined_ms = world.clock.wall_ms()
-        world.clock.advance(4_000)
-        await world.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", "b", 3))
-        await world.groups.assigned_commit(AssignedCommit(CALL._replace(generation=3), 2, 41))
+        v1, copies = await joined(tmp_path)
+        joined_ms = v1.clock.wall_ms()
+        v1.clock.advance(4_000)
+        await v1.groups.assigned_join(AssignedJoin(AssignedProtocol.V1, "g", "t", "b", 3))
+        await v1.groups.assigned_commit(AssignedCommit(CALL._replace(generation=3), 2, 41))
         await copies.write()
 
         assert v1_files.read_groups(tmp_path) == {
@@ -63,11 +63,11 @@ def test_the_files_say_what_the_groups_are(tmp_path: Path) -> None:
 
 def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world, copies = await joined(tmp_path)
+        v1, copies = await joined(tmp_path)
         for name in (v1_files.GROUPS_FILE, v1_files.OFFSETS_FILE):
             (tmp_path / name).unlink()
 
-        await world.groups.assigned_heartbeat(CALL)
+        await v1.groups.assigned_heartbeat(CALL)
         await copies.write()
 
     asyncio.run(scenario())
@@ -76,13 +76,13 @@ def test_nothing_is_written_when_nothing_has_changed(tmp_path: Path) -> None:
 
 def test_groups_of_kafka_alone_write_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        world.has_topic = True
+        v1 = V1Groups(tmp_path)
+        v1.has_topic = True
         offsets = (OffsetToCommit("t", 0, 1),)
         request = CommitRequest("kafka", NO_MEMBER_ID, None, NO_GENERATION, offsets)
-        await world.groups.commit_offsets(request)
+        await v1.groups.commit_offsets(request)
 
-        await copies_of(world).write()
+        await copies_of(v1).write()
 
     asyncio.run(scenario())
     assert not list(tmp_path.iterdir())
@@ -90,9 +90,9 @@ def test_groups_of_kafka_alone_write_nothing(tmp_path: Path) -> None:
 
 def test_a_deleted_group_leaves_the_files(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world, copies = await joined(tmp_path)
-        await world.groups.assigned_leave(CALL)
-        await world.groups.delete_group("g")
+        v1, copies = await joined(tmp_path)
+        await v1.groups.assigned_leave(CALL)
+        await v1.groups.delete_group("g")
         await copies.write()
 
         assert v1_files.read_groups(tmp_path) == {}
@@ -102,11 +102,11 @@ def test_a_deleted_group_leaves_the_files(tmp_path: Path) -> None:
 
 def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world, copies = await joined(tmp_path)
-        await world.groups.assigned_leave(CALL)
-        world.is_broken = True
+        v1, copies = await joined(tmp_path)
+        await v1.groups.assigned_leave(CALL)
+        v1.is_broken = True
         await copies.write()
-        world.is_broken = False
+        v1.is_broken = False
         await copies.write()
 
         groups = v1_files.read_groups(tmp_path)
@@ -118,19 +118,19 @@ def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
 
 def test_while_a_partition_loads_the_files_stay_as_they_are(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world, _ = await joined(tmp_path)
+        v1, _ = await joined(tmp_path)
         before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
-        world.groups = world.start()
-        world.groups.expect([world.groups.partition_for("g"), 0])
-        world.groups.recovered(world.groups.partition_for("g"), is_empty=False)
-        world.groups.tick()
+        v1.groups = v1.start()
+        v1.groups.expect([v1.groups.partition_for("g"), 0])
+        v1.groups.recovered(v1.groups.partition_for("g"), is_empty=False)
+        v1.groups.tick()
 
-        await copies_of(world).write()
+        await copies_of(v1).write()
 
         assert (tmp_path / v1_files.GROUPS_FILE).read_bytes() == before
-        world.groups.recovered(0, is_empty=True)
+        v1.groups.recovered(0, is_empty=True)
         (tmp_path / v1_files.GROUPS_FILE).unlink()
-        await copies_of(world).write()
+        await copies_of(v1).write()
         assert v1_files.read_groups(tmp_path) is not None
 
     asyncio.run(scenario())
@@ -138,10 +138,10 @@ def test_while_a_partition_loads_the_files_stay_as_they_are(tmp_path: Path) -> N
 
 def test_what_is_not_taken_over_yet_is_not_written_over(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world, copies = await joined(tmp_path)
+        v1, copies = await joined(tmp_path)
         before = (tmp_path / v1_files.GROUPS_FILE).read_bytes()
         file_ops.write_file_atomic(tmp_path / v1_files.UNFINISHED_FILE, b"")
-        await world.groups.assigned_leave(CALL)
+        await v1.groups.assigned_leave(CALL)
 
         await copies.write()
 

@@ -17,28 +17,28 @@ from broker.model.errors import StorageError
 from broker.server.v1_import import V1Import
 from broker.storage import v1_files
 from broker.storage.v1_files import V1Group
-from tests.v1_groups import V1World
+from tests.v1_groups import V1Groups
 
 GROUP = V1Group("orders", 7, "round_robin", {"b": 5, "a": 6}, {"a": (0, 2), "b": (1,)})
 CALL = AssignedCall(AssignedProtocol.V1, "g", "orders", "a", 7, 3)
 
 
-async def run(world: V1World) -> None:
-    await V1Import(world.folder, world.groups, world, world.io_thread, world.clock).run()
+async def run(v1: V1Groups) -> None:
+    await V1Import(v1.folder, v1.groups, v1, v1.io_thread, v1.clock).run()
 
 
 def test_groups_and_offsets_go_on_where_they_were(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}, "other": {"t": {1: 9}}})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
-        assert await world.offsets("other") == {"t": {1: 9}}
-        described = await world.groups.describe("g")
+        assert await v1.offsets("g") == {"orders": {0: 5}}
+        assert await v1.offsets("other") == {"t": {1: 9}}
+        described = await v1.groups.describe("g")
         assert [each.member_id for each in described.members] == ["b", "a"]
-        synced = await world.groups.assigned_sync(CALL)
+        synced = await v1.groups.assigned_sync(CALL)
         assert (synced.error, synced.partitions) == (AssignedError.NONE, (0, 2))
 
     asyncio.run(scenario())
@@ -48,13 +48,13 @@ def test_members_have_a_session_to_show_themselves(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        world.clock.advance(10_000)
-        assert (await world.groups.assigned_sync(CALL)).error is AssignedError.NONE
-        world.clock.advance(1)
-        stale = await world.groups.assigned_sync(CALL)
+        v1.clock.advance(10_000)
+        assert (await v1.groups.assigned_sync(CALL)).error is AssignedError.NONE
+        v1.clock.advance(1)
+        stale = await v1.groups.assigned_sync(CALL)
         assert stale.error is AssignedError.STALE_GENERATION  # b did not
 
     asyncio.run(scenario())
@@ -64,21 +64,21 @@ def test_a_broker_that_has_groups_takes_over_none(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        world.has_topic = True
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        v1.has_topic = True
+        await run(v1)
 
-        assert await world.offsets("g") == {}
+        assert await v1.offsets("g") == {}
 
     asyncio.run(scenario())
 
 
 def test_without_files_nothing_is_made(tmp_path: Path) -> None:
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        assert not world.has_topic
+        assert not v1.has_topic
 
     asyncio.run(scenario())
     assert not list(tmp_path.iterdir())
@@ -88,19 +88,19 @@ def test_a_start_that_ended_in_the_middle_is_made_good_by_the_next(tmp_path: Pat
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        world.is_broken = True
+        v1 = V1Groups(tmp_path)
+        v1.is_broken = True
         with pytest.raises(StorageError):
-            await run(world)
+            await run(v1)
         assert (tmp_path / v1_files.UNFINISHED_FILE).exists()
 
-        world.is_broken = False
-        world.has_topic = True
-        await run(world)
-        await run(world)
+        v1.is_broken = False
+        v1.has_topic = True
+        await run(v1)
+        await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
-        assert (await world.groups.describe("g")).state is GroupState.STABLE
+        assert await v1.offsets("g") == {"orders": {0: 5}}
+        assert (await v1.groups.describe("g")).state is GroupState.STABLE
 
     asyncio.run(scenario())
     assert not (tmp_path / v1_files.UNFINISHED_FILE).exists()
@@ -112,13 +112,13 @@ def test_a_start_that_goes_on_reports_nothing_that_it_finds_brought(
     v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
         v1_files.write(tmp_path, {"g": GROUP}, {"g": {"orders": {0: 5}}})
         (tmp_path / v1_files.UNFINISHED_FILE).touch()
-        await run(world)
+        await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
+        assert await v1.offsets("g") == {"orders": {0: 5}}
 
     asyncio.run(scenario())
     assert "left out" not in caplog.text
@@ -129,7 +129,7 @@ def test_files_that_were_taken_over_are_kept_under_another_name(tmp_path: Path) 
     (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
     offsets = (tmp_path / v1_files.OFFSETS_FILE).read_bytes()
 
-    asyncio.run(run(V1World(tmp_path)))
+    asyncio.run(run(V1Groups(tmp_path)))
 
     kept = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
     assert kept == {"groups.json.imported": b"{", "offsets.json.imported": offsets}
@@ -138,7 +138,7 @@ def test_files_that_were_taken_over_are_kept_under_another_name(tmp_path: Path) 
 def test_files_of_which_nothing_can_be_understood_are_kept_as_well(tmp_path: Path) -> None:
     (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
 
-    asyncio.run(run(V1World(tmp_path)))
+    asyncio.run(run(V1Groups(tmp_path)))
 
     assert [each.name for each in tmp_path.iterdir()] == ["groups.json.imported"]
 
@@ -150,10 +150,10 @@ def test_groups_wait_for_the_disk_together(tmp_path: Path) -> None:
     v1_files.write(tmp_path, groups, offsets)
 
     async def scenario() -> int:
-        world = V1World(tmp_path)
-        world.has_slow_disk = True
-        rounds = await world.sync_until(asyncio.ensure_future(run(world)))
-        assert await world.offsets("g199") == {"orders": {0: 5}}
+        v1 = V1Groups(tmp_path)
+        v1.has_slow_disk = True
+        rounds = await v1.sync_until(asyncio.ensure_future(run(v1)))
+        assert await v1.offsets("g199") == {"orders": {0: 5}}
         return rounds
 
     assert asyncio.run(scenario()) < count / 4
@@ -166,10 +166,10 @@ def test_a_disk_that_takes_nothing_for_too_long_ends_the_start_with_the_reason(
     v1_files.write(tmp_path, {"g": GROUP}, {})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        world.has_slow_disk = True
+        v1 = V1Groups(tmp_path)
+        v1.has_slow_disk = True
         with pytest.raises(StorageError, match="seconds have passed"):
-            await run(world)
+            await run(v1)
 
     asyncio.run(scenario())
     assert (tmp_path / v1_files.UNFINISHED_FILE).exists()
@@ -184,11 +184,11 @@ def test_an_import_may_take_longer_as_long_as_it_goes_on(
     v1_files.write(tmp_path, {f"g{number}": GROUP for number in range(30)}, {})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        world.has_slow_disk = True
-        await world.sync_until(asyncio.ensure_future(run(world)), seconds=0.02)
+        v1 = V1Groups(tmp_path)
+        v1.has_slow_disk = True
+        await v1.sync_until(asyncio.ensure_future(run(v1)), seconds=0.02)
 
-        assert (await world.groups.describe("g29")).state is GroupState.STABLE
+        assert (await v1.groups.describe("g29")).state is GroupState.STABLE
 
     asyncio.run(scenario())
 
@@ -200,11 +200,11 @@ def test_an_undecodable_file_is_logged_and_its_part_begins_empty(
     (tmp_path / v1_files.GROUPS_FILE).write_bytes(b"{")
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        assert await world.offsets("g") == {"orders": {0: 5}}
-        assert (await world.groups.describe("g")).members == ()
+        assert await v1.offsets("g") == {"orders": {0: 5}}
+        assert (await v1.groups.describe("g")).members == ()
 
     asyncio.run(scenario())
     assert "groups.json" in caplog.text
@@ -229,11 +229,11 @@ def test_a_group_that_cannot_be_kept_is_left_out_with_its_reason(
     v1_files.write(tmp_path, {"bad": bad, "g": GROUP}, {})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        assert (await world.groups.describe("g")).state is GroupState.STABLE
-        assert (await world.groups.describe("bad")).state is GroupState.DEAD
+        assert (await v1.groups.describe("g")).state is GroupState.STABLE
+        assert (await v1.groups.describe("bad")).state is GroupState.DEAD
 
     asyncio.run(scenario())
     assert "group bad" in caplog.text
@@ -246,10 +246,10 @@ def test_offsets_that_cannot_be_kept_are_left_out_and_counted(
     v1_files.write(tmp_path, {}, {"g": {"t": {**negative, 20: 4}, "no/topic": {0: 1}}})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        assert await world.offsets("g") == {"t": {20: 4}}
+        assert await v1.offsets("g") == {"t": {20: 4}}
 
     asyncio.run(scenario())
     assert "-1 is no offset" in caplog.text
@@ -261,10 +261,10 @@ def test_an_assignment_that_is_not_ours_is_another_generation(tmp_path: Path) ->
     v1_files.write(tmp_path, {"g": uneven}, {})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        stale = await world.groups.assigned_sync(CALL)
+        stale = await v1.groups.assigned_sync(CALL)
         assert (stale.error, stale.generation) == (AssignedError.STALE_GENERATION, 8)
 
     asyncio.run(scenario())
@@ -274,10 +274,10 @@ def test_an_empty_group_keeps_its_topic_and_generation(tmp_path: Path) -> None:
     v1_files.write(tmp_path, {"g": V1Group("orders", 7, "range", {}, {})}, {})
 
     async def scenario() -> None:
-        world = V1World(tmp_path)
-        await run(world)
+        v1 = V1Groups(tmp_path)
+        await run(v1)
 
-        joined = await world.groups.assigned_join(
+        joined = await v1.groups.assigned_join(
             AssignedJoin(AssignedProtocol.V1, "g", "orders", "a", 3)
         )
         assert joined.generation == 8

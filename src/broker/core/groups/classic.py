@@ -72,7 +72,7 @@ class ClassicGroup:
         self.watched_ms: int | None = None  # when its shard will look at it again
         self._settings = settings
         self._room: WaitingRoom | None = None
-        self._attendance = GroupPresence()
+        self._presence = GroupPresence()
         self._handed_out = HandedOutIds()
         self._syncs = Syncs()
         self._subscribed: tuple[GroupImage, frozenset[str] | None] | None = None
@@ -110,12 +110,12 @@ class ClassicGroup:
     def weight(self) -> int:
         """What it takes, as group_sizes.py counts it."""
         ids = len(self._handed_out) * limits.HANDED_OUT_ID_BYTES
-        return limits.GROUP_BYTES + self._attendance.weight + self._assigned_bytes + ids
+        return limits.GROUP_BYTES + self._presence.weight + self._assigned_bytes + ids
 
     def growth(self, request: JoinRequest) -> int:
         """How much more it would take with this member in it."""
         size = limits.MEMBER_BYTES + sum(protocol.size for protocol in request.protocols)
-        return size - self._attendance.weight_of(self._own_id(request))
+        return size - self._presence.weight_of(self._own_id(request))
 
     def growth_by(self, assignments: Mapping[str, bytes]) -> int:
         """How much more it would take with these."""
@@ -201,7 +201,7 @@ class ClassicGroup:
             protocol = GroupProtocol(self.image.protocol or "", member.subscription)
             deadline_ms = now.monotonic_ms + member.session_timeout_ms
             presence = Presence(member.instance_id, (protocol,), deadline_ms)
-            self._attendance.add(member.member_id, presence)
+            self._presence.add(member.member_id, presence)
         if self.state is GroupState.COMPLETING_REBALANCE:
             self._syncs.expect(self.image.members, now.monotonic_ms)
 
@@ -224,7 +224,7 @@ class ClassicGroup:
         for member in self.members.values():
             has_joined = self._room is not None and member.member_id in self._room.joined
             is_assigned = self.image.state_timestamp_ms is not None or bool(member.assignment)
-            protocols = self._attendance[member.member_id].protocols
+            protocols = self._presence[member.member_id].protocols
             yield member, protocols, has_joined or not is_assigned
 
     @property
@@ -282,16 +282,16 @@ class ClassicGroup:
         if not request.protocol_type or not 0 < len(names) <= limits.GROUP_PROTOCOLS_PER_MEMBER_MAX:
             return False
         own_id = self._own_id(request)
-        if not self._attendance.has_others(own_id):
+        if not self._presence.has_others(own_id):
             return True
         expected = self.image.protocol_type if self._room is None else self._room.protocol_type
         is_expected = request.protocol_type == expected
-        return is_expected and self._attendance.supports(names, apart_from=own_id)
+        return is_expected and self._presence.supports(names, apart_from=own_id)
 
     def _is_full_for(self, request: JoinRequest) -> bool:
         own_id = self._own_id(request)
         size_bytes = sum(protocol.size for protocol in request.protocols)
-        size_bytes += self._attendance.metadata_bytes_apart_from(own_id)
+        size_bytes += self._presence.metadata_bytes_apart_from(own_id)
         if size_bytes > self._settings.metadata_bytes_max:
             return True
         # In a rebalance, those who have not come do not take a place: they may never come.
@@ -305,7 +305,7 @@ class ClassicGroup:
         member_id = request.fresh_member_id
         named = request._replace(member_id=member_id)
         if request.instance_id is not None:
-            old_id = self._attendance.static_id(request.instance_id)
+            old_id = self._presence.static_id(request.instance_id)
             if old_id is None:
                 self._admit(named, token, now, decision)
             else:
@@ -322,7 +322,7 @@ class ClassicGroup:
         self, request: JoinRequest, token: Token, now: Moment, decision: GroupDecision
     ) -> None:
         """A member of this group: a rebalance, unless nothing changed for anybody."""
-        is_unchanged = self._attendance[request.member_id].protocols == request.protocols
+        is_unchanged = self._presence[request.member_id].protocols == request.protocols
         is_leader = request.member_id == self.image.leader
         state = self.state
         if (is_unchanged and not self._was_consumer_group) and (
@@ -347,7 +347,7 @@ class ClassicGroup:
         room = self._room or self._open_room(reason, decision)
         room.add(new_member(request), request.protocol_type)
         patience_ms = now.monotonic_ms + limits.NEW_MEMBER_JOIN_TIMEOUT_MS
-        self._attendance.add(
+        self._presence.add(
             request.member_id,
             Presence(request.instance_id, request.protocols, patience_ms, is_new=True),
         )
@@ -361,7 +361,7 @@ class ClassicGroup:
         if self.state is GroupState.STABLE and self._vote(old_id, request) == self.image.protocol:
             self._keep_generation(old_id, request, token, now, decision)
             return
-        self._attendance.add(request.member_id, self._attendance.remove(old_id))
+        self._presence.add(request.member_id, self._presence.remove(old_id))
         reason = f"static member {request.member_id} came back where another assignment is due"
         room = self._room or self._open_room(reason, decision)
         room.replace(old_id, new_member(request))
@@ -370,7 +370,7 @@ class ClassicGroup:
     def _vote(self, old_id: str, request: JoinRequest) -> str:
         """What would be chosen if an old member were replaced by this one."""
         return choose_protocol(
-            request.protocols if each == old_id else self._attendance[each].protocols
+            request.protocols if each == old_id else self._presence[each].protocols
             for each in self.image.members
         )
 
@@ -393,8 +393,8 @@ class ClassicGroup:
             leader=member.member_id if is_leader else self.image.leader,
             members=replaced(self.image.members, old_id, member),
         )
-        self._attendance.remove(old_id)
-        self._attendance.add(member.member_id, presence)
+        self._presence.remove(old_id)
+        self._presence.add(member.member_id, presence)
         self._syncs.has_asked(old_id)
         decision.records.append(GroupRecord(self.group_id, image))
         response = joined(image, member.member_id)
@@ -434,10 +434,10 @@ class ClassicGroup:
             response = JoinResponse(ErrorCode.REBALANCE_IN_PROGRESS, request.member_id)
             decision.reply(earlier, response)
         room.joined[request.member_id] = token
-        self._attendance.offer(request.member_id, request.protocols)
-        if not self._attendance[request.member_id].is_new:
+        self._presence.offer(request.member_id, request.protocols)
+        if not self._presence[request.member_id].is_new:
             deadline_ms = now.monotonic_ms + request.session_timeout_ms
-            self._attendance.live_until(request.member_id, deadline_ms)
+            self._presence.live_until(request.member_id, deadline_ms)
         self._settle(decision, now)
 
     def _settle(self, decision: GroupDecision, now: Moment) -> None:
@@ -462,7 +462,7 @@ class ClassicGroup:
         ]
         for member_id in absent:
             room.remove(member_id)
-            self._attendance.remove(member_id)
+            self._presence.remove(member_id)
         if absent:
             self._note_gone(absent, "did not join again within the rebalance timeout", decision)
         if room.members and not room.joined:
@@ -476,8 +476,8 @@ class ClassicGroup:
         for member_id, token in room.joined.items():
             decision.reply(token, joined(image, member_id))
         for member_id, member in room.members.items():
-            self._attendance[member_id].is_new = False
-            self._attendance.live_until(member_id, now.monotonic_ms + member.session_timeout_ms)
+            self._presence[member_id].is_new = False
+            self._presence.live_until(member_id, now.monotonic_ms + member.session_timeout_ms)
         if room.members:
             self._syncs.expect(room.members, now.monotonic_ms)
 
@@ -485,9 +485,9 @@ class ClassicGroup:
         generation = self.image.generation + 1
         if not room.members:
             return GroupImage(generation, room.protocol_type, state_timestamp_ms=now.wall_ms)
-        protocol = choose_protocol(self._attendance[each].protocols for each in room.members)
+        protocol = choose_protocol(self._presence[each].protocols for each in room.members)
         members = {
-            member_id: member.with_share(self._attendance[member_id].metadata[protocol], b"")
+            member_id: member.with_share(self._presence[member_id].metadata[protocol], b"")
             for member_id, member in room.members.items()
         }
         return GroupImage(generation, room.protocol_type, protocol, room.leader, None, members)
@@ -579,7 +579,7 @@ class ClassicGroup:
             self._handed_out.remove(member.member_id)
             return ErrorCode.NONE, None
         if member.member_id == NO_MEMBER_ID and member.instance_id is not None:
-            static_id = self._attendance.static_id(member.instance_id)
+            static_id = self._presence.static_id(member.instance_id)
             known = ErrorCode.UNKNOWN_MEMBER_ID if static_id is None else ErrorCode.NONE
             return known, static_id
         error = self._identity_error(member.member_id, member.instance_id)
@@ -618,13 +618,13 @@ class ClassicGroup:
             self._remove(gone, f"{_members(gone)} expired", decision, now)
         else:
             self._settle(decision, now)
-        self._attendance.look_again()
+        self._presence.look_again()
         return decision
 
     def next_deadline_ms(self) -> int | None:
         """The monotonic time before which `tick` has nothing to do; None if it never has."""
         deadlines = (
-            self._attendance.earliest_ms,
+            self._presence.earliest_ms,
             self._handed_out.earliest_ms,
             self._syncs.deadline_ms,
             None if self._room is None else self._room.deadline_ms,
@@ -633,7 +633,7 @@ class ClassicGroup:
 
     def _is_gone(self, member_id: str, now: Moment) -> bool:
         """Whether a session is over; who waits for us cannot heartbeat, so we wait for it."""
-        presence = self._attendance[member_id]
+        presence = self._presence[member_id]
         if now.monotonic_ms < presence.session_deadline_ms:
             return False
         is_waiting = member_id in self._syncs.waiting or (
@@ -651,7 +651,7 @@ class ClassicGroup:
         room = self._room or self._open_room(reason, decision)
         for member_id in member_ids:
             token = room.remove(member_id)
-            self._attendance.remove(member_id)
+            self._presence.remove(member_id)
             if token is not None:
                 decision.reply(token, JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
         self._settle(decision, now)
@@ -669,7 +669,7 @@ class ClassicGroup:
     def _own_id(self, request: JoinRequest) -> str | None:
         """Which member of the group a join is about: itself, or the instance it replaces."""
         if request.instance_id is not None and request.member_id == NO_MEMBER_ID:
-            return self._attendance.static_id(request.instance_id)
+            return self._presence.static_id(request.instance_id)
         return request.member_id
 
     def _identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -677,7 +677,7 @@ class ClassicGroup:
         member = self.members.get(member_id)
         if instance_id is None or (member is not None and member.instance_id == instance_id):
             return ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
-        if self._attendance.static_id(instance_id) is None:
+        if self._presence.static_id(instance_id) is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.FENCED_INSTANCE_ID
 
@@ -691,7 +691,7 @@ class ClassicGroup:
     def _touch(self, member_id: str, now: Moment) -> None:
         """A sign of life."""
         timeout_ms = self.members[member_id].session_timeout_ms
-        self._attendance.live_until(member_id, now.monotonic_ms + timeout_ms)
+        self._presence.live_until(member_id, now.monotonic_ms + timeout_ms)
 
     def _fence(self, member_id: str, by: JoinRequest, decision: GroupDecision) -> None:
         """Whatever the replaced instance waits for, it hears that it was replaced."""

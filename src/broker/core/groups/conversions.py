@@ -35,13 +35,13 @@ class Conversions:
     """Groups of one shard that are about to be of another kind."""
 
     def __init__(
-        self, settings: GroupSettings, topics: SeenTopics, room: GroupMemoryBudget
+        self, settings: GroupSettings, topics: SeenTopics, budget: GroupMemoryBudget
     ) -> None:
         """Begin with none."""
         self.downgraded: dict[str, None] = {}  # classic now, their members do not know it yet
         self._settings = settings
         self._topics = topics
-        self._room = room
+        self._budget = budget
         self._prepared: dict[str, Group] = {}
 
     # ---- what the log makes true -----------------------------------------------------------------
@@ -85,7 +85,7 @@ class Conversions:
         error = self._taken_error(known, now)
         if error is not AssignedError.NONE:
             return Decision(), AssignedResponse(error, request.member_id)
-        image = first_image(request.family, request.topic, request.assignor)
+        image = first_image(request.protocol, request.topic, request.assignor)
         group = self._assigned(request.group_id, image)
         return self._instead(group, group.join(request, now), known)
 
@@ -110,7 +110,7 @@ class Conversions:
 
     def _taken_error(self, known: Group | None, now: Moment) -> AssignedError:
         if known is None:
-            return AssignedError.NONE if self._room.has_group else AssignedError.FULL
+            return AssignedError.NONE if self._budget.has_group else AssignedError.FULL
         is_free = known.is_idle
         if isinstance(known, ClassicGroup):  # Who has only asked for a member id is not in it.
             is_free = known.state is GroupState.EMPTY
@@ -142,7 +142,7 @@ class Conversions:
         member = members.get(request.member_id)
         if member is None and request.member_epoch != JOIN_EPOCH:
             return  # nobody here
-        if not self._room.has_bytes(growth(request, member)):
+        if not self._budget.has_bytes(growth(request, member)):
             text = "the groups of the broker hold as much as they may"
             raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
@@ -150,7 +150,7 @@ class Conversions:
         if request.member_epoch != JOIN_EPOCH:
             verb = "does not exist" if known is None else "is not a consumer group"
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {verb}")
-        if known is None and not self._room.has_group:
+        if known is None and not self._budget.has_group:
             raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the broker knows too many groups")
 
     def _begin(

@@ -73,7 +73,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        world: Environment,
+        environment: Environment,
         *,
         settings: GroupSettings | None = None,
         topics: SeenTopics | None = None,
@@ -83,32 +83,32 @@ class GroupCoordinator:
         """Know how to reach the world; nothing is opened yet.
 
         Args:
-            world: the logs of `__consumer_offsets`, the loop and the clock.
+            environment: the logs of `__consumer_offsets`, the loop and the clock.
             settings: what an operator may move.
             topics: what consumer groups can be subscribed to.
             partition_count: with which `__consumer_offsets` is made; one that exists has its own.
             fresh_id: makes the ids of members unique.
         """
         self._settings = settings or GroupSettings()
-        self._clock = world.clock
+        self._clock = environment.clock
         self._fresh_id = fresh_id
         self._rebalance_watchers: list[Callable[[str], None]] = []
         self.assigned_changes = 0  # grows with each change of an assigned group and its offsets
-        room = GroupMemoryBudget(self._settings.held_bytes_max)
+        budget = GroupMemoryBudget(self._settings.held_bytes_max)
         self._partitions: CoordinatorPartitions[records.Record, Response, GroupShard] = (
             CoordinatorPartitions(
                 OFFSETS_TOPIC,
                 partition_count,
-                world,
+                environment,
                 RECORD_FORMAT,
                 lambda _number: GroupShard(
-                    self._settings, room, topics, self._count_assigned_change
+                    self._settings, budget, topics, self._count_assigned_change
                 ),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
                 goes_on_in_part=True,  # one group needs no other
             )
         )
-        room.count(lambda: (shard.held for shard in self._partitions.shards()))
+        budget.count(lambda: (shard.held for shard in self._partitions.shards()))
 
     # ---- where groups live -----------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class GroupCoordinator:
         )
 
     def assigned_groups(
-        self, family: AssignedProtocol
+        self, protocol: AssignedProtocol
     ) -> Iterator[tuple[AssignedGroup, Mapping[str, Mapping[int, CommittedOffset]]]]:
         """The groups of a family, with their offsets by topic and partition, as they are now.
 
@@ -341,7 +341,7 @@ class GroupCoordinator:
         for shard in list(self._partitions.shards()):
             for group_id in list(shard.groups):
                 group = shard.groups.get(group_id)
-                if isinstance(group, AssignedGroup) and group.image.family is family:
+                if isinstance(group, AssignedGroup) and group.image.protocol is protocol:
                     yield group, shard.offsets.of_group(group_id)
 
     @property
@@ -382,22 +382,22 @@ class GroupCoordinator:
         )
 
     def end_transaction(
-        self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode]
+        self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
     ) -> None:
         """Write a marker: offsets committed in its transaction count from now on, or never."""
-        self._partitions.end_transaction(number, marker, promise)
+        self._partitions.end_transaction(number, marker, future)
 
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
         now_ms = self._clock.latest_ms()
         self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic, now_ms))
 
-    def watch_rebalances(self, tell: Callable[[str], None]) -> None:
+    def watch_rebalances(self, notify: Callable[[str], None]) -> None:
         """Tell the name of each assigned group whose members or partitions may be others now.
 
         It is told as the change is replayed: whoever asks about the group does so later.
         """
-        self._rebalance_watchers.append(tell)
+        self._rebalance_watchers.append(notify)
 
     # ---- inside ----------------------------------------------------------------------------------
 
@@ -409,8 +409,8 @@ class GroupCoordinator:
     def _count_assigned_change(self, group_id: str | None) -> None:
         self.assigned_changes += 1
         if group_id is not None:
-            for tell in self._rebalance_watchers:
-                tell(group_id)
+            for notify in self._rebalance_watchers:
+                notify(group_id)
 
 
 def _is_long(request: FetchOffsetsRequest) -> bool:

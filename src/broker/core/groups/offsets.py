@@ -25,11 +25,11 @@ _NOTHING: Mapping[str, Mapping[int, CommittedOffset]] = {}
 class CommittedOffsets:
     """The committed offsets of the groups of one coordinator partition."""
 
-    def __init__(self, settings: GroupSettings, room: GroupMemoryBudget | None = None) -> None:
+    def __init__(self, settings: GroupSettings, budget: GroupMemoryBudget | None = None) -> None:
         """Begin with none."""
         self._settings = settings
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
-        self._room_for_all = room or GroupMemoryBudget(settings.held_bytes_max)
+        self._budget = budget or GroupMemoryBudget(settings.held_bytes_max)
         self._held_bytes = 0
         self.pending = PendingOffsets(self._apply)
 
@@ -84,7 +84,7 @@ class CommittedOffsets:
         errors = []
         topics = self.of_group(request.group_id)
         expire_ms = _expiry(request.retention_ms, wall_ms)
-        room = self._room(request.group_id, len(request.offsets))
+        offsets_left = self._offsets_left(request.group_id, len(request.offsets))
         bytes_left: int | None = None  # it is only asked for where something grows
         for each in request.offsets:
             place = (each.topic, each.partition)
@@ -97,12 +97,12 @@ class CommittedOffsets:
             growth = len(each.metadata) - (0 if before is None else len(before.metadata))
             growth += OFFSET_BYTES * is_new
             if growth > 0 and bytes_left is None:
-                bytes_left = self._room_for_all.bytes_left
-            is_full = (is_new and room <= 0) or growth > max(bytes_left or 0, 0)
+                bytes_left = self._budget.bytes_left
+            is_full = (is_new and offsets_left <= 0) or growth > max(bytes_left or 0, 0)
             error = self._refusal(each, is_full=is_full)
             errors.append(error)
             if error is ErrorCode.NONE:
-                room -= is_new
+                offsets_left -= is_new
                 if growth > 0 and bytes_left is not None:
                     bytes_left -= growth
                 committed = CommittedOffset(
@@ -111,14 +111,14 @@ class CommittedOffsets:
                 records[place] = OffsetRecord(request.group_id, *place, committed)
         return list(records.values()), tuple(errors)
 
-    def _room(self, group_id: str, wanted: int) -> int:
+    def _offsets_left(self, group_id: str, wanted: int) -> int:
         """How many more partitions a group may commit; exact where it is fewer than wanted."""
         topics = self.of_group(group_id)
         pending = self.pending.places(group_id)
-        room = self._settings.offsets_max - sum(map(len, topics.values())) - len(pending)
-        if room < wanted:  # Only now it matters that some are counted twice.
-            room += sum(partition in topics.get(topic, {}) for topic, partition in pending)
-        return room
+        offsets_left = self._settings.offsets_max - sum(map(len, topics.values())) - len(pending)
+        if offsets_left < wanted:  # Only now it matters that some are counted twice.
+            offsets_left += sum(partition in topics.get(topic, {}) for topic, partition in pending)
+        return offsets_left
 
     def fetch(self, request: FetchOffsetsRequest) -> dict[str, dict[int, CommittedOffset | None]]:
         """What was asked for; None where nothing was committed."""

@@ -59,7 +59,7 @@ class GroupShard:
     def __init__(
         self,
         settings: GroupSettings,
-        room: GroupMemoryBudget | None = None,
+        budget: GroupMemoryBudget | None = None,
         topics: SeenTopics | None = None,
         assigned_changed: Callable[[str | None], None] = lambda _group_id: None,
     ) -> None:
@@ -67,22 +67,27 @@ class GroupShard:
 
         Args:
             settings: what an operator may move.
-            room: what all groups of the broker may hold.
+            budget: what all groups of the broker may hold.
             topics: what consumer groups can be subscribed to.
             assigned_changed: is told of each change of an assigned group: its name, or None
                 when only its offsets are others.
         """
         self._assigned_changed = assigned_changed
         self._settings = settings
-        self._room = room or GroupMemoryBudget(settings.held_bytes_max)
-        self._weights = GroupSizes()
+        self._budget = budget or GroupMemoryBudget(settings.held_bytes_max)
+        self._sizes = GroupSizes()
         self._topics = topics or NoTopics()
         self.groups: dict[str, Group] = {}
-        self.offsets = CommittedOffsets(settings, self._room)
-        self._conversions = Conversions(settings, self._topics, self._room)
+        self.offsets = CommittedOffsets(settings, self._budget)
+        self._conversions = Conversions(settings, self._topics, self._budget)
         self.administration = Administration(self.groups, self.offsets, settings)
         self.assigned = AssignedGroups(
-            self._find, self._watch, self.offsets, self._conversions, self._commit_error, self._room
+            self._find,
+            self._watch,
+            self.offsets,
+            self._conversions,
+            self._commit_error,
+            self._budget,
         )
         # When to look at which group again. An entry may be early, never late: a member that
         # stays alive moves its deadline without telling.
@@ -92,7 +97,7 @@ class GroupShard:
     @property
     def held(self) -> tuple[int, int]:
         """How many groups it has, and how many bytes they and their offsets take."""
-        return len(self.groups), self._weights.total + self.offsets.weight
+        return len(self.groups), self._sizes.total + self.offsets.weight
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -131,7 +136,10 @@ class GroupShard:
 
     def _replay_assigned(self, group_id: str, image: GroupImage) -> None:
         group = self.groups.get(group_id)
-        if not isinstance(group, AssignedGroup) or group.image.family.value != image.protocol_type:
+        if (
+            not isinstance(group, AssignedGroup)
+            or group.image.protocol.value != image.protocol_type
+        ):
             group = self.groups[group_id] = self._conversions.assigned_group(group_id, image)
         group.replay(image)
         self._watch(group)
@@ -231,8 +239,8 @@ class GroupShard:
             return ErrorCode.INVALID_REQUEST  # They are stored, as an id or part of one.
         if group is None and request.member_id != NO_MEMBER_ID:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        has_group = group is not None or self._room.has_group
-        if not (has_group and self._room.has_bytes(_growth(request, group))):
+        has_group = group is not None or self._budget.has_group
+        if not (has_group and self._budget.has_bytes(_growth(request, group))):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         # The protocol types of assigned groups are the broker's own.
         is_taken = isinstance(group, AssignedGroup) and group.has_live_members(now)
@@ -245,7 +253,7 @@ class GroupShard:
         if group is None:
             return _answer(token, SyncResponse(_unknown(request.group_id)))
         growth = group.growth_by(request.assignments) if isinstance(group, ClassicGroup) else 0
-        if request.assignments and not self._room.has_bytes(growth):
+        if request.assignments and not self._budget.has_bytes(growth):
             # As where they are too much for one group.
             return _answer(token, SyncResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
         decision = self._for_classic(group).sync(request, token, now)
@@ -331,7 +339,7 @@ class GroupShard:
             return _commit_error(group, request, now)
         if request.generation >= 0:
             return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE if self._room.has_group else ErrorCode.GROUP_MAX_SIZE_REACHED
+        return ErrorCode.NONE if self._budget.has_group else ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def fetch_offsets(self, request: FetchOffsetsRequest, token: Token) -> GroupDecision:
         """What was committed; nothing, without an error, for a group that nobody knows."""
@@ -402,7 +410,7 @@ class GroupShard:
             heappush(self._deadlines, (deadline_ms, group.group_id))
 
     def _weigh(self, group_id: str) -> None:
-        self._weights.update(group_id, self.groups.get(group_id))
+        self._sizes.update(group_id, self.groups.get(group_id))
 
     # ---- which groups there are ------------------------------------------------------------------
 

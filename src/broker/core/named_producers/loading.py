@@ -52,7 +52,7 @@ _Said = list[_Heard | None]  # by a batch, in order; None where records are miss
 
 
 async def read(
-    log: Log, sequences: Sequences, start: int, words: SequenceHeaders, beside: RunInThread
+    log: Log, sequences: Sequences, start: int, headers: SequenceHeaders, run_in_thread: RunInThread
 ) -> int:
     """Learn from the records from an offset on, up to what can be read now; where that ends.
 
@@ -65,7 +65,7 @@ async def read(
             if header.base_offset > expected:
                 sequences.cut()
             if header.producer_id < 0:
-                await _replay(sequences, await _said(batch, header, start, words, beside))
+                await _replay(sequences, await _said(batch, header, start, headers, run_in_thread))
             expected = header.last_offset + 1
     finally:
         sequences.whole()
@@ -87,14 +87,18 @@ async def _batches(log: Log, offset: int) -> AsyncIterator[tuple[BatchHeader, by
 
 
 async def _said(
-    batch: bytes, header: BatchHeader, start: int, words: SequenceHeaders, beside: RunInThread
+    batch: bytes,
+    header: BatchHeader,
+    start: int,
+    headers: SequenceHeaders,
+    run_in_thread: RunInThread,
 ) -> _Said:
     is_plain = not header.attributes & _COMPRESSION
     is_whole = header.record_count == header.last_offset - header.base_offset + 1
-    if is_plain and is_whole and words.mark not in batch and validate(batch) is None:
+    if is_plain and is_whole and headers.mark not in batch and validate(batch) is None:
         return []
     try:
-        return await unfold(header, partial(_decode, batch, header, start, words), beside)
+        return await unfold(header, partial(_decode, batch, header, start, headers), run_in_thread)
     except UNREADABLE as error:
         offset = header.base_offset
         _log.warning("batch not read for its named producers: offset=%d error=%s", offset, error)
@@ -102,7 +106,7 @@ async def _said(
 
 
 def _decode(
-    batch: bytes, header: BatchHeader, start: int, words: SequenceHeaders, bytes_max: int
+    batch: bytes, header: BatchHeader, start: int, headers: SequenceHeaders, bytes_max: int
 ) -> _Said:
     said: _Said = []
     heard: _Heard | None = None
@@ -116,7 +120,7 @@ def _decode(
             said.append(None)
             follows = None
         expected = offset + 1
-        found = words.sequence_of(record.headers)
+        found = headers.sequence_of(record.headers)
         if found is None:
             continue
         producer_id, epoch, sequence = found

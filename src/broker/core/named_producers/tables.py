@@ -65,22 +65,22 @@ class _Table:
 class NamedProducers:
     """The tables of all partitions."""
 
-    __slots__ = ("_beside", "_clock", "_expiration_ms", "_io_thread", "_tables", "_words")
+    __slots__ = ("_clock", "_expiration_ms", "_headers", "_io_thread", "_run_in_thread", "_tables")
 
     def __init__(
         self,
         clock: Clock,
         io_thread: IoThread,
         expiration_ms: Callable[[], int],
-        words: SequenceHeaders,
-        beside: RunInThread,
+        headers: SequenceHeaders,
+        run_in_thread: RunInThread,
     ) -> None:
         """Know the words in which records say who wrote them."""
         self._clock = clock
         self._io_thread = io_thread
         self._expiration_ms = expiration_ms
-        self._words = words
-        self._beside = beside
+        self._headers = headers
+        self._run_in_thread = run_in_thread
         self._tables: dict[Log, _Table] = {}
 
     @asynccontextmanager
@@ -128,7 +128,7 @@ class NamedProducers:
         """Learn from all that the log has from an offset on; where it ends."""
         if not await wait_durable(log, log.log_end_offset):
             raise StorageError(f"{log.folder}: its log failed before its producers were read")
-        return await loading.read(log, sequences, start, self._words, self._beside)
+        return await loading.read(log, sequences, start, self._headers, self._run_in_thread)
 
     def forget_topic(self, name: str) -> None:
         """A topic was deleted."""

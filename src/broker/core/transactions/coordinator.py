@@ -35,7 +35,7 @@ from broker.core.transactions.commands import (
     VerifyResponse,
     WriteMarkers,
 )
-from broker.core.transactions.end_driver import Endings
+from broker.core.transactions.end_driver import EndDriver
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.orphans import Orphans
 from broker.core.transactions.records import Place
@@ -57,7 +57,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        world: Environment,
+        environment: Environment,
         find_log: Callable[[Place], TransactionalLog | None],
         groups: GroupCoordinator,
         *,
@@ -67,21 +67,21 @@ class TransactionCoordinator:
         """Know how to reach the world; nothing is opened yet.
 
         Args:
-            world: the logs of `__transaction_state`, the loop and the clock.
+            environment: the logs of `__transaction_state`, the loop and the clock.
             find_log: of a partition that a transaction has touched; None: its topic is gone.
             groups: whose pending offsets a transaction decides about.
             settings: what an operator may move.
             partition_count: of `__transaction_state`; fixed once that topic exists.
         """
-        self._world = world
+        self._environment = environment
         self._groups = groups
-        self._markers = Markers(find_log, groups.end_transaction, world.clock)
-        self._turns = StepQueue(self.wake)
-        self._endings = Endings(self, self._markers, self._turns)
-        self._orphans = Orphans(self._markers, Notes(world.clock))
-        self._patience = TransactionWaiters(world)
+        self._markers = Markers(find_log, groups.end_transaction, environment.clock)
+        self._steps = StepQueue(self.wake)
+        self._end_driver = EndDriver(self, self._markers, self._steps)
+        self._orphans = Orphans(self._markers, Notes(environment.clock))
+        self._waiters = TransactionWaiters(environment)
         settings = settings or TransactionSettings()
-        room = TransactionLimits(settings)
+        transaction_limits = TransactionLimits(settings)
         # Where messages to the outside go: a waiter who always waits.
         desk: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
         self._partitions: CoordinatorPartitions[
@@ -89,13 +89,13 @@ class TransactionCoordinator:
         ] = CoordinatorPartitions(
             TRANSACTIONS_TOPIC,
             partition_count,
-            world,
+            environment,
             RECORD_FORMAT,
-            lambda _number: TransactionShard(settings, room, desk),
+            lambda _number: TransactionShard(settings, transaction_limits, desk),
             expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
             goes_on_in_part=False,  # what is decided must come true
         )
-        room.count(self._partitions.shards)
+        transaction_limits.count(self._partitions.shards)
         self._retry_ms: int | None = None
 
     # ---- where transactional ids live ------------------------------------------------------------
@@ -121,12 +121,12 @@ class TransactionCoordinator:
 
     def tick(self) -> int:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
-        now_ms = self._world.clock.monotonic_ms()
-        self._patience.tick()
+        now_ms = self._environment.clock.monotonic_ms()
+        self._waiters.tick()
         self._abort_orphans()
         self._end_some(now_ms)
-        deadlines = [self._partitions.tick(), self._patience.next_deadline_ms(), self._retry_ms]
-        if self._turns.wants_turn:
+        deadlines = [self._partitions.tick(), self._waiters.next_deadline_ms(), self._retry_ms]
+        if self._steps.wants_turn:
             deadlines.append(now_ms)
         if self._orphans.has_suspects:
             is_complete = self._partitions.is_complete
@@ -137,10 +137,10 @@ class TransactionCoordinator:
         """Go on with what was begun, markers that could not be written when it is time."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         if is_retry:
-            self._endings.retry()
+            self._end_driver.retry()
             self._orphans.retry()
-        self._turns.tick()
-        if not (self._endings.wants_retry or self._orphans.wants_retry):
+        self._steps.tick()
+        if not (self._end_driver.wants_retry or self._orphans.wants_retry):
             self._retry_ms = None
         elif is_retry or self._retry_ms is None:
             self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
@@ -195,11 +195,11 @@ class TransactionCoordinator:
 
     async def wait_ended(self, transactional_id: str, timeout_ms: int) -> bool:
         """Wait for the markers of a transaction that ends; False when that takes too long."""
-        deadline_ms = self._world.clock.monotonic_ms() + timeout_ms
+        deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
         while self._is_ending(transactional_id):
-            if self._world.clock.monotonic_ms() >= deadline_ms:
+            if self._environment.clock.monotonic_ms() >= deadline_ms:
                 return False
-            await self._patience.wait(transactional_id)
+            await self._waiters.wait(transactional_id)
         return True
 
     async def commits_have_come(self, place: Place, timeout_ms: int) -> bool:
@@ -207,12 +207,12 @@ class TransactionCoordinator:
 
         Also False as long as not every transaction is known, as after a start.
         """
-        deadline_ms = self._world.clock.monotonic_ms() + timeout_ms
+        deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
         waiting = self._committing(place)
         while waiting and self._partitions.is_complete:
-            if self._world.clock.monotonic_ms() >= deadline_ms:
+            if self._environment.clock.monotonic_ms() >= deadline_ms:
                 return False
-            await self._patience.wait(min(waiting))
+            await self._waiters.wait(min(waiting))
             waiting &= self._committing(place)  # Those that begin later are not waited for.
         return self._partitions.is_complete
 
@@ -223,7 +223,7 @@ class TransactionCoordinator:
 
     def add(self, request: AddRequest) -> Future[ErrorCode]:
         """A transaction is about to touch partitions; their logs take its batches from then on."""
-        added: Future[ErrorCode] = self._world.create_future()
+        added: Future[ErrorCode] = self._environment.create_future()
 
         def admitted(is_open: bool) -> None:
             # Else it has ended meanwhile.
@@ -235,7 +235,7 @@ class TransactionCoordinator:
 
         def answer(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
-                self._turns.begin(self._admit(request.producer, request.partitions, admitted))
+                self._steps.begin(self._admit(request.producer, request.partitions, admitted))
             else:
                 put(error)
 
@@ -249,7 +249,7 @@ class TransactionCoordinator:
 
     def verify(self, request: VerifyRequest) -> Future[VerifyResponse]:
         """Whether a transaction has touched partitions; their logs take its batches if so."""
-        verified: Future[VerifyResponse] = self._world.create_future()
+        verified: Future[VerifyResponse] = self._environment.create_future()
         places = request.partitions
 
         def answer(response: VerifyResponse) -> None:
@@ -264,7 +264,7 @@ class TransactionCoordinator:
                 if not verified.done():
                     verified.set_result(response if is_open else VerifyResponse(concurrent))
 
-            self._turns.begin(self._admit(request.producer, right, admitted))
+            self._steps.begin(self._admit(request.producer, right, admitted))
 
         self._partitions.serve_to(
             self._partitions.partition_for(request.producer.transactional_id),
@@ -297,7 +297,7 @@ class TransactionCoordinator:
                 if self._is_ending(
                     transactional_id
                 ):  # It may be over by now, and nobody would say so.
-                    await self._patience.wait(transactional_id)
+                    await self._waiters.wait(transactional_id)
                 error = await self.add(request)
             errors = [error] * len(partitions)
         else:
@@ -372,7 +372,7 @@ class TransactionCoordinator:
 
     def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
         """Write a marker that somebody else has decided on, as for a hanging transaction."""
-        written: Future[ErrorCode] = self._world.create_future()
+        written: Future[ErrorCode] = self._environment.create_future()
         error = self._marker_error(place, marker)
         if error is ErrorCode.NONE:
             self._markers.write(
@@ -412,7 +412,7 @@ class TransactionCoordinator:
     def marked(self, producer: Producer) -> None:
         """A transaction's markers are on the disk."""
         self._command(producer, lambda shard, _, now: shard.marked(producer, now))
-        self._patience.ended(producer.transactional_id)
+        self._waiters.ended(producer.transactional_id)
 
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
         """Whether this attempt to end a transaction still waits for its data."""
@@ -444,13 +444,13 @@ class TransactionCoordinator:
 
     def _take(self, message: Response) -> None:
         if isinstance(message, SyncData):
-            self._endings.sync(message)
+            self._end_driver.sync(message)
         elif isinstance(message, WriteMarkers):
-            self._endings.write(message)
+            self._end_driver.write(message)
 
     def wake(self) -> None:
         """There is something to do in a later turn."""
-        self._world.wake_at(self._world.clock.monotonic_ms())
+        self._environment.wake_at(self._environment.clock.monotonic_ms())
 
 
 def _ignore(_: Response) -> None:

@@ -43,14 +43,14 @@ class Coordinator(Protocol):
         """The epoch that its markers carry."""
 
 
-class Endings:
+class EndDriver:
     """All transactions that end now."""
 
-    def __init__(self, coordinator: Coordinator, markers: Markers, turns: StepQueue) -> None:
+    def __init__(self, coordinator: Coordinator, markers: Markers, steps: StepQueue) -> None:
         """Begin with none."""
         self._coordinator = coordinator
         self._markers = markers
-        self._turns = turns
+        self._steps = steps
         # By transactional id; whoever is asked for one again has been loaded again.
         self._syncing: dict[str, _Syncing] = {}
         self._writing: dict[str, _Writing] = {}
@@ -64,7 +64,7 @@ class Endings:
             earlier.is_done = True
         syncing = _Syncing(self._coordinator, self._markers, request, self._syncing)
         self._syncing[transactional_id] = syncing
-        self._turns.begin(syncing.ask())
+        self._steps.begin(syncing.ask())
 
     def write(self, request: WriteMarkers) -> None:
         """Write the markers: some now, the others in the next turns."""
@@ -74,14 +74,14 @@ class Endings:
             earlier.end()
         writing = _Writing(self._coordinator, self._markers, request, self._writing, self._failing)
         self._writing[transactional_id] = writing
-        self._turns.begin(writing.write())
+        self._steps.begin(writing.write())
 
     def retry(self) -> None:
         """Try again, in the next turns, what could not be written."""
         failing = list(self._failing.values())
         self._failing.clear()
         for writing in failing:
-            self._turns.queue(writing.write_again())
+            self._steps.queue(writing.write_again())
 
     @property
     def wants_retry(self) -> bool:

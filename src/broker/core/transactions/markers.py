@@ -15,7 +15,7 @@ from broker.model.errors import ErrorCode, PolylogError
 class EndInGroups(Protocol):
     """The group coordinator's: a marker decides about pending offsets in its partition."""
 
-    def __call__(self, number: int, marker: Marker, promise: ResponseFuture[ErrorCode], /) -> None:
+    def __call__(self, number: int, marker: Marker, future: ResponseFuture[ErrorCode], /) -> None:
         """Write a marker into a partition of `__consumer_offsets`."""
 
 

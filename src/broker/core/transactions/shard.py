@@ -57,11 +57,11 @@ class TransactionShard:
     pending = None  # nobody writes to `__transaction_state` in a transaction
 
     def __init__(
-        self, settings: TransactionSettings, room: TransactionLimits, outside: Token
+        self, settings: TransactionSettings, limits: TransactionLimits, outside: Token
     ) -> None:
         """Begin with nothing; `outside` does what decisions need done in other logs."""
         self._settings = settings
-        self._room = room
+        self._limits = limits
         self._outside = outside
         self.transactions: dict[str, Transaction] = {}
         self.open_count = 0
@@ -110,7 +110,7 @@ class TransactionShard:
         if not 0 < request.timeout_ms <= self._settings.timeout_ms_max:
             return _answer(token, InitResponse(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         if transaction is None:
-            if not self._room.has_ids:
+            if not self._limits.has_ids:
                 return _answer(token, InitResponse(ErrorCode.POLICY_VIOLATION))
             transaction = self._new(request.transactional_id)
         return transaction.init(request, token, now)
@@ -120,7 +120,7 @@ class TransactionShard:
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        may_begin = transaction.is_open or self._room.has_open
+        may_begin = transaction.is_open or self._limits.has_open
         decision = transaction.begin(request, token, now, may_begin=may_begin)
         self._watch(transaction)
         return decision
@@ -130,7 +130,7 @@ class TransactionShard:
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        may_begin = transaction.is_open or self._room.has_open
+        may_begin = transaction.is_open or self._limits.has_open
         decision = transaction.add(request, token, now, may_begin=may_begin)
         self._watch(transaction)
         return decision

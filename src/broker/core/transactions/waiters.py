@@ -14,17 +14,17 @@ from broker.model.limits import CONCURRENT_TRANSACTION_WAIT_MS
 class TransactionWaiters:
     """Who waits for which transactional id, and until when."""
 
-    def __init__(self, world: Environment) -> None:
+    def __init__(self, environment: Environment) -> None:
         """Nobody waits."""
-        self._world = world
+        self._environment = environment
         self._waiting: dict[str, list[tuple[int, Future[None]]]] = {}
 
     def wait(self, transactional_id: str) -> Future[None]:
         """Done when the id's transaction has ended, or when that has taken too long."""
-        future: Future[None] = self._world.create_future()
-        deadline_ms = self._world.clock.monotonic_ms() + CONCURRENT_TRANSACTION_WAIT_MS
+        future: Future[None] = self._environment.create_future()
+        deadline_ms = self._environment.clock.monotonic_ms() + CONCURRENT_TRANSACTION_WAIT_MS
         self._waiting.setdefault(transactional_id, []).append((deadline_ms, future))
-        self._world.wake_at(deadline_ms)
+        self._environment.wake_at(deadline_ms)
         return future
 
     def ended(self, transactional_id: str) -> None:
@@ -34,7 +34,7 @@ class TransactionWaiters:
 
     def tick(self) -> None:
         """Let those go who have waited for long enough."""
-        now_ms = self._world.clock.monotonic_ms()
+        now_ms = self._environment.clock.monotonic_ms()
         for transactional_id, waiting in list(self._waiting.items()):
             left = [each for each in waiting if each[0] > now_ms]
             for _, future in waiting[: len(waiting) - len(left)]:

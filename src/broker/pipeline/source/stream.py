@@ -134,8 +134,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._goal is not None:
             ends = {each: min(end, self._goal.get(each, 0)) for each, end in ends.items()}
         ends = self._limited(cluster, topics, begins, ends, limit)
-        standing = _standing(topics, {each: max(ends[each], begins[each]) for each in ends})
-        return start if _is_same(begun, standing) else to_json(standing)
+        topic_offsets = _standing(topics, {each: max(ends[each], begins[each]) for each in ends})
+        return start if _is_same(begun, topic_offsets) else to_json(topic_offsets)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return all that there was to read at the last look, for the query's progress."""
@@ -184,15 +184,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = cluster.existing_topics(target) if target else {}
         topics = {}
         gone = []
-        for name, standing in target.items():
+        for name, topic_offsets in target.items():
             now = found.get(name)
-            if now is None or _is_another(standing, now):
-                gone.append(_gone(name, standing, now))
+            if now is None or _is_another(topic_offsets, now):
+                gone.append(_gone(name, topic_offsets, now))
                 continue
-            missing = sorted(standing.offsets.keys() - set(now.partitions))
+            missing = sorted(topic_offsets.offsets.keys() - set(now.partitions))
             gone += [f"{name}-{each} is gone" for each in missing]
-            left = tuple(sorted(standing.offsets.keys() & set(now.partitions)))
-            topics[name] = Topic(name, standing.topic_id, left, is_internal=False)
+            left = tuple(sorted(topic_offsets.offsets.keys() & set(now.partitions)))
+            topics[name] = Topic(name, topic_offsets.topic_id, left, is_internal=False)
         report_loss(self._settings, gone)
         return topics
 
@@ -210,8 +210,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         there = set(partitions)
         gone = [
             f"{name}-{each} is gone"
-            for name, standing in sorted(begun.items())
-            for each in sorted(standing.offsets)
+            for name, topic_offsets in sorted(begun.items())
+            for each in sorted(topic_offsets.offsets)
             if (name, each) not in there
         ]
         again = [
@@ -251,11 +251,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[Partition, int]:
         begins: dict[Partition, int] = {}
         for name, each in partitions_of(topics):
-            standing = begun.get(name)
-            if standing is None or _is_another(standing, topics[name]):
+            topic_offsets = begun.get(name)
+            if topic_offsets is None or _is_another(topic_offsets, topics[name]):
                 begins[name, each] = earliest[name, each]
-            elif each in standing.offsets:
-                begins[name, each] = standing.offsets[each]
+            elif each in topic_offsets.offsets:
+                begins[name, each] = topic_offsets.offsets[each]
             else:
                 begins[name, each] = earliest[name, each]
         return begins
@@ -308,18 +308,20 @@ def _standing(topics: dict[str, Topic], offsets: dict[Partition, int]) -> Offset
     }
 
 
-def _gone(name: str, standing: TopicOffsets, now: Topic | None) -> str:
+def _gone(name: str, topic_offsets: TopicOffsets, now: Topic | None) -> str:
     if now is None:
         return f"topic {name} was deleted"
     return (
-        f"topic {name} was deleted and made again: its id was {standing.topic_id}, now it is"
+        f"topic {name} was deleted and made again: its id was {topic_offsets.topic_id}, now it is"
         f" {now.topic_id}"
     )
 
 
-def _is_another(standing: TopicOffsets, topic: Topic) -> bool:
+def _is_another(topic_offsets: TopicOffsets, topic: Topic) -> bool:
     """Whether a topic has another id; Spark's own offsets, and old brokers, have none."""
-    return bool(standing.topic_id and topic.topic_id) and standing.topic_id != topic.topic_id
+    return (
+        bool(topic_offsets.topic_id and topic.topic_id) and topic_offsets.topic_id != topic.topic_id
+    )
 
 
 def _is_same(one: Offsets, other: Offsets) -> bool:

@@ -38,7 +38,7 @@ class Cursus:
         """Start with nothing remembered."""
         self._memory = memory or Memory()
 
-    def dialect(self, config: Config) -> native.Cursus:  # noqa: ARG002 (nothing of it is configured)
+    def native_protocol(self, config: Config) -> native.Cursus:  # noqa: ARG002 (nothing of it is configured)
         """Make its native side, which takes part in whose turn it is of the partitions."""
         return native.Cursus(self, self._memory.turns)
 

@@ -49,7 +49,7 @@ async def fetch(request: Request, session: Session) -> Fields:
     loop = get_running_loop()
     deadline = loop.time() + wait_ms / 1000
     while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
-        if not reading.has_more and not await session.broker.growth.wait(
+        if not reading.has_more and not await session.broker.log_waiters.wait(
             reading.logs, seconds_left, request.share
         ):
             break  # others need the memory that the request takes

@@ -42,15 +42,15 @@ class V1:
         self.replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
         self._brokers = Brokers(V1_BROKERS_MAX)
 
-    def dialect(self, config: Config) -> native.V1:  # noqa: ARG002 (nothing of it is configured)
+    def native_protocol(self, config: Config) -> native.V1:  # noqa: ARG002 (nothing of it is configured)
         """Make its native side; as long as there are followers, it leaves PRODUCE to this one."""
-        dialect = native.V1(self, STORAGE_FAILURE)
+        native_protocol = native.V1(self, STORAGE_FAILURE)
 
         def obey(follower_count: int) -> None:
-            dialect.has_followers = follower_count > 0
+            native_protocol.has_followers = follower_count > 0
 
         self.replicas.when_roles_change = obey
-        return dialect
+        return native_protocol
 
     def handle(
         self,

@@ -93,7 +93,7 @@ def unreadable(offset: int, _size: int) -> bytes:
 
 
 @pytest.fixture
-def world() -> Iterator[Broker]:
+def broker() -> Iterator[Broker]:
     loop = asyncio.new_event_loop()
     yield Broker(loop)
     loop.close()
@@ -114,17 +114,17 @@ def world() -> Iterator[Broker]:
     ],
 )
 def test_a_group_lives_where_kafka_looks_for_it(
-    world: Broker, group_id: str, partition: int
+    broker: Broker, group_id: str, partition: int
 ) -> None:
-    assert world.coordinator.partition_for(group_id) == partition
+    assert broker.coordinator.partition_for(group_id) == partition
 
 
-def test_a_group_lives_where_the_topic_that_there_is_has_it(world: Broker) -> None:
+def test_a_group_lives_where_the_topic_that_there_is_has_it(broker: Broker) -> None:
     """The setting may have changed since the topic was made."""
     count: int | None = None
     coordinator = GroupCoordinator(
         Environment(
-            world.open, world.loop.create_future, world.clock, world.wakes.append, lambda: count
+            broker.open, broker.loop.create_future, broker.clock, broker.wakes.append, lambda: count
         ),
         partition_count=50,
     )
@@ -136,154 +136,154 @@ def test_a_group_lives_where_the_topic_that_there_is_has_it(world: Broker) -> No
     assert coordinator.partition_for("hello") == 99162322 % 7
 
 
-def test_a_name_that_nothing_can_have_is_not_hashed(world: Broker) -> None:
+def test_a_name_that_nothing_can_have_is_not_hashed(broker: Broker) -> None:
     longest = "hello" + "\0" * (limits.COORDINATOR_KEY_CHARS_MAX - 5)
 
-    assert world.coordinator.partition_for(longest) != 0
-    assert world.coordinator.partition_for(longest + "\0") == 0
+    assert broker.coordinator.partition_for(longest) != 0
+    assert broker.coordinator.partition_for(longest + "\0") == 0
 
 
 # ---- durability ----------------------------------------------------------------------------------
 
 
-def test_a_commit_is_answered_when_it_is_durable(world: Broker) -> None:
-    world.log.syncs = False
+def test_a_commit_is_answered_when_it_is_durable(broker: Broker) -> None:
+    broker.log.syncs = False
 
-    answer = world.commit(5)
+    answer = broker.commit(5)
 
     assert not answer.done()
-    world.log.sync()
+    broker.log.sync()
     assert answer.result().errors == (ErrorCode.NONE,)
 
 
-def test_a_read_waits_for_what_it_has_seen(world: Broker) -> None:
+def test_a_read_waits_for_what_it_has_seen(broker: Broker) -> None:
     """Nobody is told of an offset that a power cut can take back."""
-    world.log.syncs = False
-    world.commit(5)
+    broker.log.syncs = False
+    broker.commit(5)
 
-    answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
+    answer = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
 
     assert not answer.done()
-    world.log.sync()
+    broker.log.sync()
     found = answer.result().topics["t"][0]
     assert found is not None
     assert found.offset == 5
 
 
-def test_only_what_is_durable_is_answered(world: Broker) -> None:
-    world.log.syncs = False
-    first, second = world.commit(5), world.commit(6)
+def test_only_what_is_durable_is_answered(broker: Broker) -> None:
+    broker.log.syncs = False
+    first, second = broker.commit(5), broker.commit(6)
 
-    world.log.sync(1)
+    broker.log.sync(1)
 
     assert first.done()
     assert not second.done()
-    world.log.sync(2)
+    broker.log.sync(2)
     assert second.done()
 
 
-def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(world: Broker) -> None:
-    world.log.syncs = False
-    first = world.commit(6)
-    world.coordinator.topic_deleted("t")
-    world.coordinator.tick()
-    answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
+def test_a_reader_behind_a_change_that_nobody_waits_for_is_answered(broker: Broker) -> None:
+    broker.log.syncs = False
+    first = broker.commit(6)
+    broker.coordinator.topic_deleted("t")
+    broker.coordinator.tick()
+    answer = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None))
 
-    world.log.sync(1)
+    broker.log.sync(1)
     assert first.done()
     assert not answer.done()
-    world.log.sync(2)
+    broker.log.sync(2)
 
     assert answer.result().topics == {}
 
 
-def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(world: Broker) -> None:
-    world.log.syncs = False
+def test_commands_see_what_is_not_durable_yet_and_are_answered_in_order(broker: Broker) -> None:
+    broker.log.syncs = False
     order: list[str] = []
-    joining = world.join()
-    leaving = world.coordinator.leave(LeaveRequest("g", (LeavingMember("c-1"),)))
+    joining = broker.join()
+    leaving = broker.coordinator.leave(LeaveRequest("g", (LeavingMember("c-1"),)))
     joining.add_done_callback(lambda _: order.append("join"))
     leaving.add_done_callback(lambda _: order.append("leave"))
 
-    world.log.sync()
-    world.loop.run_until_complete(asyncio.sleep(0))
+    broker.log.sync()
+    broker.loop.run_until_complete(asyncio.sleep(0))
 
     assert leaving.result().members == (ErrorCode.NONE,)
     assert order == ["join", "leave"]
 
 
-def test_a_command_is_one_batch(world: Broker) -> None:
+def test_a_command_is_one_batch(broker: Broker) -> None:
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
 
-    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
 
-    (batch,) = [batch for _, batch in world.log.batches]
+    (batch,) = [batch for _, batch in broker.log.batches]
     assert header(batch).record_count == 100
 
 
-def test_an_answer_for_somebody_who_has_gone_is_dropped(world: Broker) -> None:
-    world.log.syncs = False
-    world.commit(5).cancel()
+def test_an_answer_for_somebody_who_has_gone_is_dropped(broker: Broker) -> None:
+    broker.log.syncs = False
+    broker.commit(5).cancel()
 
-    world.log.sync()
+    broker.log.sync()
 
-    assert world.committed() == 5
+    assert broker.committed() == 5
 
 
 # ---- failure -------------------------------------------------------------------------------------
 
 
-def test_a_log_that_goes_offline_refuses_who_waits_for_it(world: Broker) -> None:
-    world.log.syncs = False
-    waiting = world.commit(5)
+def test_a_log_that_goes_offline_refuses_who_waits_for_it(broker: Broker) -> None:
+    broker.log.syncs = False
+    waiting = broker.commit(5)
 
-    world.log.fail()
+    broker.log.fail()
 
     assert waiting.result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
 
-def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(world: Broker) -> None:
-    world.join().result()
-    parked = world.join(client_id="d")
+def test_a_log_that_goes_offline_refuses_who_is_parked_in_a_group(broker: Broker) -> None:
+    broker.join().result()
+    parked = broker.join(client_id="d")
 
-    world.log.fail()
-    world.coordinator.tick()
+    broker.log.fail()
+    broker.coordinator.tick()
 
     assert parked.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_nothing_is_served_over_an_offline_log(world: Broker) -> None:
-    world.join().result()
+def test_nothing_is_served_over_an_offline_log(broker: Broker) -> None:
+    broker.join().result()
 
-    world.log.fail()
+    broker.log.fail()
 
-    assert world.heartbeat("c-1", 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+    assert broker.heartbeat("c-1", 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert broker.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
 
 def test_after_a_failed_append_the_groups_are_loaded_again_from_the_log(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
+    broker.commit(5)
 
     with monkeypatch.context() as broken:
-        broken.setattr(world.log, "append_internal", refuse)
-        assert world.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+        broken.setattr(broker.log, "append_internal", refuse)
+        assert broker.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
 
-    world.clock.advance(1_000)
-    assert world.committed() == 5
-    assert world.opened == 2
+    broker.clock.advance(1_000)
+    assert broker.committed() == 5
+    assert broker.opened == 2
 
 
-def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(world: Broker) -> None:
-    world.has_topic = False
+def test_a_partition_that_cannot_be_opened_is_not_tried_for_every_request(broker: Broker) -> None:
+    broker.has_topic = False
 
     for _ in range(5):
-        assert world.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
-    world.clock.advance(1_000)
-    world.commit(5)
+        assert broker.commit(5).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+    broker.clock.advance(1_000)
+    broker.commit(5)
 
-    assert world.opened == 2
+    assert broker.opened == 2
 
 
 # A key that ends too early; values that end too early, or are of a version of the future.
@@ -296,177 +296,177 @@ NO_KEY = (None, b"anything")
 
 @pytest.mark.parametrize("bad", [CUT_KEY, CUT_COMMIT, FUTURE_COMMIT, NO_KEY])
 def test_a_record_that_cannot_be_read_is_set_aside_and_told_once_for_each_load(
-    world: Broker, caplog: pytest.LogCaptureFixture, bad: tuple[bytes | None, bytes]
+    broker: Broker, caplog: pytest.LogCaptureFixture, bad: tuple[bytes | None, bytes]
 ) -> None:
     """A consumer reads again from the offset before, rather than from where it never was."""
-    world.commit(5)
+    broker.commit(5)
     for _ in range(20):
-        world.log.append_internal(batch_of([(*bad, ())], 0))
-    world.coordinator = world.start()
+        broker.log.append_internal(batch_of([(*bad, ())], 0))
+    broker.coordinator = broker.start()
 
-    assert world.committed() == 5
-    assert world.commit(6).result().errors == (ErrorCode.NONE,)
+    assert broker.committed() == 5
+    assert broker.commit(6).result().errors == (ErrorCode.NONE,)
     for _ in range(5):
-        world.clock.advance(limits.LOAD_RETRY_MS)
-        world.coordinator.tick()
+        broker.clock.advance(limits.LOAD_RETRY_MS)
+        broker.coordinator.tick()
     [line] = [each for each in caplog.messages if "set records aside" in each]
-    partition = world.coordinator.partition_for("g")
+    partition = broker.coordinator.partition_for("g")
     start = f"coordinator load set records aside partition=__consumer_offsets-{partition} count=20"
     assert line.startswith(f"{start} offsets=1,2,3,")
 
 
 def test_a_record_of_a_kind_of_the_future_is_passed_over(
-    world: Broker, caplog: pytest.LogCaptureFixture
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.commit(5)
-    world.log.append_internal(batch_of([(b"\x63\0rest", b"\0\0", ())], 0))
-    world.coordinator = world.start()
+    broker.commit(5)
+    broker.log.append_internal(batch_of([(b"\x63\0rest", b"\0\0", ())], 0))
+    broker.coordinator = broker.start()
 
-    assert world.committed() == 5
+    assert broker.committed() == 5
     assert "set records aside" not in caplog.text
 
 
 def test_a_failed_read_makes_its_groups_unavailable_not_empty(
-    world: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
-    monkeypatch.setattr(world.log, "read", unreadable)
-    world.coordinator = world.start()
+    broker.commit(5)
+    monkeypatch.setattr(broker.log, "read", unreadable)
+    broker.coordinator = broker.start()
 
-    answer = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    answer = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
 
     assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "coordinator load failed partition=__consumer_offsets-" in caplog.text
 
 
 def test_a_load_that_fails_is_tried_again_later_however_long_it_took(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
-    monkeypatch.setattr(world.log, "read", unreadable)
-    world.coordinator = world.start()
-    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
-    world.coordinator.tick()
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    opened = world.opened
+    broker.commit(5)
+    monkeypatch.setattr(broker.log, "read", unreadable)
+    broker.coordinator = broker.start()
+    broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
+    broker.coordinator.tick()
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    opened = broker.opened
 
-    world.coordinator.tick()
-    next_ms = world.coordinator.tick()
+    broker.coordinator.tick()
+    next_ms = broker.coordinator.tick()
 
-    assert world.opened == opened + 1
-    assert next_ms == world.clock.monotonic_ms() + limits.LOAD_RETRY_MS
+    assert broker.opened == opened + 1
+    assert next_ms == broker.clock.monotonic_ms() + limits.LOAD_RETRY_MS
 
 
-def test_a_partition_that_holds_something_is_opened_as_soon_as_it_can_be(world: Broker) -> None:
+def test_a_partition_that_holds_something_is_opened_as_soon_as_it_can_be(broker: Broker) -> None:
     """Nobody may ask, and its groups have members whose sessions end."""
-    world.commit(5)
-    world.coordinator = world.start()
-    world.has_topic = False
-    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
-    asked_ms = world.wakes[-1]
+    broker.commit(5)
+    broker.coordinator = broker.start()
+    broker.has_topic = False
+    broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
+    asked_ms = broker.wakes[-1]
 
-    world.has_topic = True
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    while world.coordinator.tick() == world.clock.monotonic_ms():
+    broker.has_topic = True
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    while broker.coordinator.tick() == broker.clock.monotonic_ms():
         pass
-    world.has_topic = False
+    broker.has_topic = False
 
     assert asked_ms == limits.LOAD_RETRY_MS
-    assert world.committed() == 5
+    assert broker.committed() == 5
 
 
-def test_a_partition_that_cannot_serve_now_is_not_left_out_of_a_list(world: Broker) -> None:
-    world.commit(5)
-    number = world.coordinator.partition_for("g")
-    world.coordinator = world.start()
+def test_a_partition_that_cannot_serve_now_is_not_left_out_of_a_list(broker: Broker) -> None:
+    broker.commit(5)
+    number = broker.coordinator.partition_for("g")
+    broker.coordinator = broker.start()
 
-    world.has_topic = False
-    world.coordinator.recovered(number, is_empty=False)
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    world.coordinator.tick()
+    broker.has_topic = False
+    broker.coordinator.recovered(number, is_empty=False)
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.coordinator.tick()
 
-    assert world.coordinator.partitions() == [number]
-    listed = world.coordinator.list_groups(number, ListGroupsRequest()).result()
+    assert broker.coordinator.partitions() == [number]
+    listed = broker.coordinator.list_groups(number, ListGroupsRequest()).result()
     assert listed.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_partition_whose_disk_has_failed_is_left_out_of_lists_and_still_missed(
-    world: Broker,
+    broker: Broker,
 ) -> None:
     """Its log stays offline: until a restart there would be no list at all."""
-    world.commit(5)
-    assert world.coordinator.is_complete
+    broker.commit(5)
+    assert broker.coordinator.is_complete
 
-    world.log.fail()
-    world.coordinator.tick()
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    world.coordinator.tick()
+    broker.log.fail()
+    broker.coordinator.tick()
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.coordinator.tick()
 
-    assert world.coordinator.partitions() == []
-    assert not world.coordinator.is_complete
+    assert broker.coordinator.partitions() == []
+    assert not broker.coordinator.is_complete
 
 
 def test_a_topic_deleted_while_the_log_takes_nothing_is_forgotten_once_it_does(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
+    broker.commit(5)
 
     with monkeypatch.context() as broken:
-        broken.setattr(world.log, "append_internal", refuse)
-        world.coordinator.topic_deleted("t")
-        world.coordinator.tick()
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    world.coordinator.tick()
-    world.coordinator.tick()
+        broken.setattr(broker.log, "append_internal", refuse)
+        broker.coordinator.topic_deleted("t")
+        broker.coordinator.tick()
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.coordinator.tick()
+    broker.coordinator.tick()
 
-    assert world.committed() is None
-    assert len(world.log.batches) == 2
+    assert broker.committed() is None
+    assert len(broker.log.batches) == 2
 
 
 def test_a_topic_deleted_while_its_offsets_cannot_be_opened_is_forgotten(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
+    broker.commit(5)
     with monkeypatch.context() as broken:
-        broken.setattr(world.log, "append_internal", refuse)
-        world.commit(6)
-    world.has_topic = False
-    world.coordinator.tick()
+        broken.setattr(broker.log, "append_internal", refuse)
+        broker.commit(6)
+    broker.has_topic = False
+    broker.coordinator.tick()
 
-    world.coordinator.topic_deleted("t")
-    world.has_topic = True
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    world.coordinator.tick()
-    world.coordinator.tick()
+    broker.coordinator.topic_deleted("t")
+    broker.has_topic = True
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.coordinator.tick()
+    broker.coordinator.tick()
 
-    assert world.committed() is None
+    assert broker.committed() is None
 
 
 def test_a_marker_that_cannot_be_written_has_the_partition_loaded_again(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
-    world.wakes.clear()
-    world.coordinator.tick()
-    answer: asyncio.Future[ErrorCode] = world.loop.create_future()
+    broker.commit(5)
+    broker.wakes.clear()
+    broker.coordinator.tick()
+    answer: asyncio.Future[ErrorCode] = broker.loop.create_future()
 
     with monkeypatch.context() as broken:
-        broken.setattr(world.log, "append_internal", refuse)
-        number = world.coordinator.partition_for("g")
-        world.coordinator.end_transaction(number, Marker(7, 0, True, 0), answer)
+        broken.setattr(broker.log, "append_internal", refuse)
+        number = broker.coordinator.partition_for("g")
+        broker.coordinator.end_transaction(number, Marker(7, 0, True, 0), answer)
 
     assert answer.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.wakes == [world.clock.monotonic_ms()]
+    assert broker.wakes == [broker.clock.monotonic_ms()]
 
 
 def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.log.append_internal(batch_of([(*CUT_KEY, ())], 0))
-    monkeypatch.setattr(world.log, "read", unreadable)
+    broker.log.append_internal(batch_of([(*CUT_KEY, ())], 0))
+    monkeypatch.setattr(broker.log, "read", unreadable)
 
-    listed = world.coordinator.list_groups(0, ListGroupsRequest())
-    deleted = world.coordinator.delete_group("g")
+    listed = broker.coordinator.list_groups(0, ListGroupsRequest())
+    deleted = broker.coordinator.delete_group("g")
 
     assert listed.done()
     assert listed.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -474,266 +474,266 @@ def test_a_command_in_steps_is_refused_when_its_groups_cannot_be_loaded(
     assert deleted.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_after_close_members_look_for_another_coordinator(world: Broker) -> None:
-    world.join().result()
-    parked = world.join(client_id="d")
+def test_after_close_members_look_for_another_coordinator(broker: Broker) -> None:
+    broker.join().result()
+    parked = broker.join(client_id="d")
 
-    world.coordinator.close()
+    broker.coordinator.close()
 
     assert parked.result().error is ErrorCode.NOT_COORDINATOR
-    assert world.heartbeat("c-1", 1) is ErrorCode.NOT_COORDINATOR
+    assert broker.heartbeat("c-1", 1) is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_log_without_room_for_a_producer_refuses_its_offsets_and_nothing_else(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
-    append = world.log.append_internal
+    broker.commit(5)
+    append = broker.log.append_internal
 
     def full(batch: bytes) -> int:
         if scan_headers(batch)[0].producer_id >= 0:
             raise NoRoom("10,000 producers")
         return append(batch)
 
-    monkeypatch.setattr(world.log, "append_internal", full)
-    opened = world.opened
+    monkeypatch.setattr(broker.log, "append_internal", full)
+    opened = broker.opened
     offsets = (OffsetToCommit("t", 0, 6),)
-    answer = world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets, (7, 0)))
+    answer = broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets, (7, 0)))
 
     assert answer.result().errors == (ErrorCode.POLICY_VIOLATION,)
-    assert world.commit(7).result().errors == (ErrorCode.NONE,)
-    assert (world.committed(), world.opened) == (7, opened)
+    assert broker.commit(7).result().errors == (ErrorCode.NONE,)
+    assert (broker.committed(), broker.opened) == (7, opened)
 
 
 def test_a_disk_without_room_refuses_a_commit_for_now_and_the_group_stays_loaded(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
-    append = world.log.append_internal
-    opened = world.opened
+    broker.commit(5)
+    append = broker.log.append_internal
+    opened = broker.opened
 
     def full(batch: bytes) -> int:
         raise DiskFull(f"no room for {len(batch)} bytes")
 
-    monkeypatch.setattr(world.log, "append_internal", full)
-    assert world.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
-    assert world.committed() == 5
-    monkeypatch.setattr(world.log, "append_internal", append)
+    monkeypatch.setattr(broker.log, "append_internal", full)
+    assert broker.commit(6).result().errors == (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+    assert broker.committed() == 5
+    monkeypatch.setattr(broker.log, "append_internal", append)
 
-    assert world.commit(7).result().errors == (ErrorCode.NONE,)
-    assert (world.committed(), world.opened) == (7, opened)
+    assert broker.commit(7).result().errors == (ErrorCode.NONE,)
+    assert (broker.committed(), broker.opened) == (7, opened)
 
 
 # ---- loading -------------------------------------------------------------------------------------
 
 
-def test_groups_and_offsets_survive_a_restart(world: Broker) -> None:
-    joined = world.join().result()
-    world.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b"mine"}))
+def test_groups_and_offsets_survive_a_restart(broker: Broker) -> None:
+    joined = broker.join().result()
+    broker.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b"mine"}))
 
-    world.coordinator = world.start()
+    broker.coordinator = broker.start()
 
-    description = world.coordinator.describe("g").result()
+    description = broker.coordinator.describe("g").result()
     assert (joined.generation, description.state) == (1, GroupState.STABLE)
     assert [member.assignment for member in description.members] == [b"mine"]
-    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
+    assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
 
 
-def test_what_was_not_durable_is_gone_after_a_crash(world: Broker) -> None:
-    world.commit(5)
-    world.log.syncs = False
-    lost = world.commit(6)
+def test_what_was_not_durable_is_gone_after_a_crash(broker: Broker) -> None:
+    broker.commit(5)
+    broker.log.syncs = False
+    lost = broker.commit(6)
 
-    world.log.crash()
-    world.coordinator = world.start()
+    broker.log.crash()
+    broker.coordinator = broker.start()
 
     assert not lost.done()
-    assert world.committed() == 5
+    assert broker.committed() == 5
 
 
 def test_while_a_partition_loads_requests_are_answered_as_kafka_does(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)  # one batch a step
-    world.commit(5)
-    world.commit(6)
-    world.coordinator = world.start()
+    broker.commit(5)
+    broker.commit(6)
+    broker.coordinator = broker.start()
 
-    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+    broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
 
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
-    sync = world.coordinator.sync(SyncRequest("g", "c-1", None, 1)).result()
+    assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
+    sync = broker.coordinator.sync(SyncRequest("g", "c-1", None, 1)).result()
     assert sync.error is ErrorCode.REBALANCE_IN_PROGRESS
-    assert world.join().result().error is loading
-    assert world.commit(7).result().errors == (loading,)
-    fetched = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    assert broker.join().result().error is loading
+    assert broker.commit(7).result().errors == (loading,)
+    fetched = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     assert (fetched.error, fetched.topics) == (loading, {})
-    leaving = world.coordinator.leave(LeaveRequest("g", (LeavingMember("c-1"),))).result()
+    leaving = broker.coordinator.leave(LeaveRequest("g", (LeavingMember("c-1"),))).result()
     assert leaving.error is loading
-    assert world.coordinator.describe("g").result().error is loading
-    assert world.wakes[-1] == world.clock.monotonic_ms()
-    world.coordinator.tick()
-    world.coordinator.tick()
-    assert world.committed() == 6
+    assert broker.coordinator.describe("g").result().error is loading
+    assert broker.wakes[-1] == broker.clock.monotonic_ms()
+    broker.coordinator.tick()
+    broker.coordinator.tick()
+    assert broker.committed() == 6
 
 
-def test_while_its_log_is_recovered_a_partition_is_loading(world: Broker) -> None:
-    world.commit(5)
-    world.coordinator = world.start()
-    number = world.coordinator.partition_for("g")
+def test_while_its_log_is_recovered_a_partition_is_loading(broker: Broker) -> None:
+    broker.commit(5)
+    broker.coordinator = broker.start()
+    number = broker.coordinator.partition_for("g")
 
-    world.coordinator.expect([number])
-    early = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
-    committed = world.commit(6).result()
-    world.coordinator.recovered(number, is_empty=False)
-    world.coordinator.tick()
+    broker.coordinator.expect([number])
+    early = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    committed = broker.commit(6).result()
+    broker.coordinator.recovered(number, is_empty=False)
+    broker.coordinator.tick()
 
     assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert committed.errors == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,)
-    assert world.committed() == 5
+    assert broker.committed() == 5
 
 
 def test_a_topic_deleted_while_the_log_of_its_offsets_is_recovered_is_forgotten(
-    world: Broker,
+    broker: Broker,
 ) -> None:
-    world.commit(5)
-    world.coordinator = world.start()
-    number = world.coordinator.partition_for("g")
-    world.coordinator.expect([number])
+    broker.commit(5)
+    broker.coordinator = broker.start()
+    number = broker.coordinator.partition_for("g")
+    broker.coordinator.expect([number])
 
-    world.coordinator.topic_deleted("t")
-    world.coordinator.recovered(number, is_empty=False)
-    world.coordinator.tick()
+    broker.coordinator.topic_deleted("t")
+    broker.coordinator.recovered(number, is_empty=False)
+    broker.coordinator.tick()
 
-    assert world.committed() is None
+    assert broker.committed() is None
 
 
 def test_what_is_committed_after_a_topics_deletion_is_not_forgotten_with_it(
-    world: Broker,
+    broker: Broker,
 ) -> None:
     """A topic of that name can be made again before all groups have forgotten the first."""
-    world.commit(5)
-    world.coordinator.topic_deleted("t")
-    world.clock.advance(1)
+    broker.commit(5)
+    broker.coordinator.topic_deleted("t")
+    broker.clock.advance(1)
 
-    world.commit(7)
-    world.coordinator.tick()
+    broker.commit(7)
+    broker.coordinator.tick()
 
-    assert world.committed() == 7
+    assert broker.committed() == 7
 
 
 def test_what_is_committed_after_a_topics_deletion_outlives_a_reload_that_forgets_the_rest(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.commit(5)
-    world.coordinator.tick()
-    world.coordinator.topic_deleted("t")
-    world.clock.advance(1)
-    world.commit(7)
+    broker.commit(5)
+    broker.coordinator.tick()
+    broker.coordinator.topic_deleted("t")
+    broker.clock.advance(1)
+    broker.commit(7)
     with monkeypatch.context() as broken:
-        broken.setattr(world.log, "append_internal", refuse)
-        world.join(client_id="d")
+        broken.setattr(broker.log, "append_internal", refuse)
+        broker.join(client_id="d")
 
-    world.clock.advance(limits.LOAD_RETRY_MS)
-    world.coordinator.tick()
-    world.coordinator.tick()
+    broker.clock.advance(limits.LOAD_RETRY_MS)
+    broker.coordinator.tick()
+    broker.coordinator.tick()
 
-    assert world.committed() == 7
+    assert broker.committed() == 7
 
 
-def test_loading_waits_for_what_may_still_become_durable(world: Broker) -> None:
+def test_loading_waits_for_what_may_still_become_durable(broker: Broker) -> None:
     """A coordinator that loads too early would not know a commit that then comes true."""
-    world.commit(5)
-    world.log.syncs = False
-    world.commit(6)
-    world.coordinator = world.start()
+    broker.commit(5)
+    broker.log.syncs = False
+    broker.commit(6)
+    broker.coordinator = broker.start()
 
-    early = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
-    world.coordinator.tick()
-    world.log.sync()
-    world.coordinator.tick()
+    early = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    broker.coordinator.tick()
+    broker.log.sync()
+    broker.coordinator.tick()
 
     assert early.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert world.committed() == 6
+    assert broker.committed() == 6
 
 
 def test_a_topic_deleted_while_its_offsets_load_is_forgotten(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_BYTES_PER_STEP", 1)
-    world.commit(5)
-    world.commit(6)
-    world.coordinator = world.start()
-    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+    broker.commit(5)
+    broker.commit(6)
+    broker.coordinator = broker.start()
+    broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
 
-    world.coordinator.topic_deleted("t")
-    world.coordinator.tick()
-    world.coordinator.tick()
+    broker.coordinator.topic_deleted("t")
+    broker.coordinator.tick()
+    broker.coordinator.tick()
 
-    assert world.committed() is None
+    assert broker.committed() is None
 
 
 def test_a_step_of_a_load_replays_few_records_however_large_their_batch_is(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_load, "LOAD_RECORDS_PER_STEP", 40)
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(100))
-    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
-    world.coordinator = world.start()
-    world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    broker.coordinator = broker.start()
+    broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
 
     steps = 0
-    while world.commit(2).result().errors != (ErrorCode.NONE,):
-        world.coordinator.tick()
+    while broker.commit(2).result().errors != (ErrorCode.NONE,):
+        broker.coordinator.tick()
         steps += 1
 
     assert steps == 3
-    found = world.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
+    found = broker.coordinator.fetch_offsets(FetchOffsetsRequest("g", None)).result()
     assert len(found.topics["t"]) == 100
 
 
-def test_a_turn_loads_one_partition(world: Broker) -> None:
-    world.commit(5)
-    world.coordinator = world.start()
-    for number in (0, world.coordinator.partition_for("g")):
-        world.coordinator.recovered(number, is_empty=False)
+def test_a_turn_loads_one_partition(broker: Broker) -> None:
+    broker.commit(5)
+    broker.coordinator = broker.start()
+    for number in (0, broker.coordinator.partition_for("g")):
+        broker.coordinator.recovered(number, is_empty=False)
 
-    world.coordinator.tick()
-    early = world.commit(6).result()
-    world.coordinator.tick()
+    broker.coordinator.tick()
+    early = broker.commit(6).result()
+    broker.coordinator.tick()
 
     assert early.errors == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,)
-    assert world.committed() == 5
+    assert broker.committed() == 5
 
 
 def test_a_turn_gives_so_many_replies_and_asks_for_the_next(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "REPLIES_PER_TURN", 2)
-    world.log.syncs = False
-    answers = [world.commit(offset) for offset in range(5)]
-    world.wakes.clear()
+    broker.log.syncs = False
+    answers = [broker.commit(offset) for offset in range(5)]
+    broker.wakes.clear()
 
-    world.log.sync()
+    broker.log.sync()
     given = [sum(answer.done() for answer in answers)]
     while given[-1] < 5:
-        assert world.coordinator.tick() == world.clock.monotonic_ms() or given[-1] == 4
+        assert broker.coordinator.tick() == broker.clock.monotonic_ms() or given[-1] == 4
         given.append(sum(answer.done() for answer in answers))
 
     assert given == [2, 4, 5]
-    assert world.wakes[0] == world.clock.monotonic_ms()
+    assert broker.wakes[0] == broker.clock.monotonic_ms()
 
 
 def test_replies_that_wait_for_their_turn_are_refused_by_an_end(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "REPLIES_PER_TURN", 1)
-    world.log.syncs = False
-    answers = [world.commit(offset) for offset in range(2)]
-    world.log.sync()
+    broker.log.syncs = False
+    answers = [broker.commit(offset) for offset in range(2)]
+    broker.log.sync()
 
-    world.coordinator.close()
+    broker.coordinator.close()
 
     assert [each.result().errors for each in answers] == [
         (ErrorCode.NONE,),
@@ -741,86 +741,86 @@ def test_replies_that_wait_for_their_turn_are_refused_by_an_end(
     ]
 
 
-def test_large_decisions_leave_others_their_turn(world: Broker) -> None:
+def test_large_decisions_leave_others_their_turn(broker: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 4
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
-    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
 
-    answer = world.coordinator.delete_group("g")
+    answer = broker.coordinator.delete_group("g")
     ticks = 0
     while not answer.done():
-        world.coordinator.tick()
+        broker.coordinator.tick()
         ticks += 1
 
     assert answer.result() is ErrorCode.NONE
     assert ticks > 0
-    sizes = [header(batch).record_count for _, batch in world.log.batches[1:]]
+    sizes = [header(batch).record_count for _, batch in broker.log.batches[1:]]
     assert sizes == [limits.REMOVALS_PER_STEP] * 4
 
 
-def test_a_deadline_does_not_wait_for_the_end_of_a_long_deletion(world: Broker) -> None:
+def test_a_deadline_does_not_wait_for_the_end_of_a_long_deletion(broker: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 20
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
-    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
-    world.coordinator.tick()
-    world.join().result()
-    world.clock.advance(10_000)
-    world.coordinator.topic_deleted("t")
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    broker.coordinator.tick()
+    broker.join().result()
+    broker.clock.advance(10_000)
+    broker.coordinator.topic_deleted("t")
 
-    world.coordinator.tick()
+    broker.coordinator.tick()
 
-    assert len(world.log.batches) < 20
-    assert world.coordinator.describe("g").result().state is GroupState.EMPTY
+    assert len(broker.log.batches) < 20
+    assert broker.coordinator.describe("g").result().state is GroupState.EMPTY
 
 
 def test_what_is_done_everywhere_takes_no_more_of_a_turn_than_anything_else(
-    world: Broker,
+    broker: Broker,
 ) -> None:
     partitions = limits.REMOVALS_PER_STEP * 4
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
-    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
-    world.wakes.clear()
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    broker.wakes.clear()
 
-    world.coordinator.topic_deleted("t")
-    written = [len(world.log.batches) - 1]
-    while world.coordinator.tick() == world.clock.monotonic_ms():
-        written.append(len(world.log.batches) - 1)
+    broker.coordinator.topic_deleted("t")
+    written = [len(broker.log.batches) - 1]
+    while broker.coordinator.tick() == broker.clock.monotonic_ms():
+        written.append(len(broker.log.batches) - 1)
 
-    assert world.wakes == [world.clock.monotonic_ms()]
+    assert broker.wakes == [broker.clock.monotonic_ms()]
     assert written[:3] == [0, 2, 4]
-    assert world.committed() is None
+    assert broker.committed() is None
 
 
-def test_a_deletion_that_comes_to_no_end_is_refused(world: Broker) -> None:
+def test_a_deletion_that_comes_to_no_end_is_refused(broker: Broker) -> None:
     partitions = limits.REMOVALS_PER_STEP * 8
     offsets = tuple(OffsetToCommit("t", partition, 1) for partition in range(partitions))
-    world.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
+    broker.coordinator.commit_offsets(CommitRequest("g", "", None, -1, offsets))
 
-    answer = world.coordinator.delete_group("g")
-    world.log.fail()
-    world.coordinator.tick()
+    answer = broker.coordinator.delete_group("g")
+    broker.log.fail()
+    broker.coordinator.tick()
 
     assert answer.result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_groups_are_listed_by_partition_and_not_while_one_loads(world: Broker) -> None:
-    number = world.coordinator.partition_for("g")
-    assert world.coordinator.partitions() == []
+def test_groups_are_listed_by_partition_and_not_while_one_loads(broker: Broker) -> None:
+    number = broker.coordinator.partition_for("g")
+    assert broker.coordinator.partitions() == []
 
-    world.commit(5)
-    listed = world.coordinator.list_groups(number, ListGroupsRequest()).result()
-    world.coordinator = world.start()
-    world.coordinator.expect([number])
-    loading = world.coordinator.list_groups(number, ListGroupsRequest()).result()
+    broker.commit(5)
+    listed = broker.coordinator.list_groups(number, ListGroupsRequest()).result()
+    broker.coordinator = broker.start()
+    broker.coordinator.expect([number])
+    loading = broker.coordinator.list_groups(number, ListGroupsRequest()).result()
 
     assert [each.group_id for each in listed.groups] == ["g"]
-    assert world.coordinator.partitions() == [number]
+    assert broker.coordinator.partitions() == [number]
     assert (loading.error, loading.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 
-def test_control_batches_and_records_of_other_kinds_are_passed_over(world: Broker) -> None:
-    world.commit(5)
-    world.log.append_internal(
+def test_control_batches_and_records_of_other_kinds_are_passed_over(broker: Broker) -> None:
+    broker.commit(5)
+    broker.log.append_internal(
         batch_of(
             [(b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", ())],
             0,
@@ -830,53 +830,53 @@ def test_control_batches_and_records_of_other_kinds_are_passed_over(world: Broke
             producer_epoch=0,
         )
     )
-    world.log.append_internal(batch_of([(b"\x00\x0b\x00\x01g", b"", ())], 0))
-    world.coordinator = world.start()
+    broker.log.append_internal(batch_of([(b"\x00\x0b\x00\x01g", b"", ())], 0))
+    broker.coordinator = broker.start()
 
-    assert world.committed() == 5
+    assert broker.committed() == 5
 
 
 # ---- time ----------------------------------------------------------------------------------------
 
 
-def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(world: Broker) -> None:
-    world.join().result()
-    asked_ms = min(world.wakes)
+def test_the_loop_is_asked_to_wake_for_a_deadline_and_told_of_the_next(broker: Broker) -> None:
+    broker.join().result()
+    asked_ms = min(broker.wakes)
 
-    world.clock.advance(asked_ms - world.clock.monotonic_ms())
-    next_ms = world.coordinator.tick()
+    broker.clock.advance(asked_ms - broker.clock.monotonic_ms())
+    next_ms = broker.coordinator.tick()
 
     assert asked_ms == 10_000
-    assert world.coordinator.describe("g").result().state is GroupState.EMPTY
+    assert broker.coordinator.describe("g").result().state is GroupState.EMPTY
     assert next_ms == 600_000
 
 
 def test_a_group_that_could_not_go_on_after_a_load_does_when_it_is_asked_for(
-    world: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.join().result()
-    world.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b""}))
-    world.coordinator = world.start()
+    broker.join().result()
+    broker.coordinator.sync(SyncRequest("g", "c-1", None, 1, {"c-1": b""}))
+    broker.coordinator = broker.start()
 
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake of ours")
 
     with monkeypatch.context() as broken:
         broken.setattr(ClassicGroup, "resume", fail)
-        world.coordinator.recovered(world.coordinator.partition_for("g"), is_empty=False)
+        broker.coordinator.recovered(broker.coordinator.partition_for("g"), is_empty=False)
         with pytest.raises(RuntimeError):
-            world.coordinator.tick()
+            broker.coordinator.tick()
 
-    assert world.heartbeat("c-1", 1) is ErrorCode.NONE
-    world.clock.advance(10_000)
-    world.coordinator.tick()
-    assert world.coordinator.describe("g").result().state is GroupState.EMPTY
+    assert broker.heartbeat("c-1", 1) is ErrorCode.NONE
+    broker.clock.advance(10_000)
+    broker.coordinator.tick()
+    assert broker.coordinator.describe("g").result().state is GroupState.EMPTY
 
 
-def test_offsets_expire_at_the_check_after_their_retention(world: Broker) -> None:
-    world.commit(5)
-    world.clock.advance(7 * 24 * 3_600_000)
+def test_offsets_expire_at_the_check_after_their_retention(broker: Broker) -> None:
+    broker.commit(5)
+    broker.clock.advance(7 * 24 * 3_600_000)
 
-    world.coordinator.tick()
+    broker.coordinator.tick()
 
-    assert world.committed() is None
+    assert broker.committed() is None

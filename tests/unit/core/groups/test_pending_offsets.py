@@ -31,8 +31,10 @@ class Groups:
         self.reload()
 
     def reload(self) -> None:
-        world = Environment(lambda _: self.log, self.loop.create_future, self.clock, lambda _: None)
-        self.groups = GroupCoordinator(world, partition_count=1)
+        environment = Environment(
+            lambda _: self.log, self.loop.create_future, self.clock, lambda _: None
+        )
+        self.groups = GroupCoordinator(environment, partition_count=1)
 
     def commit(self, offset: int, producer_id: int | None = None, partition: int = 0) -> ErrorCode:
         request = CommitRequest(

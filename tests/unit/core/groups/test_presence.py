@@ -26,47 +26,47 @@ def protocols(names: list[str], weight: int) -> tuple[GroupProtocol, ...]:
 def test_the_counts_are_those_of_the_members_that_are_here(
     changes: list[tuple[str, str, list[str], int]], asked: str, apart: str | None
 ) -> None:
-    attendance = GroupPresence()
+    presence = GroupPresence()
     here: dict[str, tuple[GroupProtocol, ...]] = {}
 
     for verb, member_id, names, number in changes:
         offered = protocols(names, number)
         if member_id not in here:
-            attendance.add(member_id, Presence(f"i-{member_id}", offered, number))
+            presence.add(member_id, Presence(f"i-{member_id}", offered, number))
             here[member_id] = offered
         elif verb == "remove":
-            attendance.remove(member_id)
+            presence.remove(member_id)
             del here[member_id]
         elif verb == "live":
-            attendance.live_until(member_id, number)
+            presence.live_until(member_id, number)
         else:
-            attendance.offer(member_id, offered)
+            presence.offer(member_id, offered)
             here[member_id] = offered
 
     others = {each: offered for each, offered in here.items() if each != apart}
     weights = [each.size for offered in others.values() for each in offered]
     supporters = [any(each.name == asked for each in offered) for offered in others.values()]
-    assert attendance.has_others(apart) == bool(others)
-    assert attendance.metadata_bytes_apart_from(apart) == sum(weights)
-    assert attendance.supports([asked], apart_from=apart) == all(supporters)
+    assert presence.has_others(apart) == bool(others)
+    assert presence.metadata_bytes_apart_from(apart) == sum(weights)
+    assert presence.supports([asked], apart_from=apart) == all(supporters)
     for member_id in "abcd":
         known = member_id if member_id in here else None
-        assert attendance.static_id(f"i-{member_id}") == known
-    deadlines = [attendance[each].session_deadline_ms for each in here]
+        assert presence.static_id(f"i-{member_id}") == known
+    deadlines = [presence[each].session_deadline_ms for each in here]
     if deadlines:
-        assert attendance.earliest_ms is not None
-        assert attendance.earliest_ms <= min(deadlines)
+        assert presence.earliest_ms is not None
+        assert presence.earliest_ms <= min(deadlines)
 
 
 def test_no_session_ends_before_the_earliest_that_was_looked_up() -> None:
-    attendance = GroupPresence()
-    attendance.add("a", Presence(None, (), 5))
-    attendance.add("b", Presence(None, (), 7))
-    attendance.live_until("a", 9)
+    presence = GroupPresence()
+    presence.add("a", Presence(None, (), 5))
+    presence.add("b", Presence(None, (), 7))
+    presence.live_until("a", 9)
 
-    attendance.look_again()
+    presence.look_again()
 
-    assert attendance.earliest_ms == 7
+    assert presence.earliest_ms == 7
 
 
 def test_an_id_that_was_handed_out_and_not_used_becomes_too_old() -> None:

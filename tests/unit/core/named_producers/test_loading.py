@@ -93,8 +93,8 @@ def test_a_log_is_read_with_turns_in_between(
 
     async def read() -> None:
         counting = asyncio.ensure_future(count())
-        words = SequenceHeaders(SEQUENCE, sequence_of)
-        await loading.read(partition.log, Sequences(1), 0, words, partition.recompression.run)
+        headers = SequenceHeaders(SEQUENCE, sequence_of)
+        await loading.read(partition.log, Sequences(1), 0, headers, partition.recompression.run)
         counting.cancel()
 
     asyncio.run(read())

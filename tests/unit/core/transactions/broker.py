@@ -42,9 +42,9 @@ class Broker:
         """A broker that finds the logs as they are."""
         for log in self.logs.values():
             log.admitted.clear()
-        self.groups = GroupCoordinator(self.world(self.offsets), partition_count=1)
+        self.groups = GroupCoordinator(self.environment(self.offsets), partition_count=1)
         self.transactions = TransactionCoordinator(
-            self.world(self.state), self.find, self.groups, partition_count=1
+            self.environment(self.state), self.find, self.groups, partition_count=1
         )
         self.transactions.expect([0])
 
@@ -60,7 +60,7 @@ class Broker:
                 self.transactions.suspect(place)
         self.transactions.recovered(0, is_empty=not self.state.log_end_offset)
 
-    def world(self, log: MemoryLog) -> Environment:
+    def environment(self, log: MemoryLog) -> Environment:
         return Environment(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
 
     def find(self, place: Place) -> ClientLog | None:

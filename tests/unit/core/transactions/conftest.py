@@ -11,7 +11,7 @@ from tests.unit.core.transactions.broker import Broker
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     loop = asyncio.new_event_loop()
-    world = Broker(loop)
-    world.recover()
-    yield world
+    broker = Broker(loop)
+    broker.recover()
+    yield broker
     loop.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.transactions.commands import Producer, SyncData, WriteMarkers
-from broker.core.transactions.end_driver import Endings
+from broker.core.transactions.end_driver import EndDriver
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.step_queue import StepQueue
 from broker.model import limits
@@ -45,7 +45,7 @@ class Coordinator:
         return len(transactional_id)
 
 
-class World:
+class Fakes:
     """Endings over two logs."""
 
     def __init__(self) -> None:
@@ -55,68 +55,68 @@ class World:
         }
         self.coordinator = Coordinator()
         markers = Markers(self.logs.get, self.no_groups, ManualClock())
-        self.turns = StepQueue(self.coordinator.wake)
-        self.endings = Endings(self.coordinator, markers, self.turns)
+        self.steps = StepQueue(self.coordinator.wake)
+        self.end_driver = EndDriver(self.coordinator, markers, self.steps)
 
     def retry(self) -> None:
-        self.endings.retry()
-        self.turns.tick()
+        self.end_driver.retry()
+        self.steps.tick()
 
     def no_groups(self, *_: object) -> None:
         raise AssertionError("no group is part of the transaction")
 
 
 def test_who_is_not_to_write_any_more_writes_nothing() -> None:
-    world = World()
-    world.logs[SECOND].is_loading = True
-    world.endings.write(REQUEST)
-    world.logs[SECOND].is_loading = False
+    fakes = Fakes()
+    fakes.logs[SECOND].is_loading = True
+    fakes.end_driver.write(REQUEST)
+    fakes.logs[SECOND].is_loading = False
 
-    world.coordinator.decided = False
-    world.retry()
+    fakes.coordinator.decided = False
+    fakes.retry()
 
-    assert world.logs[SECOND].markers == []
-    assert not world.endings.wants_retry
-    assert not world.endings._writing  # nothing of it stays in memory
+    assert fakes.logs[SECOND].markers == []
+    assert not fakes.end_driver.wants_retry
+    assert not fakes.end_driver._writing  # nothing of it stays in memory
 
 
 def test_only_the_last_who_was_asked_says_that_it_is_done() -> None:
-    world = World()
-    world.endings.write(REQUEST)
-    world.logs[FIRST].is_loading = True
-    world.endings.write(REQUEST)
+    fakes = Fakes()
+    fakes.end_driver.write(REQUEST)
+    fakes.logs[FIRST].is_loading = True
+    fakes.end_driver.write(REQUEST)
 
-    world.logs[SECOND].sync()
-    assert world.coordinator.ended == []
-    world.logs[FIRST].is_loading = False
-    world.retry()
+    fakes.logs[SECOND].sync()
+    assert fakes.coordinator.ended == []
+    fakes.logs[FIRST].is_loading = False
+    fakes.retry()
 
-    assert world.coordinator.ended == [REQUEST.producer]
+    assert fakes.coordinator.ended == [REQUEST.producer]
 
 
 def test_a_marker_carries_the_epoch_of_its_coordinator() -> None:
-    world = World()
-    world.endings.write(REQUEST)
+    fakes = Fakes()
+    fakes.end_driver.write(REQUEST)
 
-    [marker] = world.logs[FIRST].markers
+    [marker] = fakes.logs[FIRST].markers
 
     assert marker == (7, 3, True, 1)
 
 
 def test_an_earlier_sync_of_a_coordinator_that_was_loaded_again_proves_nothing() -> None:
-    world = World()
+    fakes = Fakes()
     for place in (FIRST, SECOND):
-        world.logs[place].syncs = False
-        world.logs[place].admit_transaction(7, 3)
-        assert world.logs[place].send(7, 3)
-    world.endings.sync(SyncData(REQUEST.producer, frozenset((FIRST,)), 1))
-    world.endings.sync(SyncData(REQUEST.producer, frozenset((FIRST, SECOND)), 1))
+        fakes.logs[place].syncs = False
+        fakes.logs[place].admit_transaction(7, 3)
+        assert fakes.logs[place].send(7, 3)
+    fakes.end_driver.sync(SyncData(REQUEST.producer, frozenset((FIRST,)), 1))
+    fakes.end_driver.sync(SyncData(REQUEST.producer, frozenset((FIRST, SECOND)), 1))
 
-    world.logs[FIRST].sync()
-    assert world.coordinator.synced_attempts == []
-    world.logs[SECOND].sync()
+    fakes.logs[FIRST].sync()
+    assert fakes.coordinator.synced_attempts == []
+    fakes.logs[SECOND].sync()
 
-    assert world.coordinator.synced_attempts == [(REQUEST.producer, 1, True)]
+    assert fakes.coordinator.synced_attempts == [(REQUEST.producer, 1, True)]
 
 
 def test_whose_end_has_been_forgotten_is_not_dismissed_any_further(
@@ -124,16 +124,16 @@ def test_whose_end_has_been_forgotten_is_not_dismissed_any_further(
 ) -> None:
     """Its coordinator was loaded again: the transaction is open, and its producer writes on."""
     monkeypatch.setattr(limits, "MARKERS_PER_TURN", 1)
-    world = World()
-    for log in world.logs.values():
+    fakes = Fakes()
+    for log in fakes.logs.values():
         log.admit_transaction(7, 3)
-    world.endings.sync(SyncData(REQUEST.producer, frozenset((FIRST, SECOND)), 1))
+    fakes.end_driver.sync(SyncData(REQUEST.producer, frozenset((FIRST, SECOND)), 1))
 
-    world.coordinator.awaited = False
-    world.turns.tick()
+    fakes.coordinator.awaited = False
+    fakes.steps.tick()
 
-    assert sum(log.admits_transaction(7, 3) for log in world.logs.values()) == 1
-    assert world.coordinator.synced_attempts == []
+    assert sum(log.admits_transaction(7, 3) for log in fakes.logs.values()) == 1
+    assert fakes.coordinator.synced_attempts == []
 
 
 def refuse(*_: object) -> int:
@@ -143,26 +143,26 @@ def refuse(*_: object) -> int:
 def test_a_marker_that_a_log_refuses_for_whatever_reason_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
-    world.logs[SECOND].syncs = True
+    fakes = Fakes()
+    fakes.logs[SECOND].syncs = True
     with monkeypatch.context() as broken:
-        broken.setattr(world.logs[FIRST], "append_internal", refuse)
-        world.endings.write(REQUEST)
-    assert world.coordinator.ended == []
+        broken.setattr(fakes.logs[FIRST], "append_internal", refuse)
+        fakes.end_driver.write(REQUEST)
+    assert fakes.coordinator.ended == []
 
-    world.retry()
+    fakes.retry()
 
-    assert world.coordinator.ended == [REQUEST.producer]
-    assert [len(log.markers) for log in world.logs.values()] == [1, 1]
+    assert fakes.coordinator.ended == [REQUEST.producer]
+    assert [len(log.markers) for log in fakes.logs.values()] == [1, 1]
 
 
 @pytest.mark.parametrize("broken", ["dismiss_transaction", "when_synced"])
 def test_data_that_a_log_refuses_to_sync_for_whatever_reason_is_not_durable(
     monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    world = World()
-    monkeypatch.setattr(world.logs[FIRST], broken, refuse)
+    fakes = Fakes()
+    monkeypatch.setattr(fakes.logs[FIRST], broken, refuse)
 
-    world.endings.sync(SyncData(REQUEST.producer, frozenset((FIRST, SECOND)), 1))
+    fakes.end_driver.sync(SyncData(REQUEST.producer, frozenset((FIRST, SECOND)), 1))
 
-    assert world.coordinator.synced_attempts == [(REQUEST.producer, 1, False)]
+    assert fakes.coordinator.synced_attempts == [(REQUEST.producer, 1, False)]

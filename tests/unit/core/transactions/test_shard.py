@@ -23,9 +23,9 @@ class Shard(TransactionShard):
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.counted = 0
-        room = TransactionLimits(settings)
-        room.count(self.all)
-        super().__init__(settings, room, "outside")
+        limits = TransactionLimits(settings)
+        limits.count(self.all)
+        super().__init__(settings, limits, "outside")
 
     def all(self) -> Iterator[TransactionShard]:
         self.counted += 1

@@ -25,12 +25,12 @@ class Broker:
     """One whose topics have real logs, of a partition each."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = FakeBroker()
+        self.fakes = FakeBroker()
         self._logs = Logs(folder)
 
     def create(self, name: str) -> PartitionLog:
-        log = self._logs.create(len(self.world.topics.names()), is_group_commit=False)
-        self.world.create(name).logs[0] = log
+        log = self._logs.create(len(self.fakes.topics.names()), is_group_commit=False)
+        self.fakes.create(name).logs[0] = log
         return log
 
     def append(self, log: PartitionLog, *values: bytes, codec: str = "gzip") -> None:
@@ -47,7 +47,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
 
 
 async def ask(broker: Broker, command: str) -> Answer:
-    answer = PROTOCOL.handle(0, 0, None, command.encode(), broker.world.session)
+    answer = PROTOCOL.handle(0, 0, None, command.encode(), broker.fakes.session)
     assert isinstance(answer, Awaitable)
     answered: Answer = await answer
     return answered
@@ -175,7 +175,7 @@ def test_the_latest_records_are_those_behind_the_request(broker: Broker) -> None
 
     async def found() -> Batch | str:
         waiting = asyncio.ensure_future(ask(broker, f"CONSUME t 0 -1 wait_ms={WAIT_S * 1000}"))
-        while not broker.world.broker.growth._waiting:
+        while not broker.fakes.broker.log_waiters._waiting:
             await asyncio.sleep(0)
         broker.append(log, b"behind")
         return read(await asyncio.wait_for(waiting, WAIT_S / 2))

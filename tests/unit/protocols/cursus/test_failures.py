@@ -20,18 +20,18 @@ SENT = [Message(b"m", 1, b"p", epoch=7)]
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("t", 2)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("t", 2)
+    return broker
 
 
-def ask(world: FakeBroker, body: str | bytes) -> str:
+def ask(broker: FakeBroker, body: str | bytes) -> str:
     """Send one frame; the text of its answer."""
     content = body.encode() if isinstance(body, str) else body
 
     async def answered() -> Any:
-        answer = PROTOCOL.handle(0, 0, None, content, world.session)
+        answer = PROTOCOL.handle(0, 0, None, content, broker.session)
         return await answer if isinstance(answer, Awaitable) else answer
 
     answer = asyncio.run(answered())
@@ -49,54 +49,54 @@ def ask(world: FakeBroker, body: str | bytes) -> str:
         "LIST_OFFSETS topic=t",
     ],
 )
-def test_a_partition_that_loads_has_its_leader_here(world: FakeBroker, body: str | bytes) -> None:
-    world.log("t").is_loading = True
+def test_a_partition_that_loads_has_its_leader_here(broker: FakeBroker, body: str | bytes) -> None:
+    broker.log("t").is_loading = True
 
-    assert ask(world, body) == f"ERROR: NOT_LEADER LEADER_IS {HERE}"
+    assert ask(broker, body) == f"ERROR: NOT_LEADER LEADER_IS {HERE}"
 
 
-def test_a_topic_that_loads_is_described(world: FakeBroker) -> None:
-    world.log("t").is_loading = True
+def test_a_topic_that_loads_is_described(broker: FakeBroker) -> None:
+    broker.log("t").is_loading = True
 
-    described = json.loads(ask(world, "DESCRIBE topic=t"))
+    described = json.loads(ask(broker, "DESCRIBE topic=t"))
 
     assert [each["hwm"] for each in described["partitions"]] == [0, 0]
-    assert ask(world, "METADATA topic=t").startswith(
+    assert ask(broker, "METADATA topic=t").startswith(
         f"OK topic=t partitions=2 leaders={HERE},{HERE} epochs=0,0 "
     )
 
 
-def test_a_partition_whose_disk_failed_says_so(world: FakeBroker) -> None:
-    world.log("t").is_offline = True
+def test_a_partition_whose_disk_failed_says_so(broker: FakeBroker) -> None:
+    broker.log("t").is_offline = True
 
-    answer = json.loads(ask(world, batch("t", 0, SENT)))
+    answer = json.loads(ask(broker, batch("t", 0, SENT)))
 
     assert answer["status"] == "ERROR"
     assert answer["error"] == "broker_error reason='kafka storage error'"
-    assert ask(world, "PUBLISH topic=t partition=0 producerId=p message=m") == (
+    assert ask(broker, "PUBLISH topic=t partition=0 producerId=p message=m") == (
         'ERROR: command_failed reason="kafka storage error"'
     )
 
 
-def test_a_coordinator_that_loads_says_so(world: FakeBroker) -> None:
+def test_a_coordinator_that_loads_says_so(broker: FakeBroker) -> None:
     answer = FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    world.groups.answers = [answer] * 2
+    broker.groups.answers = [answer] * 2
 
-    assert ask(world, "FETCH_OFFSET topic=t partition=0 group=g") == (
+    assert ask(broker, "FETCH_OFFSET topic=t partition=0 group=g") == (
         "ERROR: coordinator_not_available"
     )
-    assert ask(world, "CONSUME topic=t partition=0 offset=0") == "ERROR: coordinator_not_available"
+    assert ask(broker, "CONSUME topic=t partition=0 offset=0") == "ERROR: coordinator_not_available"
 
 
-def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(world: FakeBroker) -> None:
-    world.session.listener_host = "::1"
+def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(broker: FakeBroker) -> None:
+    broker.session.listener_host = "::1"
 
-    assert ask(world, "FIND_COORDINATOR group=g").endswith(" host=localhost port=9092")
+    assert ask(broker, "FIND_COORDINATOR group=g").endswith(" host=localhost port=9092")
 
 
-def test_a_committed_group_with_members_is_not_changed(world: FakeBroker) -> None:
-    world.groups.answers = [AssignedResponse(AssignedError.OTHER_FAMILY)]
+def test_a_committed_group_with_members_is_not_changed(broker: FakeBroker) -> None:
+    broker.groups.answers = [AssignedResponse(AssignedError.OTHER_FAMILY)]
 
-    assert ask(world, "COMMIT t g 0 1") == (
+    assert ask(broker, "COMMIT t g 0 1") == (
         'ERROR: group_in_use group=g reason="it has live members of another protocol"'
     )

@@ -61,7 +61,7 @@ class Recompression:
         return work()
 
 
-class World:
+class Fakes:
     """Streams without a broker."""
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ async def settle() -> None:
 
 def test_the_batch_that_is_unfolded_is_the_one_that_was_told_of() -> None:
     async def play() -> None:
-        world = World()
-        stream = world.open()
+        fakes = Fakes()
+        stream = fakes.open()
 
-        world.tell(stream)
+        fakes.tell(stream)
         stream.log.data = b""  # compacted before the loop's next turn
         await settle()
 
@@ -107,11 +107,11 @@ def test_a_fault_while_unfolding_ends_the_stream(
         async def fail(_work: object) -> bytes:
             raise MemoryError
 
-        world = World()
-        monkeypatch.setattr(world.recompression, "run", fail)
-        stream = world.open()
+        fakes = Fakes()
+        monkeypatch.setattr(fakes.recompression, "run", fail)
+        stream = fakes.open()
 
-        world.tell(stream)
+        fakes.tell(stream)
         await settle()
 
         assert stream.last == (b"STREAM_CONTROL type=CLOSE reason=error offset=0", False)
@@ -136,15 +136,15 @@ def test_nothing_is_unfolded_for_a_stream_that_has_ended(monkeypatch: pytest.Mon
             finally:
                 waiting.remove(work)
 
-        world = World()
-        monkeypatch.setattr(world.recompression, "run", run)
-        stream = world.open()
-        world.tell(stream)
+        fakes = Fakes()
+        monkeypatch.setattr(fakes.recompression, "run", run)
+        stream = fakes.open()
+        fakes.tell(stream)
         await settle()
         assert len(waiting) == 1
 
         stream.is_open = False
-        world.tell(stream, "closed")
+        fakes.tell(stream, "closed")
         await settle()
 
         assert waiting == []
@@ -157,11 +157,11 @@ def test_streams_together_hold_no_more_unfolded_than_they_may(
 ) -> None:
     async def play() -> None:
         monkeypatch.setattr(streams_module, "CURSUS_STREAMS_UNFOLDED_BYTES_MAX", 2 * UNFOLDED_BYTES)
-        world = World()
-        opened = [world.open() for _ in range(4)]
+        fakes = Fakes()
+        opened = [fakes.open() for _ in range(4)]
 
         for stream in opened:
-            world.tell(stream)
+            fakes.tell(stream)
             await settle()
 
         assert [each.unfolded_bytes > 0 for each in opened] == [False, False, True, True]
@@ -174,14 +174,14 @@ def test_who_has_sent_what_was_unfolded_leaves_room_for_others(
 ) -> None:
     async def play() -> None:
         monkeypatch.setattr(streams_module, "CURSUS_STREAMS_UNFOLDED_BYTES_MAX", 2 * UNFOLDED_BYTES)
-        world = World()
-        first, second, third = (world.open() for _ in range(3))
+        fakes = Fakes()
+        first, second, third = (fakes.open() for _ in range(3))
         for stream in (first, second):
-            world.tell(stream)
+            fakes.tell(stream)
             await settle()
 
         second.unfolded_bytes = 0
-        world.tell(third)
+        fakes.tell(third)
         await settle()
 
         assert first.unfolded_bytes > 0

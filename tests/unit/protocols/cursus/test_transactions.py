@@ -30,8 +30,8 @@ class Conversation:
     """One broker, and all that is said to it."""
 
     def __init__(self) -> None:
-        self.world = FakeBroker()
-        self.world.create("t", 2)
+        self.broker = FakeBroker()
+        self.broker.create("t", 2)
         self.restart()
 
     def restart(self) -> None:
@@ -41,7 +41,7 @@ class Conversation:
 
     async def answer(self, command: str) -> str:
         """Send a command; the text of its answer."""
-        answer = self.protocol.handle(0, 0, None, command.encode(), self.world.session)
+        answer = self.protocol.handle(0, 0, None, command.encode(), self.broker.session)
         assert isinstance(answer, Awaitable)
         body = await answer
         assert isinstance(body, bytes)
@@ -49,7 +49,7 @@ class Conversation:
 
     def ask(self, *commands: str) -> list[str]:
         """Send some at once, as of different connections, to a slow disk; their answers."""
-        log = self.world.state_log
+        log = self.broker.state_log
 
         async def answered() -> list[str]:
             log.syncs = False
@@ -90,9 +90,9 @@ def talk() -> Conversation:
 def test_a_coordinator_that_loads_or_has_failed_is_not_available(
     talk: Conversation, command: str
 ) -> None:
-    talk.world.transactions.expect([0])
+    talk.broker.transactions.expect([0])
     loading = talk.say(command)
-    talk.world.transactions.close()
+    talk.broker.transactions.close()
     closed = talk.say(command)
 
     assert loading == closed == "ERROR: coordinator_not_available"
@@ -100,7 +100,7 @@ def test_a_coordinator_that_loads_or_has_failed_is_not_available(
 
 def test_the_topic_of_transactions_that_cannot_be_made_is_no_coordinator() -> None:
     talk = Conversation()
-    talk.world.broken_partition = 0
+    talk.broker.broken_partition = 0
 
     assert talk.say("INIT_PRODUCER_ID transactional_id=x") == "ERROR: coordinator_not_available"
 
@@ -112,12 +112,12 @@ def test_whoever_asks_first_does_not_make_the_topic_of_transactions() -> None:
         'ERROR: transaction_not_found reason="transaction x not found"'
     )
     assert talk.say(f"END_TXN {WHO}").startswith("ERROR: transaction_not_found ")
-    assert talk.world.topics.get(TRANSACTIONS_TOPIC) is None
+    assert talk.broker.topics.get(TRANSACTIONS_TOPIC) is None
 
 
 def test_ids_that_cannot_be_reserved_are_a_failed_disk() -> None:
     talk = Conversation()
-    talk.world.producer_ids.is_broken = True
+    talk.broker.producer_ids.is_broken = True
 
     assert talk.say("INIT_PRODUCER_ID transactional_id=x") == (
         'ERROR: command_failed reason="kafka storage error"'
@@ -125,7 +125,7 @@ def test_ids_that_cannot_be_reserved_are_a_failed_disk() -> None:
 
 
 def test_a_partition_that_loads_has_its_leader_here(talk: Conversation) -> None:
-    talk.world.log("t").is_loading = True
+    talk.broker.log("t").is_loading = True
 
     assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
         "ERROR: NOT_LEADER LEADER_IS broker.example:9092"
@@ -133,7 +133,7 @@ def test_a_partition_that_loads_has_its_leader_here(talk: Conversation) -> None:
 
 
 def test_a_partition_whose_disk_failed_takes_nothing(talk: Conversation) -> None:
-    talk.world.log("t").is_offline = True
+    talk.broker.log("t").is_offline = True
 
     assert talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m") == (
         'ERROR: transaction_publish_failed reason="kafka storage error"'
@@ -142,7 +142,7 @@ def test_a_partition_whose_disk_failed_takes_nothing(talk: Conversation) -> None
 
 def test_a_commit_is_refused_when_its_data_cannot_be_on_the_disk(talk: Conversation) -> None:
     talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
-    talk.world.log("t").is_loading = True
+    talk.broker.log("t").is_loading = True
 
     assert talk.say(f"END_TXN {WHO}") == "ERROR: coordinator_not_available"
     assert talk.say("TXN_STATUS transactional_id=x").endswith(" state=open messages=1 offsets=0")
@@ -156,7 +156,7 @@ def test_what_is_repeated_on_another_connection_waits_for_the_first(talk: Conver
 
     assert len(published) == 1
     assert ended == ["OK transactional_id=x state=committed messages=1 offsets=0"] * 2
-    assert sum(len(talk.world.log("t", partition).batches) for partition in (0, 1)) == 1
+    assert sum(len(talk.broker.log("t", partition).batches) for partition in (0, 1)) == 1
 
 
 @pytest.fixture
@@ -181,13 +181,13 @@ def test_a_message_on_its_way_is_not_sent_twice_and_is_in_its_transaction(
 
     assert published == ["OK transactional_id=x staged_messages=1 topic=t partition=0"] * 2
     assert ended == "OK transactional_id=x state=committed messages=1 offsets=0"
-    assert len(talk.world.log("t").batches) == 1
+    assert len(talk.broker.log("t").batches) == 1
 
 
 def test_an_end_that_is_sent_again_while_the_first_goes_on_waits_for_it(
     talk: Conversation,
 ) -> None:
-    log = talk.world.log("t")
+    log = talk.broker.log("t")
     log.is_held = True
     talk.say(f"TXN_PUBLISH {WHO} topic=t partition=0 seqNum=1 message=m")
 
@@ -200,8 +200,8 @@ def test_an_end_that_is_sent_again_while_the_first_goes_on_waits_for_it(
             await asyncio.sleep(0)
         assert not second.done()
         log.sync()
-        talk.world.state_log.syncs = True
-        talk.world.state_log.sync()
+        talk.broker.state_log.syncs = True
+        talk.broker.state_log.sync()
         return await second
 
     assert asyncio.run(ended()) == "OK transactional_id=x state=committed messages=1 offsets=0"
@@ -249,24 +249,24 @@ def test_an_offset_is_fetched_behind_a_commit_that_was_allowed(talk: Conversatio
 
 def begin_to_commit_offsets(talk: Conversation) -> None:
     """Have offsets of a group in the transaction, and its commit on a disk that is slow."""
-    transactions = talk.world.transactions
+    transactions = talk.broker.transactions
     producer = Producer("polylog-cursus:x", 1000, 0)
     place = transactions.offsets_place("g")
 
     async def begin() -> None:
         assert await transactions.add(AddRequest(producer, (place,))) is ErrorCode.NONE
-        talk.world.state_log.syncs = False
+        talk.broker.state_log.syncs = False
         asked = asyncio.create_task(talk.answer(f"END_TXN {WHO}"))
         for _ in range(10):
             await asyncio.sleep(0)
         asked.cancel()  # its client has gone
 
-    talk.world.state_log.syncs = True
+    talk.broker.state_log.syncs = True
     asyncio.run(begin())
     before, after = ({"t": {0: CommittedOffset(offset, -1, "", 0)}} for offset in (0, 5))
     unstable = FetchOffsetsResponse(ErrorCode.NONE, before, frozenset({("t", 0)}))
     committed = FetchOffsetsResponse(ErrorCode.NONE, after)
-    talk.world.groups.answers = [unstable, committed]
+    talk.broker.groups.answers = [unstable, committed]
 
 
 def test_an_offset_is_fetched_behind_a_commit_whose_client_has_gone(talk: Conversation) -> None:
@@ -277,8 +277,8 @@ def test_an_offset_is_fetched_behind_a_commit_whose_client_has_gone(talk: Conver
         for _ in range(10):
             await asyncio.sleep(0)
         assert not asked.done()
-        talk.world.state_log.syncs = True
-        talk.world.state_log.sync()
+        talk.broker.state_log.syncs = True
+        talk.broker.state_log.sync()
         return await asked
 
     assert asyncio.run(fetched()) == "OK offset=5"
@@ -378,9 +378,9 @@ def test_offsets_that_may_have_been_written_bind_the_commit_to_their_member(
     talk: Conversation, answer: AssignedError, is_bound: bool
 ) -> None:
     allowed, stale = map(AssignedResponse, (AssignedError.NONE, AssignedError.STALE_GENERATION))
-    talk.world.groups.answers = [allowed, AssignedResponse(answer, partition=0), stale]
+    talk.broker.groups.answers = [allowed, AssignedResponse(answer, partition=0), stale]
     send = f"SEND_OFFSETS_TO_TXN {WHO} topic=t group=g member=m generation=1 P0:1"
-    talk.world.state_log.syncs = True
+    talk.broker.state_log.syncs = True
 
     assert asyncio.run(talk.answer(send)).startswith("ERROR: ")
     ended = asyncio.run(talk.answer(f"END_TXN {WHO}"))

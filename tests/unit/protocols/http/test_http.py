@@ -7,8 +7,8 @@ from broker.protocols.http import PROTOCOL
 from tests.fakes import FakeBroker
 
 
-def ask(world: FakeBroker, head: str) -> str:
-    answer = PROTOCOL.handle(0, 0, None, head.encode(), world.session)
+def ask(broker: FakeBroker, head: str) -> str:
+    answer = PROTOCOL.handle(0, 0, None, head.encode(), broker.session)
     assert isinstance(answer, LastAnswer), "the connection ends behind it"
     return answer.body.decode()
 
@@ -59,9 +59,9 @@ def test_a_health_check_is_answered(head: str, answer: str) -> None:
 
 
 def test_a_broker_whose_logs_load_is_alive_and_not_ready() -> None:
-    world = FakeBroker()
-    world.create("t")
-    world.log("t").is_loading = True
+    broker = FakeBroker()
+    broker.create("t")
+    broker.log("t").is_loading = True
 
-    assert ask(world, "GET /ready HTTP/1.1").startswith("HTTP/1.1 503 ")
-    assert ask(world, "GET /live HTTP/1.1").startswith("HTTP/1.1 200 ")
+    assert ask(broker, "GET /ready HTTP/1.1").startswith("HTTP/1.1 503 ")
+    assert ask(broker, "GET /live HTTP/1.1").startswith("HTTP/1.1 200 ")

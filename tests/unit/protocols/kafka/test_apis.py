@@ -81,19 +81,19 @@ def test_the_versions_in_a_handlers_docstring_are_those_it_serves(key: int) -> N
 
 @pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
 def test_an_empty_request_of_any_version_is_answered(key: int, version: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = world.ask(key, version, **SPECIAL.get(key, {}))
+    answer = broker.ask(key, version, **SPECIAL.get(key, {}))
 
     assert isinstance(answer, dict)
 
 
 @pytest.mark.parametrize(("key", "version"), ALL_VERSIONS)
 def test_a_request_with_one_of_everything_is_answered(key: int, version: int) -> None:
-    world = FakeBroker()
-    world.create("x")
+    broker = FakeBroker()
+    broker.create("x")
     fields = one_of_everything(schema.request(key).fields)
 
-    answer = world.ask(key, version, **{**fields, **SPECIAL.get(key, {})})
+    answer = broker.ask(key, version, **{**fields, **SPECIAL.get(key, {})})
 
     assert isinstance(answer, dict)

@@ -44,45 +44,45 @@ def test_a_malformed_body_closes_the_connection() -> None:
 
 
 def test_bytes_after_the_body_are_ignored() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     body = schema.request(60).encode(0, {}) + b"more"
 
-    assert isinstance(PROTOCOL.handle(60, 0, "tester", body, world.session), bytes)
+    assert isinstance(PROTOCOL.handle(60, 0, "tester", body, broker.session), bytes)
 
 
 def test_a_request_error_becomes_the_error_of_the_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = FakeBroker()
-    monkeypatch.setattr(world.groups, "join", _raising(RequestError(ErrorCode.NOT_COORDINATOR)))
+    broker = FakeBroker()
+    monkeypatch.setattr(broker.groups, "join", _raising(RequestError(ErrorCode.NOT_COORDINATOR)))
 
-    assert world.ask(11, 9)["error_code"] == 16
+    assert broker.ask(11, 9)["error_code"] == 16
 
 
 def test_what_may_not_be_is_refused_before_its_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     asked: list[tuple[str, str | None]] = []
 
     def refuse(session: Session, api: Api, request: Request) -> None:
-        assert session is world.session
+        assert session is broker.session
         asked.append((api.name, request.client_id))
         raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     monkeypatch.setattr(dispatch, "authorize", refuse)
 
-    assert world.ask(12, 4, "who", group_id="g")["error_code"] == 30
+    assert broker.ask(12, 4, "who", group_id="g")["error_code"] == 30
     assert asked == [("Heartbeat", "who")]
-    assert world.groups.commands == []
+    assert broker.groups.commands == []
 
 
 def test_an_unexpected_failure_is_logged_once_and_closes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = FakeBroker()
-    monkeypatch.setattr(world.groups, "heartbeat", _raising(ZeroDivisionError("oops")))
+    broker = FakeBroker()
+    monkeypatch.setattr(broker.groups, "heartbeat", _raising(ZeroDivisionError("oops")))
 
     with caplog.at_level(logging.ERROR), pytest.raises(PeerError, match="Heartbeat v4 failed"):
-        world.ask(12, 4)
+        broker.ask(12, 4)
 
     (record,) = caplog.records
     assert record.getMessage() == "request_failed api=Heartbeat version=4"
@@ -91,17 +91,17 @@ def test_an_unexpected_failure_is_logged_once_and_closes(
 def test_an_unexpected_failure_later_closes_too(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
     def heartbeat(_command: object) -> asyncio.Future[ErrorCode]:
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(future.set_exception, ZeroDivisionError("oops"))
         return future
 
-    monkeypatch.setattr(world.groups, "heartbeat", heartbeat)
+    monkeypatch.setattr(broker.groups, "heartbeat", heartbeat)
 
     with pytest.raises(PeerError):
-        world.ask(12, 4)
+        broker.ask(12, 4)
     assert len(caplog.records) == 1
 
 
@@ -138,10 +138,10 @@ def test_what_clients_send_in_tagged_fields_has_no_arrays() -> None:
 @pytest.mark.parametrize("size", [10, 20_000])
 def test_a_long_request_and_its_answer_are_made_in_steps(size: int) -> None:
     """Keys of an unknown type: their number is all that this request costs."""
-    world = FakeBroker()
+    broker = FakeBroker()
     keys = [f"key-{number}" for number in range(size)]
 
-    turns = world.turns(10, 5, key_type=9, coordinator_keys=keys)
+    turns = broker.turns(10, 5, key_type=9, coordinator_keys=keys)
 
     assert (turns > 10) == (size > 10)
 

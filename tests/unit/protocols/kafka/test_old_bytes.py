@@ -54,18 +54,18 @@ def message(magic: int, offset: int, value: bytes) -> bytes:
     return i64(offset) + i32(len(rest) + 4) + struct.pack(">I", zlib.crc32(rest)) + rest
 
 
-def ask(world: FakeBroker, key: int, version: int, body: bytes) -> bytes:
+def ask(broker: FakeBroker, key: int, version: int, body: bytes) -> bytes:
     """Send a body and return the body of the answer."""
-    answer = asyncio.run(world.answer(key, version, "old", body))
+    answer = asyncio.run(broker.answer(key, version, "old", body))
     assert answer is not None
     return answer
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a")
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a")
+    return broker
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -73,14 +73,14 @@ def world() -> FakeBroker:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("magic", [0, 1])
-def test_produce(world: FakeBroker, version: int, magic: int) -> None:
+def test_produce(broker: FakeBroker, version: int, magic: int) -> None:
     messages = data(message(magic, 0, b"one") + message(magic, 1, b"two"))
     topics = [
         text("a") + array([i32(0) + messages, i32(7) + messages]),
         text("b") + array([i32(0) + messages]),
     ]
 
-    answer = ask(world, PRODUCE, version, i16(1) + i32(1000) + array(topics))
+    answer = ask(broker, PRODUCE, version, i16(1) + i32(1000) + array(topics))
 
     time = i64(-1) if version == 2 else b""
     expected = array(
@@ -90,24 +90,24 @@ def test_produce(world: FakeBroker, version: int, magic: int) -> None:
         ]
     )
     assert answer == expected + (i32(0) if version else b"")
-    assert world.log("a").log_end_offset == 2
+    assert broker.log("a").log_end_offset == 2
 
 
 def test_produce_tells_the_time_of_the_append_from_version_2_on() -> None:
-    world = FakeBroker()
-    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    broker = FakeBroker()
+    broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
     topics = [text("a") + array([i32(0) + data(message(1, 0, b"v"))])]
 
-    answer = ask(world, PRODUCE, 2, i16(-1) + i32(1000) + array(topics))
+    answer = ask(broker, PRODUCE, 2, i16(-1) + i32(1000) + array(topics))
 
     partition = i32(0) + i16(0) + i64(0) + i64(NOW_MS)
     assert answer == array([text("a") + array([partition])]) + i32(0)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_fetch(world: FakeBroker, version: int) -> None:
+def test_fetch(broker: FakeBroker, version: int) -> None:
     ask(
-        world,
+        broker,
         PRODUCE,
         2,
         i16(1)
@@ -118,7 +118,7 @@ def test_fetch(world: FakeBroker, version: int) -> None:
     wanted = [i32(0) + i64(1) + i32(1 << 20), i32(7) + i64(0) + i32(1 << 20)]
 
     answer = ask(
-        world,
+        broker,
         FETCH,
         version,
         i32(-1) + i32(0) + i32(1) + limit + array([text("a") + array(wanted)]),
@@ -130,12 +130,12 @@ def test_fetch(world: FakeBroker, version: int) -> None:
     assert answer == throttle + array([text("a") + array(parts)])
 
 
-def test_list_offsets_0(world: FakeBroker) -> None:
-    world.log("a").append(batch(5))
-    world.log("a").segment_entries = [(0, 50, 100), (3, 50, 200)]
+def test_list_offsets_0(broker: FakeBroker) -> None:
+    broker.log("a").append(batch(5))
+    broker.log("a").segment_entries = [(0, 50, 100), (3, 50, 200)]
     wanted = [i32(0) + i64(-1) + i32(10), i32(0) + i64(-2) + i32(1), i32(7) + i64(-1) + i32(1)]
 
-    answer = ask(world, LIST_OFFSETS, 0, i32(-1) + array([text("a") + array(wanted)]))
+    answer = ask(broker, LIST_OFFSETS, 0, i32(-1) + array([text("a") + array(wanted)]))
 
     parts = [
         i32(0) + i16(0) + array([i64(5), i64(3), i64(0)]),
@@ -145,11 +145,11 @@ def test_list_offsets_0(world: FakeBroker) -> None:
     assert answer == array([text("a") + array(parts)])
 
 
-def test_list_offsets_1(world: FakeBroker) -> None:
-    world.log("a").append(batch(5, timestamp=70))
+def test_list_offsets_1(broker: FakeBroker) -> None:
+    broker.log("a").append(batch(5, timestamp=70))
 
     answer = ask(
-        world,
+        broker,
         LIST_OFFSETS,
         1,
         i32(-1) + array([text("a") + array([i32(0) + i64(60)])]),
@@ -164,38 +164,38 @@ BROKERS = array([i32(1) + text("broker.example") + i32(9092)])
 PARTITION = i16(0) + i32(0) + i32(1) + array([i32(1)]) + array([i32(1)])
 
 
-def test_metadata_0_of_a_topic(world: FakeBroker) -> None:
-    answer = ask(world, METADATA, 0, array([text("a")]))
+def test_metadata_0_of_a_topic(broker: FakeBroker) -> None:
+    answer = ask(broker, METADATA, 0, array([text("a")]))
 
     assert answer == BROKERS + array([i16(0) + text("a") + array([PARTITION])])
 
 
-def test_metadata_0_of_nothing_is_that_of_all_topics(world: FakeBroker) -> None:
-    world.create("b")
+def test_metadata_0_of_nothing_is_that_of_all_topics(broker: FakeBroker) -> None:
+    broker.create("b")
 
-    answer = ask(world, METADATA, 0, array([]))
+    answer = ask(broker, METADATA, 0, array([]))
 
     topics = [i16(0) + text(name) + array([PARTITION]) for name in ("a", "b")]
     assert answer == BROKERS + array(topics)
 
 
-def test_metadata_0_creates_what_it_is_asked_for(world: FakeBroker) -> None:
-    answer = ask(world, METADATA, 0, array([text("new")]))
+def test_metadata_0_creates_what_it_is_asked_for(broker: FakeBroker) -> None:
+    answer = ask(broker, METADATA, 0, array([text("new")]))
 
     assert answer == BROKERS + array([i16(0) + text("new") + array([PARTITION])])
 
 
 def test_metadata_0_of_topics_that_cannot_be() -> None:
-    world = FakeBroker({"auto.create.topics.enable": "false"})
+    broker = FakeBroker({"auto.create.topics.enable": "false"})
 
-    answer = ask(world, METADATA, 0, array([text("no/name"), text("unknown")]))
+    answer = ask(broker, METADATA, 0, array([text("no/name"), text("unknown")]))
 
     topics = [i16(17) + text("no/name") + array([]), i16(3) + text("unknown") + array([])]
     assert answer == BROKERS + array(topics)
 
 
-def test_metadata_1(world: FakeBroker) -> None:
-    answer = ask(world, METADATA, 1, i32(-1))
+def test_metadata_1(broker: FakeBroker) -> None:
+    answer = ask(broker, METADATA, 1, i32(-1))
 
     brokers = array([i32(1) + text("broker.example") + i32(9092) + text(None)])
     assert answer == brokers + i32(1) + array([i16(0) + text("a") + i8(0) + array([PARTITION])])
@@ -204,49 +204,49 @@ def test_metadata_1(world: FakeBroker) -> None:
 # ---- groups --------------------------------------------------------------------------------------
 
 
-def test_group_coordinator_0(world: FakeBroker) -> None:
-    answer = ask(world, COORDINATOR, 0, text("g"))
+def test_group_coordinator_0(broker: FakeBroker) -> None:
+    answer = ask(broker, COORDINATOR, 0, text("g"))
 
     assert answer == i16(0) + i32(1) + text("broker.example") + i32(9092)
-    assert world.topics.get(OFFSETS_TOPIC) is not None
+    assert broker.topics.get(OFFSETS_TOPIC) is not None
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_offset_commit(world: FakeBroker, version: int) -> None:
+def test_offset_commit(broker: FakeBroker, version: int) -> None:
     member = i32(4) + text("m") if version else b""
     time = i64(NOW_MS) if version else b""
     wanted = [i32(0) + i64(9) + time + text("note"), i32(7) + i64(9) + time + text(None)]
 
-    answer = ask(world, COMMIT, version, text("g") + member + array([text("a") + array(wanted)]))
+    answer = ask(broker, COMMIT, version, text("g") + member + array([text("a") + array(wanted)]))
 
     assert answer == array([text("a") + array([i32(0) + i16(0), i32(7) + i16(3)])])
-    [command] = world.groups.commands
+    [command] = broker.groups.commands
     assert (command.group_id, command.generation) == ("g", 4 if version else -1)
     assert command.member_id == ("m" if version else "")
     assert command.offsets == (commands.OffsetToCommit("a", 0, 9, -1, "note"),)
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_offset_fetch(world: FakeBroker, version: int) -> None:
+def test_offset_fetch(broker: FakeBroker, version: int) -> None:
     found = {"a": {0: CommittedOffset(9, -1, "note", NOW_MS, None), 1: None}}
-    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, found)]
+    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, found)]
 
-    answer = ask(world, OFFSETS, version, text("g") + array([text("a") + array([i32(0), i32(1)])]))
+    answer = ask(broker, OFFSETS, version, text("g") + array([text("a") + array([i32(0), i32(1)])]))
 
     parts = [i32(0) + i64(9) + text("note") + i16(0), i32(1) + i64(-1) + text("") + i16(0)]
     assert answer == array([text("a") + array(parts)])
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_join_group(world: FakeBroker, version: int) -> None:
+def test_join_group(broker: FakeBroker, version: int) -> None:
     joined = commands.JoinedMember("m", None, b"topics")
-    world.groups.answers = [
+    broker.groups.answers = [
         commands.JoinResponse(ErrorCode.NONE, "m", 3, "consumer", "range", "m", (joined,))
     ]
     timeout = i32(60_000) if version else b""
 
     answer = ask(
-        world,
+        broker,
         JOIN,
         version,
         text("g")
@@ -259,65 +259,65 @@ def test_join_group(world: FakeBroker, version: int) -> None:
 
     expected = i16(0) + i32(3) + text("range") + text("m") + text("m")
     assert answer == expected + array([text("m") + data(b"topics")])
-    [command] = world.groups.commands
+    [command] = broker.groups.commands
     assert command.session_timeout_ms == 30_000
     assert command.rebalance_timeout_ms == (60_000 if version else 30_000)
     assert [each.name for each in command.protocols] == ["range", "roundrobin"]
 
 
-def test_join_group_refused(world: FakeBroker) -> None:
-    world.groups.answers = [commands.JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
+def test_join_group_refused(broker: FakeBroker) -> None:
+    broker.groups.answers = [commands.JoinResponse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
 
     body = text("g") + i32(30_000) + text("") + text("consumer") + array([])
 
     expected = i16(23) + i32(-1) + text("") + text("") + text("") + array([])
-    assert ask(world, JOIN, 0, body) == expected
+    assert ask(broker, JOIN, 0, body) == expected
 
 
-def test_sync_group_0(world: FakeBroker) -> None:
-    world.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"assigned")]
+def test_sync_group_0(broker: FakeBroker) -> None:
+    broker.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"assigned")]
 
     body = text("g") + i32(3) + text("m") + array([text("m") + data(b"assigned")])
 
-    assert ask(world, SYNC, 0, body) == i16(0) + data(b"assigned")
-    assert world.groups.commands[0].assignments == {"m": b"assigned"}
+    assert ask(broker, SYNC, 0, body) == i16(0) + data(b"assigned")
+    assert broker.groups.commands[0].assignments == {"m": b"assigned"}
 
 
-def test_sync_group_0_without_an_assignment_is_empty_bytes(world: FakeBroker) -> None:
-    world.groups.answers = [commands.SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
+def test_sync_group_0_without_an_assignment_is_empty_bytes(broker: FakeBroker) -> None:
+    broker.groups.answers = [commands.SyncResponse(ErrorCode.REBALANCE_IN_PROGRESS)]
 
-    assert ask(world, SYNC, 0, text("g") + i32(3) + text("m") + array([])) == i16(27) + data(b"")
-
-
-def test_heartbeat_0(world: FakeBroker) -> None:
-    world.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
-
-    assert ask(world, HEARTBEAT, 0, text("g") + i32(3) + text("m")) == i16(27)
+    assert ask(broker, SYNC, 0, text("g") + i32(3) + text("m") + array([])) == i16(27) + data(b"")
 
 
-def test_leave_group_0(world: FakeBroker) -> None:
-    assert ask(world, LEAVE, 0, text("g") + text("m")) == i16(0)
-    assert world.groups.commands == [
+def test_heartbeat_0(broker: FakeBroker) -> None:
+    broker.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
+
+    assert ask(broker, HEARTBEAT, 0, text("g") + i32(3) + text("m")) == i16(27)
+
+
+def test_leave_group_0(broker: FakeBroker) -> None:
+    assert ask(broker, LEAVE, 0, text("g") + text("m")) == i16(0)
+    assert broker.groups.commands == [
         commands.LeaveRequest("g", (commands.LeavingMember("m", None, ""),))
     ]
 
 
-def test_list_groups_0(world: FakeBroker) -> None:
+def test_list_groups_0(broker: FakeBroker) -> None:
     listed = commands.GroupListing("g", "consumer", "Stable", "classic")
-    world.groups.answers = [commands.ListGroupsResponse(ErrorCode.NONE, (listed,))]
+    broker.groups.answers = [commands.ListGroupsResponse(ErrorCode.NONE, (listed,))]
 
-    assert ask(world, LIST, 0, b"") == i16(0) + array([text("g") + text("consumer")])
+    assert ask(broker, LIST, 0, b"") == i16(0) + array([text("g") + text("consumer")])
 
 
-def test_describe_groups_0(world: FakeBroker) -> None:
+def test_describe_groups_0(broker: FakeBroker) -> None:
     member = commands.DescribedMember("m", None, "client", "/10.0.0.1", b"topics", b"assigned")
-    world.groups.answers = [
+    broker.groups.answers = [
         commands.GroupDescription(
             ErrorCode.NONE, "g", commands.GroupState.STABLE, "consumer", "range", (member,)
         )
     ]
 
-    answer = ask(world, DESCRIBE, 0, array([text("g"), text("unknown")]))
+    answer = ask(broker, DESCRIBE, 0, array([text("g"), text("unknown")]))
 
     described = text("m") + text("client") + text("/10.0.0.1") + data(b"topics") + data(b"assigned")
     groups = [
@@ -327,8 +327,8 @@ def test_describe_groups_0(world: FakeBroker) -> None:
     assert answer == array(groups)
 
 
-def test_api_versions_0(world: FakeBroker) -> None:
-    answer = ask(world, API_VERSIONS, 0, b"")
+def test_api_versions_0(broker: FakeBroker) -> None:
+    answer = ask(broker, API_VERSIONS, 0, b"")
 
     assert answer[:6] == i16(0) + answer[2:6]
     (count,) = struct.unpack_from(">i", answer, 2)

@@ -40,17 +40,17 @@ def fields(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def fetch(
-    world: FakeBroker, version: int, *parts: dict[str, Any], **more: Any
+    broker: FakeBroker, version: int, *parts: dict[str, Any], **more: Any
 ) -> list[dict[str, Any]]:
     """Fetch from topic "a" and return the partitions of the response."""
-    answer = world.ask(1, version, **fields(*parts, **more))
+    answer = broker.ask(1, version, **fields(*parts, **more))
     return only(answer["responses"])["partitions"]
 
 
-def put(world: FakeBroker, *values: bytes, partition: int = 0, **how: Any) -> None:
+def put(broker: FakeBroker, *values: bytes, partition: int = 0, **how: Any) -> None:
     """Append a batch."""
     [data] = encode([(b"k", value) for value in values], timestamp_ms=NOW_MS, **how)
-    status, _ = world.log("a", partition).append(data)
+    status, _ = broker.log("a", partition).append(data)
     assert status == 0
 
 
@@ -63,10 +63,10 @@ def offsets_of(records: bytes) -> list[int]:
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 3)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 3)
+    return broker
 
 
 # ---- what a batch becomes ------------------------------------------------------------------------
@@ -74,12 +74,12 @@ def world() -> FakeBroker:
 
 @old_versions
 def test_records_are_messages_of_the_magic_that_the_version_knows(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    put(world, b"one", b"two")
-    put(world, b"three")
+    put(broker, b"one", b"two")
+    put(broker, b"three")
 
-    answer = only(fetch(world, version, part()))
+    answer = only(fetch(broker, version, part()))
 
     magic = MAGIC_OF[version]
     assert (answer["error_code"], answer["high_watermark"]) == (0, 3)
@@ -91,12 +91,12 @@ def test_records_are_messages_of_the_magic_that_the_version_knows(
 @old_versions
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 def test_a_compressed_batch_is_a_wrapper_with_its_codec(
-    world: FakeBroker, version: int, codec: str
+    broker: FakeBroker, version: int, codec: str
 ) -> None:
-    put(world, b"before")
-    put(world, b"one", b"two", compression=codec)
+    put(broker, b"before")
+    put(broker, b"one", b"two", compression=codec)
 
-    records = only(fetch(world, version, part(0, 1)))["records"]
+    records = only(fetch(broker, version, part(0, 1)))["records"]
 
     magic = MAGIC_OF[version]
     number = ["none", "gzip", "snappy", "lz4"].index(codec)
@@ -108,64 +108,64 @@ def test_a_compressed_batch_is_a_wrapper_with_its_codec(
     assert records == wrapper.encode()
 
 
-def test_headers_and_producers_are_not_told(world: FakeBroker) -> None:
+def test_headers_and_producers_are_not_told(broker: FakeBroker) -> None:
     rows = [(b"k", b"v", [("name", b"value")])]
     [data] = encode(rows, timestamp_ms=NOW_MS, producer_id=7, producer_epoch=0, base_sequence=0)
-    world.log("a").append(data)
+    broker.log("a").append(data)
 
-    assert only(fetch(world, 2, part()))["records"] == message(1, 0, b"v")
+    assert only(fetch(broker, 2, part()))["records"] == message(1, 0, b"v")
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_time_of_an_append_is_told_to_those_who_know_times(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    put(world, b"v", timestamp_type="LogAppendTime")
+    put(broker, b"v", timestamp_type="LogAppendTime")
 
     expected = Message(0, b"k", b"v", MAGIC_OF[version], timestamp=NOW_MS)
     expected.attributes = LOG_APPEND_TIME if version == 2 else 0
-    assert only(fetch(world, version, part()))["records"] == expected.encode()
+    assert only(fetch(broker, version, part()))["records"] == expected.encode()
 
 
 @old_versions
 def test_records_of_open_and_aborted_transactions_are_there(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
     data = batch_of(
         [(b"k", b"v", [])], NOW_MS, producer_id=1, producer_epoch=0, base_sequence=0,
         is_transactional=True,
     )  # fmt: skip
-    world.log("a").admit_transaction(1, 0)
-    world.log("a").append(data)
+    broker.log("a").admit_transaction(1, 0)
+    broker.log("a").append(data)
 
-    assert offsets_of(only(fetch(world, version, part()))["records"]) == [0]
+    assert offsets_of(only(fetch(broker, version, part()))["records"]) == [0]
 
 
 @old_versions
-def test_zstd_cannot_be_told(world: FakeBroker, version: int) -> None:
-    put(world, b"before")
-    put(world, b"v", compression="zstd")
+def test_zstd_cannot_be_told(broker: FakeBroker, version: int) -> None:
+    put(broker, b"before")
+    put(broker, b"v", compression="zstd")
 
     # What stands before it first.
-    assert offsets_of(only(fetch(world, version, part()))["records"]) == [0]
-    answer = only(fetch(world, version, part(0, 1)))
+    assert offsets_of(only(fetch(broker, version, part()))["records"]) == [0]
+    answer = only(fetch(broker, version, part(0, 1)))
     assert (answer["error_code"], answer["high_watermark"], answer["records"]) == (76, -1, b"")
 
 
 @old_versions
-def test_a_batch_that_unfolds_too_far_is_too_large(world: FakeBroker, version: int) -> None:
-    put(world, b"\0" * (17 << 20), compression="gzip", batch_bytes_max=1 << 30)
+def test_a_batch_that_unfolds_too_far_is_too_large(broker: FakeBroker, version: int) -> None:
+    put(broker, b"\0" * (17 << 20), compression="gzip", batch_bytes_max=1 << 30)
 
-    assert only(fetch(world, version, part()))["error_code"] == 10
+    assert only(fetch(broker, version, part()))["error_code"] == 10
 
 
 @old_versions
-def test_a_damaged_batch_is_corrupt(world: FakeBroker, version: int) -> None:
-    put(world, b"value")
-    [(base, last, data)] = world.log("a").batches
-    world.log("a").batches = [(base, last, data[:-1] + b"!")]
+def test_a_damaged_batch_is_corrupt(broker: FakeBroker, version: int) -> None:
+    put(broker, b"value")
+    [(base, last, data)] = broker.log("a").batches
+    broker.log("a").batches = [(base, last, data[:-1] + b"!")]
 
-    assert only(fetch(world, version, part()))["error_code"] == 2
+    assert only(fetch(broker, version, part()))["error_code"] == 2
 
 
 # ---- what has no messages ------------------------------------------------------------------------
@@ -173,29 +173,29 @@ def test_a_damaged_batch_is_corrupt(world: FakeBroker, version: int) -> None:
 
 @old_versions
 def test_markers_are_passed_over_however_little_is_asked_for(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
     for _ in range(100):
-        world.log("a").append(MARKER)
-    put(world, b"v")
+        broker.log("a").append(MARKER)
+    put(broker, b"v")
 
     for size_max in (1 << 20, 200):
-        answer = only(fetch(world, version, part(0, 3, size_max=size_max)))
+        answer = only(fetch(broker, version, part(0, 3, size_max=size_max)))
         assert offsets_of(answer["records"]) == [100]
 
 
 @old_versions
-def test_a_fetch_waits_behind_a_marker_at_the_end(world: FakeBroker, version: int) -> None:
+def test_a_fetch_waits_behind_a_marker_at_the_end(broker: FakeBroker, version: int) -> None:
     """Its reader cannot pass it: answered at once, it would ask again without a pause."""
-    world.log("a").append(MARKER)
+    broker.log("a").append(MARKER)
 
     async def scenario() -> Any:
         fetched = asyncio.create_task(
-            world.ask_soon(1, version, **fields(part(), max_wait_ms=60_000))
+            broker.ask_soon(1, version, **fields(part(), max_wait_ms=60_000))
         )
         await asyncio.sleep(0.01)
         assert not fetched.done()
-        put(world, b"v")
+        put(broker, b"v")
         return await fetched
 
     answer = asyncio.run(scenario())
@@ -221,63 +221,63 @@ def compacted(last_offset: int, codec: str) -> bytes:
 
 @old_versions
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_the_gaps_of_compaction_stay(world: FakeBroker, version: int, codec: str) -> None:
-    world.log("a").append(compacted(5, codec))
-    put(world, b"v")
+def test_the_gaps_of_compaction_stay(broker: FakeBroker, version: int, codec: str) -> None:
+    broker.log("a").append(compacted(5, codec))
+    put(broker, b"v")
 
-    answer = only(fetch(world, version, part()))
+    answer = only(fetch(broker, version, part()))
 
     assert offsets_of(answer["records"]) == [0, 2, 6]
 
 
 @old_versions
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_reader_in_a_gap_gets_what_follows(world: FakeBroker, version: int, codec: str) -> None:
-    world.log("a").append(compacted(5, codec))
-    put(world, b"v")
+def test_a_reader_in_a_gap_gets_what_follows(broker: FakeBroker, version: int, codec: str) -> None:
+    broker.log("a").append(compacted(5, codec))
+    put(broker, b"v")
 
-    assert offsets_of(only(fetch(world, version, part(0, 3)))["records"]) == [6]
+    assert offsets_of(only(fetch(broker, version, part(0, 3)))["records"]) == [6]
 
 
 @old_versions
-def test_batches_that_compaction_emptied_are_passed_over(world: FakeBroker, version: int) -> None:
-    world.log("a").append(EMPTY)
-    put(world, b"v")
+def test_batches_that_compaction_emptied_are_passed_over(broker: FakeBroker, version: int) -> None:
+    broker.log("a").append(EMPTY)
+    put(broker, b"v")
 
     count = scan_headers(EMPTY)[0].last_offset + 1
-    assert offsets_of(only(fetch(world, version, part()))["records"]) == [count]
+    assert offsets_of(only(fetch(broker, version, part()))["records"]) == [count]
 
 
 # ---- limits --------------------------------------------------------------------------------------
 
 
 @cutting_versions
-def test_a_partition_ends_at_its_limit_within_a_message(world: FakeBroker, version: int) -> None:
-    put(world, b"first", b"second", b"third")
-    whole = only(fetch(world, version, part()))["records"]
+def test_a_partition_ends_at_its_limit_within_a_message(broker: FakeBroker, version: int) -> None:
+    put(broker, b"first", b"second", b"third")
+    whole = only(fetch(broker, version, part()))["records"]
 
     for size_max in range(len(whole) + 1):
-        answer = only(fetch(world, version, part(size_max=size_max)))
+        answer = only(fetch(broker, version, part(size_max=size_max)))
         assert answer["records"] == whole[:size_max]
 
 
 @cutting_versions
-def test_every_partition_has_a_limit_of_its_own(world: FakeBroker, version: int) -> None:
+def test_every_partition_has_a_limit_of_its_own(broker: FakeBroker, version: int) -> None:
     for partition in range(3):
-        put(world, b"v" * 100, b"v" * 100, partition=partition)
+        put(broker, b"v" * 100, b"v" * 100, partition=partition)
 
-    parts = fetch(world, version, *(part(index, size_max=150) for index in range(3)))
+    parts = fetch(broker, version, *(part(index, size_max=150) for index in range(3)))
 
     assert [len(each["records"]) for each in parts] == [150, 150, 150]
 
 
 @cutting_versions
 def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    put(world, *(b"%d" % place for place in range(200)), compression="gzip")
+    put(broker, *(b"%d" % place for place in range(200)), compression="gzip")
 
-    records = only(fetch(world, version, part(size_max=60)))["records"]
+    records = only(fetch(broker, version, part(size_max=60)))["records"]
 
     size = int.from_bytes(records[8:12])
     assert len(records) == 60 < size + 12
@@ -285,13 +285,13 @@ def test_a_wrapper_above_the_limit_comes_as_a_piece_that_says_so(
 
 @cutting_versions
 def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(version: int) -> None:
-    world = FakeBroker({"fetch.max.bytes": "1100"})
-    world.create("a", 3)
+    broker = FakeBroker({"fetch.max.bytes": "1100"})
+    broker.create("a", 3)
     for partition in range(3):
-        put(world, b"v" * 300, partition=partition)
-        put(world, b"v" * 300, partition=partition)
+        put(broker, b"v" * 300, partition=partition)
+        put(broker, b"v" * 300, partition=partition)
 
-    parts = fetch(world, version, *map(part, range(3)), max_wait_ms=60_000)
+    parts = fetch(broker, version, *map(part, range(3)), max_wait_ms=60_000)
 
     # Room for three messages, and for the third batch.
     assert [len(offsets_of(each["records"])) for each in parts] == [2, 1, 0]
@@ -301,12 +301,12 @@ def test_what_all_partitions_ask_for_is_bounded_and_ends_between_messages(versio
 
 @old_versions
 def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
     for _ in range(5):
-        put(world, b"v" * 900_000)
+        put(broker, b"v" * 900_000)
 
-    answer = only(fetch(world, version, part(size_max=5 << 20)))
+    answer = only(fetch(broker, version, part(size_max=5 << 20)))
 
     assert offsets_of(answer["records"]) == [0, 1]
     assert OLD_FETCH_BYTES_MAX // 2 < len(answer["records"]) <= OLD_FETCH_BYTES_MAX
@@ -314,25 +314,25 @@ def test_what_one_fetch_returns_is_bounded_by_what_a_turn_of_the_loop_can_copy(
 
 @cutting_versions
 def test_each_fetch_begins_with_another_partition(version: int) -> None:
-    world = FakeBroker({"fetch.max.bytes": "1100"})
-    world.create("a", 3)
+    broker = FakeBroker({"fetch.max.bytes": "1100"})
+    broker.create("a", 3)
     for partition in range(3):
         for _ in range(3):
-            put(world, b"v" * 300, partition=partition)
+            put(broker, b"v" * 300, partition=partition)
     most = []
 
     for _ in range(3):
-        parts = fetch(world, version, *map(part, range(3)))
+        parts = fetch(broker, version, *map(part, range(3)))
         counts = [len(offsets_of(each["records"])) for each in parts]
         most.append(counts.index(max(counts)))
-        assert isinstance(world.broker.clock, ManualClock)
-        world.broker.clock.advance(1)
+        assert isinstance(broker.broker.clock, ManualClock)
+        broker.broker.clock.advance(1)
 
     assert sorted(most) == [0, 1, 2]
 
 
 @old_versions
-def test_many_partitions_leave_the_loop_to_others(world: FakeBroker, version: int) -> None:
+def test_many_partitions_leave_the_loop_to_others(broker: FakeBroker, version: int) -> None:
     turns = 0
 
     async def others() -> None:
@@ -343,7 +343,7 @@ def test_many_partitions_leave_the_loop_to_others(world: FakeBroker, version: in
 
     async def scenario() -> None:
         task = asyncio.create_task(others())
-        await world.ask_soon(1, version, **fields(*[part()] * 2000))
+        await broker.ask_soon(1, version, **fields(*[part()] * 2000))
         task.cancel()
 
     asyncio.run(scenario())
@@ -351,28 +351,28 @@ def test_many_partitions_leave_the_loop_to_others(world: FakeBroker, version: in
     assert turns >= 2000 // OLD_FETCH_BATCHES_PER_TURN - 1
 
 
-def test_version_3_returns_whole_messages_and_at_least_one(world: FakeBroker) -> None:
-    put(world, b"v" * 100)
-    put(world, b"v" * 100)
-    put(world, b"v" * 100, partition=1)
+def test_version_3_returns_whole_messages_and_at_least_one(broker: FakeBroker) -> None:
+    put(broker, b"v" * 100)
+    put(broker, b"v" * 100)
+    put(broker, b"v" * 100, partition=1)
 
-    parts = fetch(world, 3, part(0, size_max=1), part(1, size_max=1))
+    parts = fetch(broker, 3, part(0, size_max=1), part(1, size_max=1))
     assert [offsets_of(each["records"]) for each in parts] == [[0], []]
 
-    parts = fetch(world, 3, part(0), part(1), max_bytes=1)
+    parts = fetch(broker, 3, part(0), part(1), max_bytes=1)
     assert [offsets_of(each["records"]) for each in parts] == [[0], []]
 
-    parts = fetch(world, 3, part(0, size_max=350), part(1, size_max=350), max_bytes=550)
+    parts = fetch(broker, 3, part(0, size_max=350), part(1, size_max=350), max_bytes=550)
     assert [offsets_of(each["records"]) for each in parts] == [[0, 1], [0]]
 
 
 def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
-    put(world, *[b""] * 50)
-    stored = world.log("a").batches[0][2]
+    put(broker, *[b""] * 50)
+    stored = broker.log("a").batches[0][2]
 
-    answer = only(fetch(world, 3, part(size_max=len(stored))))
+    answer = only(fetch(broker, 3, part(size_max=len(stored))))
 
     assert offsets_of(answer["records"]) == list(range(50))
     assert len(answer["records"]) > len(stored)
@@ -380,54 +380,54 @@ def test_version_3_returns_a_first_batch_whole_that_grows_above_the_limit(
 
 @old_versions
 def test_a_batch_that_takes_long_is_converted_beside_the_loop(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
     values = [b"v" * 1000] * (OLD_FETCH_BYTES_PER_TURN // 1000 + 1)
-    put(world, *values, batch_bytes_max=1 << 20)
+    put(broker, *values, batch_bytes_max=1 << 20)
 
-    answer = only(fetch(world, version, part()))
+    answer = only(fetch(broker, version, part()))
 
     assert offsets_of(answer["records"]) == list(range(len(values)))
 
 
 @old_versions
-def test_many_small_batches_are_read_in_pieces(world: FakeBroker, version: int) -> None:
+def test_many_small_batches_are_read_in_pieces(broker: FakeBroker, version: int) -> None:
     for _ in range(500):
-        put(world, b"v" * 1000)
+        put(broker, b"v" * 1000)
 
-    answer = only(fetch(world, version, part()))
+    answer = only(fetch(broker, version, part()))
 
     assert offsets_of(answer["records"]) == list(range(500))
 
 
 @old_versions
 def test_an_offset_inside_of_a_plain_batch_begins_with_its_message(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    put(world, *[b"v"] * 10)
+    put(broker, *[b"v"] * 10)
 
-    assert offsets_of(only(fetch(world, version, part(0, 7)))["records"]) == [7, 8, 9]
+    assert offsets_of(only(fetch(broker, version, part(0, 7)))["records"]) == [7, 8, 9]
 
 
 @old_versions
 def test_an_offset_inside_of_a_compressed_batch_returns_the_whole_wrapper(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    put(world, *[b"v"] * 10, compression="gzip")
+    put(broker, *[b"v"] * 10, compression="gzip")
 
-    assert offsets_of(only(fetch(world, version, part(0, 7)))["records"]) == list(range(10))
+    assert offsets_of(only(fetch(broker, version, part(0, 7)))["records"]) == list(range(10))
 
 
 # ---- errors and waiting --------------------------------------------------------------------------
 
 
 @old_versions
-def test_errors_of_a_partition_are_of_that_time(world: FakeBroker, version: int) -> None:
-    put(world, b"v")
-    world.log("a", 1).fail()
-    world.log("a", 2).is_loading = True
+def test_errors_of_a_partition_are_of_that_time(broker: FakeBroker, version: int) -> None:
+    put(broker, b"v")
+    broker.log("a", 1).fail()
+    broker.log("a", 2).is_loading = True
 
-    parts = fetch(world, version, part(0, 2), part(0, -1), part(1), part(2), part(3))
+    parts = fetch(broker, version, part(0, 2), part(0, -1), part(1), part(2), part(3))
 
     assert [(each["error_code"], each["high_watermark"]) for each in parts] == [
         (1, -1), (1, -1), (6, -1), (6, -1), (3, -1),
@@ -435,13 +435,13 @@ def test_errors_of_a_partition_are_of_that_time(world: FakeBroker, version: int)
 
 
 @old_versions
-def test_a_replica_that_nobody_knows_may_not_follow(world: FakeBroker, version: int) -> None:
-    assert only(fetch(world, version, part(), replica_id=2))["error_code"] == 6
+def test_a_replica_that_nobody_knows_may_not_follow(broker: FakeBroker, version: int) -> None:
+    assert only(fetch(broker, version, part(), replica_id=2))["error_code"] == 6
 
 
 @old_versions
 def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
-    world: FakeBroker, version: int, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converted: list[int] = []
 
@@ -454,17 +454,17 @@ def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
 
     async def scenario() -> Any:
         fetched = asyncio.create_task(
-            world.ask_soon(
+            broker.ask_soon(
                 1, version, **fields(part(0), part(1), max_wait_ms=60_000, min_bytes=3 * size)
             )
         )
         for partition in (0, 1):
             await asyncio.sleep(0.005)
             assert not fetched.done()
-            put(world, b"v", partition=partition)
+            put(broker, b"v", partition=partition)
         await asyncio.sleep(0.005)
         assert not fetched.done()
-        put(world, b"v")
+        put(broker, b"v")
         return await fetched
 
     answer = asyncio.run(scenario())
@@ -476,41 +476,41 @@ def test_a_fetch_waits_for_min_bytes_of_messages_and_converts_nothing_twice(
 
 @old_versions
 def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    parts = fetch(world, version, part(0), part(1), max_wait_ms=5)
+    parts = fetch(broker, version, part(0), part(1), max_wait_ms=5)
 
     assert [each["records"] for each in parts] == [b"", b""]
 
 
 @old_versions
-def test_an_error_and_a_log_that_fails_end_the_wait(world: FakeBroker, version: int) -> None:
+def test_an_error_and_a_log_that_fails_end_the_wait(broker: FakeBroker, version: int) -> None:
     async def scenario() -> Any:
         fetched = asyncio.create_task(
-            world.ask_soon(1, version, **fields(part(0), part(1), max_wait_ms=60_000))
+            broker.ask_soon(1, version, **fields(part(0), part(1), max_wait_ms=60_000))
         )
         await asyncio.sleep(0.005)
-        world.log("a", 1).fail()
+        broker.log("a", 1).fail()
         return await fetched
 
-    parts = fetch(world, version, part(0), part(9), max_wait_ms=60_000)
+    parts = fetch(broker, version, part(0), part(9), max_wait_ms=60_000)
     assert [each["error_code"] for each in parts] == [0, 3]
     answer = asyncio.run(scenario())
     assert [each["error_code"] for each in only(answer["responses"])["partitions"]] == [0, 6]
 
 
 @old_versions
-def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(world: FakeBroker, version: int) -> None:
-    assert fetch(world, version, part(), min_bytes=0, max_wait_ms=60_000)
-    assert world.ask(1, version, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
+def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(broker: FakeBroker, version: int) -> None:
+    assert fetch(broker, version, part(), min_bytes=0, max_wait_ms=60_000)
+    assert broker.ask(1, version, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
 
 
 @old_versions
-def test_what_is_above_the_high_watermark_is_not_returned(world: FakeBroker, version: int) -> None:
-    put(world, b"v")
-    world.log("a").is_held = True
-    put(world, b"v")
+def test_what_is_above_the_high_watermark_is_not_returned(broker: FakeBroker, version: int) -> None:
+    put(broker, b"v")
+    broker.log("a").is_held = True
+    put(broker, b"v")
 
-    answer = only(fetch(world, version, part()))
+    answer = only(fetch(broker, version, part()))
 
     assert (offsets_of(answer["records"]), answer["high_watermark"]) == ([0], 1)

@@ -28,18 +28,18 @@ def data_of(records: bytes | None, *, topic: str = "a", index: int = 0) -> list[
     return [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
 
 
-def produce(world: FakeBroker, version: int, records: bytes | None) -> dict[str, Any]:
+def produce(broker: FakeBroker, version: int, records: bytes | None) -> dict[str, Any]:
     """Send a set to partition 0 of "a" and return its partition's response."""
-    answer = world.ask(0, version, acks=1, topic_data=data_of(records))
+    answer = broker.ask(0, version, acks=1, topic_data=data_of(records))
     return only(only(answer["responses"])["partition_responses"])
 
 
-def stored(world: FakeBroker) -> bytes:
-    return b"".join(data for _, _, data in world.log("a").batches)
+def stored(broker: FakeBroker) -> bytes:
+    return b"".join(data for _, _, data in broker.log("a").batches)
 
 
-def attributes(world: FakeBroker) -> list[int]:
-    return [header.attributes for header in scan_headers(stored(world))]
+def attributes(broker: FakeBroker) -> list[int]:
+    return [header.attributes for header in scan_headers(stored(broker))]
 
 
 def rows(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
@@ -56,10 +56,10 @@ def wrapper(messages: list[Message], codec: int, **fields: Any) -> bytes:
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 2)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 2)
+    return broker
 
 
 # ---- what is stored ------------------------------------------------------------------------------
@@ -68,38 +68,38 @@ def world() -> FakeBroker:
 @old_versions
 @magics
 def test_messages_of_either_magic_become_one_batch(
-    world: FakeBroker, version: int, magic: int
+    broker: FakeBroker, version: int, magic: int
 ) -> None:
     messages = [
         Message(place, b"key", b"%d" % place, magic=magic, timestamp=NOW_MS) for place in range(3)
     ]
 
-    produce(world, version, message_set(messages))
-    answer = produce(world, version, message_set(messages))
+    produce(broker, version, message_set(messages))
+    answer = produce(broker, version, message_set(messages))
 
     assert (answer["error_code"], answer["base_offset"]) == (0, 3)
     time = NOW_MS if magic else -1
-    assert rows(stored(world)) == [
+    assert rows(stored(broker)) == [
         (offset, time, b"key", b"%d" % (offset % 3)) for offset in range(6)
     ]
-    assert attributes(world) == [0, 0]
+    assert attributes(broker) == [0, 0]
 
 
 @magics
 @codecs
 def test_a_wrapper_becomes_a_batch_with_its_codec(
-    world: FakeBroker, magic: int, codec: int
+    broker: FakeBroker, magic: int, codec: int
 ) -> None:
     messages = [
         Message(place, None, b"v" * place, magic=magic, timestamp=NOW_MS - place)
         for place in range(4)
     ]
 
-    answer = produce(world, magic, wrapper(messages, codec, magic=magic))
+    answer = produce(broker, magic, wrapper(messages, codec, magic=magic))
 
     assert answer["error_code"] == 0
-    assert attributes(world) == [codec]
-    assert rows(stored(world)) == [
+    assert attributes(broker) == [codec]
+    assert rows(stored(broker)) == [
         (place, NOW_MS - place if magic else -1, None, b"v" * place) for place in range(4)
     ]
 
@@ -117,23 +117,23 @@ def test_a_wrapper_becomes_a_batch_with_its_codec(
 def test_what_kafka_python_wrote_is_stored_and_read_back_as_it_was(
     magic: int, codec: int, pairs: list[tuple[bytes | None, bytes | None]]
 ) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
     builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
     for place, (key, value) in enumerate(pairs):
         builder.append(place, timestamp=NOW_MS + place, key=key, value=value)
 
-    assert produce(world, 2, bytes(builder.build()))["error_code"] == 0
+    assert produce(broker, 2, bytes(builder.build()))["error_code"] == 0
 
     expected = [
         (place, NOW_MS + place if magic else -1, key, value)
         for place, (key, value) in enumerate(pairs)
     ]
-    assert rows(stored(world)) == expected
-    topic = world.topics.get("a")
+    assert rows(stored(broker)) == expected
+    topic = broker.topics.get("a")
     assert topic is not None
     for reader in (0, 1):
-        columns = decode_columns(for_consumer(stored(world), reader, 0, topic.config))
+        columns = decode_columns(for_consumer(stored(broker), reader, 0, topic.config))
         times = memoryview(columns.column("timestamp")).tolist()
         assert memoryview(columns.column("offset")).tolist() == list(range(len(pairs)))
         assert times == [time if reader else -1 for _, time, _, _ in expected]
@@ -141,63 +141,63 @@ def test_what_kafka_python_wrote_is_stored_and_read_back_as_it_was(
 
 @pytest.mark.parametrize("offsets", [(0, 1, 2), (0, 0, 0), (7, 8, 9), (3, 1, 2)])
 def test_the_offsets_of_a_producer_mean_nothing(
-    world: FakeBroker, offsets: tuple[int, ...]
+    broker: FakeBroker, offsets: tuple[int, ...]
 ) -> None:
     messages = [Message(offset, None, b"v", timestamp=NOW_MS) for offset in offsets]
 
-    assert produce(world, 2, wrapper(messages, GZIP))["base_offset"] == 0
-    assert produce(world, 2, message_set(messages))["base_offset"] == 3
-    assert [row[0] for row in rows(stored(world))] == [0, 1, 2, 3, 4, 5]
+    assert produce(broker, 2, wrapper(messages, GZIP))["base_offset"] == 0
+    assert produce(broker, 2, message_set(messages))["base_offset"] == 3
+    assert [row[0] for row in rows(stored(broker))] == [0, 1, 2, 3, 4, 5]
 
 
-def test_raw_snappy_is_read_as_the_framed_one_is(world: FakeBroker) -> None:
+def test_raw_snappy_is_read_as_the_framed_one_is(broker: FakeBroker) -> None:
     inner = message_set([Message(value=b"v", timestamp=NOW_MS)])
     raw = bytes([len(inner), (len(inner) - 1) << 2]) + inner  # one literal of up to 60 bytes
     assert len(inner) <= 60
 
     message = Message(value=raw, attributes=SNAPPY, timestamp=NOW_MS)
 
-    assert produce(world, 2, message.encode())["error_code"] == 0
-    assert rows(stored(world)) == [(0, NOW_MS, None, b"v")]
+    assert produce(broker, 2, message.encode())["error_code"] == 0
+    assert rows(stored(broker)) == [(0, NOW_MS, None, b"v")]
 
 
 @magics
 def test_lz4_is_read_with_the_right_and_with_the_broken_header_checksum(
-    world: FakeBroker, magic: int
+    broker: FakeBroker, magic: int
 ) -> None:
     inner = message_set([Message(value=b"v", magic=magic, timestamp=NOW_MS)])
     for checksum_of in (0, 1):
         folded = compress(LZ4, inner, magic=checksum_of)
         message = Message(value=folded, magic=magic, attributes=LZ4, timestamp=NOW_MS)
 
-        assert produce(world, 1, message.encode())["error_code"] == 0
+        assert produce(broker, 1, message.encode())["error_code"] == 0
 
 
-def test_a_producer_cannot_say_when_its_messages_were_appended(world: FakeBroker) -> None:
+def test_a_producer_cannot_say_when_its_messages_were_appended(broker: FakeBroker) -> None:
     plain = [Message(value=b"v", timestamp=NOW_MS + place) for place in (0, 1)]
     folded = wrapper(plain, GZIP, attributes=GZIP | LOG_APPEND_TIME)
     plain[1].attributes = LOG_APPEND_TIME
 
     for data in (folded, message_set(plain)):
-        assert produce(world, 2, data)["error_code"] == INVALID_TIMESTAMP
+        assert produce(broker, 2, data)["error_code"] == INVALID_TIMESTAMP
 
 
 def test_a_topic_of_log_append_time_gives_old_messages_the_time_of_their_append() -> None:
-    world = FakeBroker()
-    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    broker = FakeBroker()
+    broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
-    answer = produce(world, 2, message_set([Message(value=b"v", magic=0)]))
+    answer = produce(broker, 2, message_set([Message(value=b"v", magic=0)]))
 
     assert answer["log_append_time_ms"] == NOW_MS
-    assert [row[1] for row in rows(stored(world))] == [NOW_MS]
+    assert [row[1] for row in rows(stored(broker))] == [NOW_MS]
 
 
 @old_versions
-def test_a_batch_in_an_old_request_is_stored_as_it_is(world: FakeBroker, version: int) -> None:
+def test_a_batch_in_an_old_request_is_stored_as_it_is(broker: FakeBroker, version: int) -> None:
     sent = encode([(b"k", b"v", [("header", b"1")])], timestamp_ms=NOW_MS, compression="gzip")[0]
 
-    assert produce(world, version, sent)["error_code"] == 0
-    assert stored(world)[16:] == sent[16:]
+    assert produce(broker, version, sent)["error_code"] == 0
+    assert stored(broker)[16:] == sent[16:]
 
 
 @pytest.mark.parametrize(
@@ -210,25 +210,27 @@ def test_a_batch_in_an_old_request_is_stored_as_it_is(world: FakeBroker, version
     ],
 )
 def test_old_messages_are_stored_with_the_topics_codec(came: int, kept: str, codec: int) -> None:
-    world = FakeBroker()
-    world.create("a", config={"compression.type": kept})
+    broker = FakeBroker()
+    broker.create("a", config={"compression.type": kept})
     messages = [Message(value=b"v" * 20, timestamp=NOW_MS) for _ in range(3)]
     sent = wrapper(messages, came) if came else message_set(messages)
 
-    assert produce(world, 2, sent)["error_code"] == 0
-    assert attributes(world) == [codec]
-    assert len(rows(stored(world))) == 3
+    assert produce(broker, 2, sent)["error_code"] == 0
+    assert attributes(broker) == [codec]
+    assert len(rows(stored(broker))) == 3
 
 
 def test_what_takes_long_is_converted_and_stored_in_the_order_of_the_requests(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
     # In many messages, so that the batch is not too large.
     count = OLD_MESSAGES_BYTES_MAX // 30 + 1
     many = message_set([Message(value=b"four", magic=0)] * count)
 
-    assert produce(world, 0, many)["base_offset"] == 0
-    assert produce(world, 0, message_set([Message(value=b"last", magic=0)]))["base_offset"] == count
+    assert produce(broker, 0, many)["base_offset"] == 0
+    assert (
+        produce(broker, 0, message_set([Message(value=b"last", magic=0)]))["base_offset"] == count
+    )
 
 
 # ---- what is refused -----------------------------------------------------------------------------
@@ -275,87 +277,87 @@ FOLDED = wrapper([PLAIN], GZIP)
     ],
 )  # fmt: skip
 def test_what_is_no_sound_set_is_corrupt_and_nothing_of_it_is_stored(
-    world: FakeBroker, version: int, records: bytes | None
+    broker: FakeBroker, version: int, records: bytes | None
 ) -> None:
-    answer = produce(world, version, records)
+    answer = produce(broker, version, records)
 
     assert (answer["error_code"], answer["base_offset"]) == (2, -1)
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0
 
 
 @magics
 @pytest.mark.parametrize("codec", [ZSTD, 5, 7])
-def test_no_old_message_is_compressed_with_zstd(world: FakeBroker, magic: int, codec: int) -> None:
+def test_no_old_message_is_compressed_with_zstd(broker: FakeBroker, magic: int, codec: int) -> None:
     message = Message(value=b"folded", magic=magic, attributes=codec)
 
-    assert produce(world, 2, message.encode())["error_code"] == 76
+    assert produce(broker, 2, message.encode())["error_code"] == 76
 
 
 @codecs
-def test_a_message_that_unfolds_too_far_is_too_large(world: FakeBroker, codec: int) -> None:
+def test_a_message_that_unfolds_too_far_is_too_large(broker: FakeBroker, codec: int) -> None:
     bomb = Message(value=compress(codec, b"\0" * (17 << 20), magic=1), attributes=codec)
 
-    assert produce(world, 2, bomb.encode())["error_code"] == 10
-    assert world.log("a").log_end_offset == 0
+    assert produce(broker, 2, bomb.encode())["error_code"] == 10
+    assert broker.log("a").log_end_offset == 0
 
 
 def test_a_batch_above_max_message_bytes_is_too_large() -> None:
-    world = FakeBroker()
-    world.create("a", config={"max.message.bytes": "200"})
+    broker = FakeBroker()
+    broker.create("a", config={"max.message.bytes": "200"})
 
-    assert produce(world, 2, message_set([Message(value=b"v" * 50)] * 3))["error_code"] == 10
-    assert produce(world, 2, message_set([Message(value=b"v" * 50)] * 2))["error_code"] == 0
+    assert produce(broker, 2, message_set([Message(value=b"v" * 50)] * 3))["error_code"] == 10
+    assert produce(broker, 2, message_set([Message(value=b"v" * 50)] * 2))["error_code"] == 0
 
 
 def test_a_set_above_the_limit_that_is_no_more_when_compressed_is_taken() -> None:
-    world = FakeBroker()
-    world.create("a", config={"max.message.bytes": "200"})
+    broker = FakeBroker()
+    broker.create("a", config={"max.message.bytes": "200"})
 
-    answer = produce(world, 2, wrapper([Message(value=b"v" * 50, timestamp=NOW_MS)] * 30, GZIP))
+    answer = produce(broker, 2, wrapper([Message(value=b"v" * 50, timestamp=NOW_MS)] * 30, GZIP))
 
     assert answer["error_code"] == 0
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_a_compacted_topic_takes_no_message_without_a_key(codec: int) -> None:
-    world = FakeBroker()
-    world.create("a", config={"cleanup.policy": "compact"})
+    broker = FakeBroker()
+    broker.create("a", config={"cleanup.policy": "compact"})
     for key, error in ((None, 2), (b"key", 0)):
         messages = [Message(key=key, value=b"v", timestamp=NOW_MS)]
         sent = wrapper(messages, codec) if codec else message_set(messages)
 
-        assert produce(world, 2, sent)["error_code"] == error
+        assert produce(broker, 2, sent)["error_code"] == error
 
 
-def test_storage_errors_are_told_as_a_leader_that_has_moved(world: FakeBroker) -> None:
-    world.log("a").fail()
+def test_storage_errors_are_told_as_a_leader_that_has_moved(broker: FakeBroker) -> None:
+    broker.log("a").fail()
 
-    assert produce(world, 2, PLAIN.encode())["error_code"] == 6
-    assert produce(world, 3, batch())["error_code"] == 56
+    assert produce(broker, 2, PLAIN.encode())["error_code"] == 6
+    assert produce(broker, 3, batch())["error_code"] == 56
 
 
 @old_versions
 @pytest.mark.parametrize("records", [PLAIN.encode(), FOLDED])
-def test_acks_0_is_never_answered(world: FakeBroker, version: int, records: bytes) -> None:
-    assert world.ask(0, version, acks=0, topic_data=data_of(records)) is None
-    assert world.log("a").log_end_offset == 1
+def test_acks_0_is_never_answered(broker: FakeBroker, version: int, records: bytes) -> None:
+    assert broker.ask(0, version, acks=0, topic_data=data_of(records)) is None
+    assert broker.log("a").log_end_offset == 1
 
 
 @old_versions
 @pytest.mark.parametrize("records", [cut(PLAIN.encode()), cut(FOLDED)])
 def test_an_error_with_acks_0_closes_the_connection(
-    world: FakeBroker, version: int, records: bytes
+    broker: FakeBroker, version: int, records: bytes
 ) -> None:
     with pytest.raises(PeerError, match="acks=0"):
-        world.ask(0, version, acks=0, topic_data=data_of(records))
+        broker.ask(0, version, acks=0, topic_data=data_of(records))
 
 
-def test_one_refused_partition_does_not_hold_up_others(world: FakeBroker) -> None:
+def test_one_refused_partition_does_not_hold_up_others(broker: FakeBroker) -> None:
     topic_data = data_of(cut(FOLDED)) + data_of(FOLDED, index=1) + data_of(PLAIN.encode(), index=2)
     partitions = [each["partition_data"][0] for each in topic_data]
 
     answer = only(
-        world.ask(0, 1, acks=1, topic_data=[{"name": "a", "partition_data": partitions}])[
+        broker.ask(0, 1, acks=1, topic_data=[{"name": "a", "partition_data": partitions}])[
             "responses"
         ]
     )

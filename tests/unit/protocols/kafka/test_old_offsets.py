@@ -12,27 +12,29 @@ LATEST, EARLIEST = -1, -2
 
 
 @pytest.fixture
-def world() -> FakeBroker:
+def broker() -> FakeBroker:
     """Segments of 10 offsets with newest records at 100, 200, 300; the end is 25."""
-    world = FakeBroker()
-    world.create("a", 2)
-    log = world.log("a")
+    broker = FakeBroker()
+    broker.create("a", 2)
+    log = broker.log("a")
     log.append(batch(25))
     log.segment_entries = [(0, 500, 100), (10, 500, 200), (20, 250, 300)]
-    return world
+    return broker
 
 
-def find(world: FakeBroker, timestamp: int, count: int = 100, partition: int = 0) -> dict[str, Any]:
+def find(
+    broker: FakeBroker, timestamp: int, count: int = 100, partition: int = 0
+) -> dict[str, Any]:
     wanted = {
         "partition_index": partition, "timestamp": timestamp, "max_num_offsets": count,
     }  # fmt: skip
     topics = [{"name": "a", "partitions": [wanted]}]
-    answer = world.ask(2, 0, replica_id=-1, topics=topics)
+    answer = broker.ask(2, 0, replica_id=-1, topics=topics)
     return only(only(answer["topics"])["partitions"])
 
 
-def offsets(world: FakeBroker, timestamp: int, count: int = 100) -> list[int]:
-    answer = find(world, timestamp, count)
+def offsets(broker: FakeBroker, timestamp: int, count: int = 100) -> list[int]:
+    answer = find(broker, timestamp, count)
     assert answer["error_code"] == 0
     found: list[int] = answer["old_style_offsets"]
     return found
@@ -52,39 +54,41 @@ def offsets(world: FakeBroker, timestamp: int, count: int = 100) -> list[int]:
     ],
 )
 def test_segments_as_old_as_the_time_are_listed_newest_first(
-    world: FakeBroker, timestamp: int, found: list[int]
+    broker: FakeBroker, timestamp: int, found: list[int]
 ) -> None:
-    assert offsets(world, timestamp) == found
+    assert offsets(broker, timestamp) == found
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, [25]), (2, [25, 20]), (0, []), (-1, [])])
-def test_no_more_are_listed_than_asked_for(world: FakeBroker, count: int, found: list[int]) -> None:
-    assert offsets(world, LATEST, count) == found
+def test_no_more_are_listed_than_asked_for(
+    broker: FakeBroker, count: int, found: list[int]
+) -> None:
+    assert offsets(broker, LATEST, count) == found
 
 
 def test_the_list_begins_with_the_high_watermark_and_ends_with_the_log_start(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
-    log = world.log("a")
+    log = broker.log("a")
     log.high_watermark = 15
     log.log_start_offset = 4
 
-    assert offsets(world, LATEST) == [15, 10, 4]
-    assert offsets(world, EARLIEST) == [4]
+    assert offsets(broker, LATEST) == [15, 10, 4]
+    assert offsets(broker, EARLIEST) == [4]
 
 
-def test_an_empty_log_has_one_offset(world: FakeBroker) -> None:
-    world.log("a").batches = []
-    world.log("a").high_watermark = 0
-    world.log("a").segment_entries = [(0, 0, 100)]
+def test_an_empty_log_has_one_offset(broker: FakeBroker) -> None:
+    broker.log("a").batches = []
+    broker.log("a").high_watermark = 0
+    broker.log("a").segment_entries = [(0, 0, 100)]
 
-    assert offsets(world, LATEST) == [0]
-    assert offsets(world, EARLIEST) == [0]
-    assert offsets(world, NOW_MS) == [0]
+    assert offsets(broker, LATEST) == [0]
+    assert offsets(broker, EARLIEST) == [0]
+    assert offsets(broker, NOW_MS) == [0]
 
 
-def test_a_segment_without_times_is_as_old_as_its_file(world: FakeBroker, tmp_path: Path) -> None:
-    log = world.log("a")
+def test_a_segment_without_times_is_as_old_as_its_file(broker: FakeBroker, tmp_path: Path) -> None:
+    log = broker.log("a")
     log.folder = str(tmp_path)
     log.segment_entries = [(0, 500, -1), (10, 500, -1), (20, 250, 300_000)]
     for base_offset, seconds in ((0, 100), (10, 200)):
@@ -92,23 +96,23 @@ def test_a_segment_without_times_is_as_old_as_its_file(world: FakeBroker, tmp_pa
         file.touch()
         os.utime(file, (seconds, seconds))
 
-    assert offsets(world, 150_000) == [0]
-    assert offsets(world, 200_000) == [10, 0]
-    assert offsets(world, 300_000) == [20, 10, 0]
+    assert offsets(broker, 150_000) == [0]
+    assert offsets(broker, 200_000) == [10, 0]
+    assert offsets(broker, 300_000) == [20, 10, 0]
 
 
 def test_a_segment_that_retention_has_just_removed_makes_the_client_ask_again(
-    world: FakeBroker, tmp_path: Path
+    broker: FakeBroker, tmp_path: Path
 ) -> None:
-    world.log("a").folder = str(tmp_path)
-    world.log("a").segment_entries = [(0, 500, -1)]
+    broker.log("a").folder = str(tmp_path)
+    broker.log("a").segment_entries = [(0, 500, -1)]
 
-    assert find(world, 150_000)["error_code"] == 6
+    assert find(broker, 150_000)["error_code"] == 6
 
 
-def test_errors_are_of_that_time_and_have_no_offsets(world: FakeBroker) -> None:
-    world.log("a", 1).fail()
+def test_errors_are_of_that_time_and_have_no_offsets(broker: FakeBroker) -> None:
+    broker.log("a", 1).fail()
 
     for partition, code in ((1, 6), (2, 3)):
-        answer = find(world, LATEST, partition=partition)
+        answer = find(broker, LATEST, partition=partition)
         assert (answer["error_code"], answer["old_style_offsets"]) == (code, [])

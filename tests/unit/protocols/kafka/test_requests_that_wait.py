@@ -24,16 +24,16 @@ fetch_versions = pytest.mark.parametrize("version", [0, 2, 3, 4, 11, 12])
 class Asked:
     """A broker, and requests to it that are under way."""
 
-    def __init__(self, world: FakeBroker) -> None:
+    def __init__(self, broker: FakeBroker) -> None:
         """Begin with none."""
-        self.world = world
+        self.broker = broker
         self.protocol = Kafka()
         self.tasks: list[asyncio.Future[Any]] = []
 
     def ask(self, key: int, version: int, **fields: Any) -> asyncio.Future[Any]:
         """Let one connection ask."""
         body = schema.request(key).encode(version, fields)
-        session = Session(self.world.broker, "127.0.0.1", "broker.example", 9092)
+        session = Session(self.broker.broker, "127.0.0.1", "broker.example", 9092)
         reply = self.protocol.handle(key, version, "tester", body, session)
         assert isinstance(reply, Awaitable)
         self.tasks.append(asyncio.ensure_future(reply))
@@ -54,11 +54,11 @@ class Asked:
 
 
 def played(scenario: Callable[[Asked], Awaitable[None]]) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
     async def play() -> None:
-        asked = Asked(world)
+        asked = Asked(broker)
         try:
             await scenario(asked)
         finally:
@@ -97,7 +97,7 @@ def test_long_polls_end_when_records_come(version: int) -> None:
         await turns(SOON)
         assert not poll.done()
 
-        asked.world.log("a").append(batch())
+        asked.broker.log("a").append(batch())
 
         await turns(ALL_TURNS, poll.done)
         assert poll.done()

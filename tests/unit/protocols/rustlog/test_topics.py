@@ -9,11 +9,11 @@ from tests.rustlog_client import create_topic, read_error
 
 
 def test_a_topic_that_cannot_be_stored_is_refused_and_the_connection_stays() -> None:
-    world = FakeBroker()
-    world.store.is_broken = True
+    broker = FakeBroker()
+    broker.store.is_broken = True
 
     async def answer() -> bytes:
-        reply = RustLog().handle(0, 0, None, create_topic("new", 3), world.session)
+        reply = RustLog().handle(0, 0, None, create_topic("new", 3), broker.session)
         assert isinstance(reply, Awaitable)
         answered = await reply
         assert isinstance(answered, bytes), "nothing is closed"

@@ -38,10 +38,10 @@ class Speaker:
 
     def __init__(self, **settings: str) -> None:
         """Make the broker; a setting's dots are underscores here."""
-        self.world = FakeBroker({name.replace("_", "."): value for name, value in settings.items()})
+        self.fakes = FakeBroker({name.replace("_", "."): value for name, value in settings.items()})
         self.groups = FakeAssignedGroups()
         self.protocol = V1()
-        broker = self.world.broker._replace(groups=self.groups)  # type: ignore[arg-type]
+        broker = self.fakes.broker._replace(groups=self.groups)  # type: ignore[arg-type]
         self.session = Session(broker, "192.0.2.7", "broker.example", 9092)
 
     def say(self, command: str) -> str:

@@ -31,7 +31,7 @@ def test_a_large_value_is_written_as_a_small_one(value: bytes, piece_bytes: int)
 def test_a_value_larger_than_a_line_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume, "V1_VALUE_BYTES_PER_TURN", 1_000)
     speaker = Speaker(message_max_bytes="10000000")
-    log = speaker.world.create("t").logs[0]
+    log = speaker.fakes.create("t").logs[0]
     large = b"x" * 2_000_000 + b","
     for batch in encode([b"a", large, b"b"], timestamp_ms=0, batch_bytes_max=5_000_000):
         log.append(batch)
@@ -44,7 +44,7 @@ def test_a_value_larger_than_a_line_comes_alone(monkeypatch: pytest.MonkeyPatch)
 def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
     speaker = Speaker()
-    log = speaker.world.create("t").logs[0]
+    log = speaker.fakes.create("t").logs[0]
     for values in ([b"a"], [bytes(20 << 20), b"lost"], [b"b,"]):
         for batch in encode(values, timestamp_ms=0, batch_bytes_max=1 << 30, compression="gzip"):
             log.append(batch)
@@ -67,7 +67,7 @@ def test_batches_that_cannot_be_read_fill_a_line_as_records_do(
 ) -> None:
     monkeypatch.setattr(consume, "V1_CONSUME_RECORDS_MAX", 3)
     speaker = Speaker()
-    log = speaker.world.create("t").logs[0]
+    log = speaker.fakes.create("t").logs[0]
     for value in values:
         [batch] = encode([value.encode()], timestamp_ms=0, compression="gzip")
         log.append(batch)

@@ -27,26 +27,26 @@ OF_PARTITION = (
 @pytest.fixture
 def speaker() -> Speaker:
     speaker = Speaker()
-    speaker.world.create("t", 3)
+    speaker.fakes.create("t", 3)
     return speaker
 
 
 @pytest.mark.parametrize("command", OF_PARTITION)
 def test_a_partition_that_loads_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
-    speaker.world.log("t", 2).is_loading = True
+    speaker.fakes.log("t", 2).is_loading = True
 
     assert speaker.say(command) == LOADING
 
 
 @pytest.mark.parametrize("command", OF_PARTITION)
 def test_a_partition_whose_disk_failed_is_to_be_asked_again(speaker: Speaker, command: str) -> None:
-    speaker.world.log("t", 2).is_offline = True
+    speaker.fakes.log("t", 2).is_offline = True
 
     assert speaker.say(command) == FAILED
 
 
 def test_a_disk_that_fails_before_the_acknowledgement_is_told(speaker: Speaker) -> None:
-    log = speaker.world.log("t", 2)
+    log = speaker.fakes.log("t", 2)
     log.is_held = True
 
     async def fail_meanwhile() -> str:
@@ -72,20 +72,20 @@ def test_what_cannot_be_read_is_to_be_asked_again(
     def fail(*_: object) -> bytes:
         raise error
 
-    monkeypatch.setattr(speaker.world.log("t", 2), "read", fail)
+    monkeypatch.setattr(speaker.fakes.log("t", 2), "read", fail)
 
     assert speaker.say("CONSUME t 2 0") == FAILED
 
 
 def test_a_topic_that_cannot_be_stored_is_not_created(speaker: Speaker) -> None:
-    speaker.world.store.is_broken = True
+    speaker.fakes.store.is_broken = True
 
     assert speaker.say("PRODUCE new user1:v") == f"{FAILED}: no space left on device"
 
 
 def test_acks_all_does_not_wait_for_ever(speaker: Speaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce, "ACKS_ALL_TIMEOUT_SECONDS", 0.02)
-    speaker.world.log("t", 2).is_held = True
+    speaker.fakes.log("t", 2).is_held = True
 
     assert speaker.say("PRODUCE t user1:v acks=all") == "ERR|REPLICATION_TIMEOUT|acks=all timeout"
 
@@ -156,7 +156,7 @@ def test_a_group_that_cannot_be_has_committed_nothing(speaker: Speaker) -> None:
 
 
 def test_without_a_topic_for_groups_there_is_no_coordinator(speaker: Speaker) -> None:
-    speaker.world.store.is_broken = True
+    speaker.fakes.store.is_broken = True
 
     assert speaker.say("JOIN g t c") == f"{NO_COORDINATOR}: no space left on device"
 
@@ -167,7 +167,7 @@ def test_what_nobody_expected_closes_the_connection(
     def fail(*_: object) -> bytes:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(speaker.world.log("t", 2), "read", fail)
+    monkeypatch.setattr(speaker.fakes.log("t", 2), "read", fail)
     speaker.say("PRODUCE t user1:v")
 
     with pytest.raises(PeerError, match="CONSUME failed in the broker"):
@@ -180,4 +180,4 @@ def test_a_topic_of_the_brokers_own_is_not_created(speaker: Speaker, name: str) 
     assert speaker.say(f"ADMIN_CREATE_TOPIC {name} 1 1") == (
         f"ERR|BAD_REQUEST|invalid topic: '{name}' belongs to the broker"
     )
-    assert speaker.world.topics.get(name) is None
+    assert speaker.fakes.topics.get(name) is None

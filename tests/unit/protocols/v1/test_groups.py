@@ -17,7 +17,7 @@ CALL = AssignedCall(AssignedProtocol.V1, "g", "t", "c", 4, 5)
 @pytest.fixture
 def speaker() -> Speaker:
     speaker = Speaker()
-    speaker.world.create("t", 5)
+    speaker.fakes.create("t", 5)
     return speaker
 
 
@@ -45,7 +45,7 @@ def test_a_topic_that_does_not_exist_counts_as_it_would_be_made(speaker: Speaker
 
     [command] = speaker.groups.commands
     assert command.partition_count == 3
-    assert speaker.world.topics.get("new") is None
+    assert speaker.fakes.topics.get("new") is None
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class AssignedJoin(NamedTuple):
     """A member asks for its part of a topic; an unknown group begins with its first member.
 
     Attributes:
-        family: whose dialect it speaks.
+        protocol: whose client it is.
         group_id: the group.
         topic: what the group reads from now on; members who read another topic are dropped. Of
             Cursus the join is refused while one of them lives.
@@ -77,7 +77,7 @@ class AssignedJoin(NamedTuple):
         client_host: of the connection, as Session.java_host, for tools.
     """
 
-    family: AssignedProtocol
+    protocol: AssignedProtocol
     group_id: str
     topic: str
     member_id: str
@@ -92,7 +92,7 @@ class AssignedJoin(NamedTuple):
 class AssignedCall(NamedTuple):
     """A member of a generation asks for its part, is alive, or leaves."""
 
-    family: AssignedProtocol
+    protocol: AssignedProtocol
     group_id: str
     topic: str
     member_id: str

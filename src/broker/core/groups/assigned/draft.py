@@ -62,7 +62,7 @@ class Draft:
             for member_id, each in self.members.items()
         }
         return AssignedImage(
-            self._before.family, self.topic, self.assignor, self.generation, members, wall_ms
+            self._before.protocol, self.topic, self.assignor, self.generation, members, wall_ms
         )
 
     def _bump(self, reason: str) -> None:

@@ -58,7 +58,7 @@ class AssignedGroup:
         self._stored = GroupImage()
         self._written: tuple[GroupImage, AssignedImage] | None = None  # by the last command
         self._heard_ms: dict[str, int] = {}  # monotonic, by member
-        self._told = PendingRejoin()
+        self._pending_rejoin = PendingRejoin()
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -121,14 +121,14 @@ class AssignedGroup:
             ErrorCode.NONE,
             self.group_id,
             self.state,
-            self.image.family.value,
+            self.image.protocol.value,
             self.image.assignor.value if members else "",
             members,
         )
 
     def listing(self) -> GroupListing:
         """What a list of groups says of it."""
-        return GroupListing(self.group_id, self.image.family.value, self.state.value, GROUP_TYPE)
+        return GroupListing(self.group_id, self.image.protocol.value, self.state.value, GROUP_TYPE)
 
     def deletion_error(self) -> ErrorCode:
         """Whether an administrator may delete it."""
@@ -175,7 +175,7 @@ class AssignedGroup:
         self._stored = stored
         members = self.image.members
         self._heard_ms = {each: at for each, at in self._heard_ms.items() if each in members}
-        self._told.keep(members)
+        self._pending_rejoin.keep(members)
 
     def resume(self, now: Moment) -> None:
         """After a load: every member has one session timeout to show that it is still there."""
@@ -187,7 +187,7 @@ class AssignedGroup:
         """A member asks for its part; the steps and their order are V1's (v1.md 1.6)."""
         draft = Draft(self.image)
         if request.topic != draft.topic:
-            if request.family is AssignedProtocol.CURSUS and self.has_live_members(now):
+            if request.protocol is AssignedProtocol.CURSUS and self.has_live_members(now):
                 return Decision(), self._other_topic(request.member_id)
             draft.read_topic(request.topic)
         if request.assignor is not None and request.assignor is not draft.assignor:
@@ -195,12 +195,12 @@ class AssignedGroup:
         self._let_time_pass(draft, request.partition_count, now)
         member_id, error = request.member_id, AssignedError.NONE
         if request.suffix and member_id not in draft.members:
-            member_id = self._told.first_of(member_id, draft.members) or member_id
+            member_id = self._pending_rejoin.first_of(member_id, draft.members) or member_id
         if member_id not in draft.members:
             member_id, error = self._admit(draft, request)
         if error is AssignedError.NONE:
             self._heard_ms[member_id] = now.monotonic_ms
-            self._told.back(member_id)
+            self._pending_rejoin.back(member_id)
         return self._decide(draft, member_id, request.partition_count, error, now)
 
     def _admit(self, draft: Draft, request: AssignedJoin) -> tuple[str, AssignedError]:
@@ -220,17 +220,19 @@ class AssignedGroup:
         draft = Draft(self.image)
         error = self._call_error(draft, call, now)
         # One of Cursus's that still has to join again is alive until it does.
-        is_told = error is AssignedError.STALE_GENERATION and call.family is AssignedProtocol.CURSUS
+        is_told = (
+            error is AssignedError.STALE_GENERATION and call.protocol is AssignedProtocol.CURSUS
+        )
         if error is AssignedError.NONE or is_told:
             self._heard_ms[call.member_id] = now.monotonic_ms
         if error is AssignedError.NONE:
-            self._told.back(call.member_id)
+            self._pending_rejoin.back(call.member_id)
         return self._decide(draft, call.member_id, call.partition_count, error, now)
 
     def leave(self, call: AssignedCall, now: Moment) -> Outcome:
         """A member goes; the group stays, also without members."""
         draft = Draft(self.image)
-        if call.family is AssignedProtocol.CURSUS and call.member_id not in draft.members:
+        if call.protocol is AssignedProtocol.CURSUS and call.member_id not in draft.members:
             call = call._replace(member_id=only_one(call.member_id, draft.members))
         error = self._call_error(draft, call, now)
         if error is AssignedError.NONE:
@@ -263,7 +265,7 @@ class AssignedGroup:
         owned = frozenset(response.partitions)
         for partition, _ in request.offsets:
             if partition not in owned:
-                self._told.tell(response.member_id)
+                self._pending_rejoin.tell(response.member_id)
                 response = response._replace(
                     error=AssignedError.NOT_ASSIGNED, partitions=(), partition=partition
                 )
@@ -280,8 +282,8 @@ class AssignedGroup:
 
     def _call_error(self, draft: Draft, call: AssignedCall, now: Moment) -> AssignedError:
         """What forbids a member its call, once the time that has passed has had its effect."""
-        is_cursus = call.family is AssignedProtocol.CURSUS
-        if call.family is not self.image.family:
+        is_cursus = call.protocol is AssignedProtocol.CURSUS
+        if call.protocol is not self.image.protocol:
             return AssignedError.GROUP_NOT_FOUND
         if call.topic != self.image.topic:
             return AssignedError.OTHER_TOPIC if is_cursus else AssignedError.GROUP_NOT_FOUND
@@ -291,7 +293,7 @@ class AssignedGroup:
             return AssignedError.UNKNOWN_MEMBER
         if call.generation is not None and call.generation != draft.generation:
             if is_member:
-                self._told.tell(call.member_id)
+                self._pending_rejoin.tell(call.member_id)
             return AssignedError.STALE_GENERATION
         return AssignedError.NONE if is_member else AssignedError.UNKNOWN_MEMBER
 

@@ -32,7 +32,7 @@ from broker.model import limits
 from broker.model.errors import Corrupt
 
 _VERSION = 0  # of subscriptions and assignments: later ones say what only clients know
-_FAMILIES = frozenset(each.value for each in AssignedProtocol)
+_PROTOCOLS = frozenset(each.value for each in AssignedProtocol)
 
 
 class AssignedMember(NamedTuple):
@@ -48,7 +48,7 @@ class AssignedMember(NamedTuple):
 class AssignedImage(NamedTuple):
     """A group as its last record says."""
 
-    family: AssignedProtocol
+    protocol: AssignedProtocol
     topic: str
     assignor: Assignor = Assignor.ROUND_ROBIN
     generation: int = NEW_GROUP_GENERATION
@@ -61,19 +61,19 @@ class AssignedImage(NamedTuple):
         return sum(len(each.partitions) for each in self.members.values())
 
 
-def first_image(family: AssignedProtocol, topic: str, assignor: Assignor | None) -> AssignedImage:
+def first_image(protocol: AssignedProtocol, topic: str, assignor: Assignor | None) -> AssignedImage:
     """A group before its first member has joined; Cursus assigns ranges and counts from 1.
 
     It begins with the assignor it is given: a change of it would be a generation (v1.md 1.6).
     """
-    if family is AssignedProtocol.CURSUS:
-        return AssignedImage(family, topic, assignor or Assignor.RANGE, NO_GENERATION)
-    return AssignedImage(family, topic, assignor or Assignor.ROUND_ROBIN)
+    if protocol is AssignedProtocol.CURSUS:
+        return AssignedImage(protocol, topic, assignor or Assignor.RANGE, NO_GENERATION)
+    return AssignedImage(protocol, topic, assignor or Assignor.ROUND_ROBIN)
 
 
 def is_assigned(protocol_type: str) -> bool:
     """Whether groups of this protocol type are the broker's to assign."""
-    return protocol_type in _FAMILIES
+    return protocol_type in _PROTOCOLS
 
 
 def fits(group_id: str, topic: str, member_id: str) -> bool:
@@ -108,7 +108,7 @@ def to_log(image: AssignedImage) -> GroupImage:
     assignor = image.assignor.value
     return GroupImage(
         image.generation,
-        image.family.value,
+        image.protocol.value,
         assignor if members else f"{assignor} {image.topic}",
         next(iter(members), None),
         image.timestamp_ms,

@@ -51,7 +51,7 @@ class AssignedGroups:
         offsets: CommittedOffsets,
         conversions: Conversions,
         commit_error: Callable[[CommitRequest, Moment], ErrorCode],
-        room: GroupMemoryBudget,
+        budget: GroupMemoryBudget,
     ) -> None:
         """Serve the groups and offsets of a shard, which stay the shard's.
 
@@ -62,7 +62,7 @@ class AssignedGroups:
         self._offsets = offsets
         self._conversions = conversions
         self._commit_error = commit_error
-        self._room = room
+        self._budget = budget
 
     def join(self, request: AssignedJoin, token: Token, now: Moment) -> GroupDecision:
         """A member asks for its part; a group that is not in use becomes one of its family."""
@@ -71,9 +71,9 @@ class AssignedGroups:
             response = AssignedResponse(AssignedError.INVALID_NAME, request.member_id)
             return Decision((), [(token, response)])
         known = self._find(request.group_id, now)
-        if isinstance(known, AssignedGroup) and known.image.family is request.family:
+        if isinstance(known, AssignedGroup) and known.image.protocol is request.protocol:
             is_known = member_id in known.image.members
-            if is_known or self._room.has_bytes(MEMBER_BYTES):
+            if is_known or self._budget.has_bytes(MEMBER_BYTES):
                 outcome = known.join(request, now)
             else:
                 outcome = Decision(), AssignedResponse(AssignedError.FULL, request.member_id)
@@ -123,7 +123,7 @@ class AssignedGroups:
         """
         call = request.call
         group = self._group(call, now)
-        if group is not None and group.image.family is call.family:
+        if group is not None and group.image.protocol is call.protocol:
             decision, response = group.check_commits(request, now)
         elif request.is_fenced:
             return _answered(_not_found(call), token)
@@ -170,7 +170,7 @@ class AssignedGroups:
     def status(self, call: AssignedCall, token: Token, now: Moment) -> GroupDecision:
         """What a dialect shows of a group of its own."""
         group = self._group(call, now)
-        if group is None or group.image.family is not call.family:
+        if group is None or group.image.protocol is not call.protocol:
             status = AssignedStatus(AssignedError.GROUP_NOT_FOUND)
         else:
             status = group.status(now)

@@ -177,7 +177,7 @@ async def _wait(request: Request, session: Session, reading: _Reading) -> Fields
     loop = get_running_loop()
     deadline = loop.time() + wait_ms / 1000
     while not reading.is_enough and (seconds_left := deadline - loop.time()) > 0:
-        if not await session.broker.growth.wait(reading.logs, seconds_left, request.share):
+        if not await session.broker.log_waiters.wait(reading.logs, seconds_left, request.share):
             break
         reading = await _read(request, session)
     return {"responses": reading.responses}

@@ -86,12 +86,12 @@ async def _first_offset(call: Call, log: Log, end: int) -> int:
 
 
 async def _fill(answer: FetchAnswerWriter, call: Call, log: Log, start: int) -> None:
-    beside = call.broker.recompression.run
+    run_in_thread = call.broker.recompression.run
     async with aclosing(committed_batches(log, start)) as batches:
         async for header, batch in batches:
             after = header.last_offset + 1
             try:
-                unfolded = await _unfolded(header, batch, beside)
+                unfolded = await _unfolded(header, batch, run_in_thread)
             except UNREADABLE as error:
                 if answer.count == 0:  # else with the next fetch
                     status = "too much" if isinstance(error, LimitExceeded) else "corrupt"
@@ -113,10 +113,12 @@ def _refused(status: str, offset: int, after: int, size: int = 0) -> RefusalErro
     return RefusalError(Failure.FETCH, reason=text)
 
 
-async def _unfolded(header: BatchHeader, batch: memoryview, beside: RunInThread) -> bytes | None:
+async def _unfolded(
+    header: BatchHeader, batch: memoryview, run_in_thread: RunInThread
+) -> bytes | None:
     if header.attributes & CODEC == 0:
         return None
-    return await unfold_records(header, batch, beside)
+    return await unfold_records(header, batch, run_in_thread)
 
 
 def _next_offset(answer: FetchAnswerWriter, end: int) -> int:

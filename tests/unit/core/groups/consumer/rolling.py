@@ -48,7 +48,7 @@ START_MS = 1_000
 SESSION_MS = 45_000  # the broker's, of members of the consumer protocol
 
 
-class World(LoggedShard[GroupShard]):
+class LoggedGroups(LoggedShard[GroupShard]):
     """One shard, its log, its topics, and its clients."""
 
     def __init__(self, seed: int, settings: ConsumerSettings | None = None) -> None:
@@ -149,12 +149,12 @@ class Token:
 class Client:
     """A consumer."""
 
-    def __init__(self, world: World, name: str, instance_id: str | None) -> None:
-        self.world = world
+    def __init__(self, logged: LoggedGroups, name: str, instance_id: str | None) -> None:
+        self.logged = logged
         self.name = name
         self.instance_id = instance_id
         self.owned: set[Place] = set()
-        self.heard_ms = world.now_ms  # when it was last answered
+        self.heard_ms = logged.now_ms  # when it was last answered
         self.told_ms: int | None = None  # when it was told what it has not done yet
 
     def __repr__(self) -> str:
@@ -176,8 +176,8 @@ class Client:
 class ConsumerClient(Client):
     """One of the consumer protocol."""
 
-    def __init__(self, world: World, name: str, *, instance_id: str | None = None) -> None:
-        super().__init__(world, name, instance_id)
+    def __init__(self, logged: LoggedGroups, name: str, *, instance_id: str | None = None) -> None:
+        super().__init__(logged, name, instance_id)
         self.epoch = 0
         self.assigned: set[Place] | None = None
         self.is_deaf = False  # whether answers are lost
@@ -185,9 +185,9 @@ class ConsumerClient(Client):
 
     def step(self) -> None:
         """Now and then it is slow to do what it was told."""
-        if self.world.now_ms - self.heard_ms >= SESSION_MS:
+        if self.logged.now_ms - self.heard_ms >= SESSION_MS:
             self._abandon()
-        if self.assigned is not None and self.world.random.random() < 0.7:
+        if self.assigned is not None and self.logged.random.random() < 0.7:
             self.owned &= self.assigned
             self.owned |= self.assigned
             self.assigned = self.told_ms = None
@@ -217,17 +217,17 @@ class ConsumerClient(Client):
             topic_names=tuple(TOPICS) if is_full else None,
             owned=in_order(self._owned_ids()),
         )
-        world = self.world
-        world.apply(world.shard.consumer_heartbeat(request, Token(self), world.now()))
+        logged = self.logged
+        logged.apply(logged.shard.consumer_heartbeat(request, Token(self), logged.now()))
 
     def _owned_ids(self) -> dict[bytes, list[int]]:
-        found = {self.world.topics.get(name): each for name, each in by_topic(self.owned).items()}
+        found = {self.logged.topics.get(name): each for name, each in by_topic(self.owned).items()}
         return {topic.topic_id: numbers for topic, numbers in found.items() if topic is not None}
 
     def receive(self, _token: Token, response: Any) -> None:
         assert isinstance(response, ConsumerHeartbeatResponse)
         if response.error is not NO_ERROR:
-            if self.world.refuses:
+            if self.logged.refuses:
                 assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
                 return
             assert response.error in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
@@ -238,17 +238,22 @@ class ConsumerClient(Client):
             return
         self.epoch = response.member_epoch
         if response.assignment is not None:
-            self.told_ms = self.world.now_ms if self.told_ms is None else self.told_ms
-            self.assigned = self.world.places(response.assignment)
+            self.told_ms = self.logged.now_ms if self.told_ms is None else self.told_ms
+            self.assigned = self.logged.places(response.assignment)
 
 
 class ClassicClient(Client):
     """One of the classic protocol."""
 
     def __init__(
-        self, world: World, name: str, *, is_cooperative: bool, instance_id: str | None = None
+        self,
+        logged: LoggedGroups,
+        name: str,
+        *,
+        is_cooperative: bool,
+        instance_id: str | None = None,
     ) -> None:
-        super().__init__(world, name, instance_id)
+        super().__init__(logged, name, instance_id)
         self.is_cooperative = is_cooperative
         self.member_id = ""
         self.generation = -1
@@ -266,14 +271,14 @@ class ClassicClient(Client):
             self._join()
         else:
             request = HeartbeatRequest(GROUP, self.member_id, self.instance_id, self.generation)
-            world = self.world
-            world.apply(world.shard.heartbeat(request, Token(self), world.now()))
+            logged = self.logged
+            logged.apply(logged.shard.heartbeat(request, Token(self), logged.now()))
 
     def leave(self) -> None:
         self.owned = set()
         request = LeaveRequest(GROUP, (LeavingMember(self.member_id),))
         self.waiting = None
-        self.world.apply(self.world.shard.leave(request, Token(self), self.world.now()))
+        self.logged.apply(self.logged.shard.leave(request, Token(self), self.logged.now()))
 
     def lost(self, _token: Token) -> None:
         self.waiting, self.must_join = None, True
@@ -287,7 +292,7 @@ class ClassicClient(Client):
             "owned_partitions": said(sorted(self.owned)),
             "generation_id": self.generation,
         }
-        self.world.ids += 1
+        self.logged.ids += 1
         request = JoinRequest(
             GROUP,
             self.member_id,
@@ -299,11 +304,11 @@ class ClassicClient(Client):
             "consumer",
             (GroupProtocol(self.protocol, encode_subscription(2, body)),),
             requires_member_id=True,
-            fresh_id=str(self.world.ids),
+            fresh_id=str(self.logged.ids),
         )
         self.waiting = Token(self)
-        world = self.world
-        world.apply(world.shard.join(request, self.waiting, world.now()))
+        logged = self.logged
+        logged.apply(logged.shard.join(request, self.waiting, logged.now()))
 
     def receive(self, token: Token, response: Any) -> None:
         if token is self.waiting:
@@ -343,8 +348,8 @@ class ClassicClient(Client):
             response.protocol,
         )
         self.waiting = Token(self)
-        world = self.world
-        world.apply(world.shard.sync(request, self.waiting, world.now()))
+        logged = self.logged
+        logged.apply(logged.shard.sync(request, self.waiting, logged.now()))
 
     def _assign(self, response: JoinResponse) -> Iterator[tuple[str, bytes]]:
         """Evenly, sticky, and nothing to anybody that another one says it owns."""

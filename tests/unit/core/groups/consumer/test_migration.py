@@ -29,25 +29,25 @@ from tests.unit.core.groups.consumer.rolling import (
     ClassicClient,
     Client,
     ConsumerClient,
-    World,
+    LoggedGroups,
 )
 
 SEEDS = range(30)
 
 
-def roll(world: World, make: Callable[[World, str], Client]) -> None:
+def roll(logged: LoggedGroups, make: Callable[[LoggedGroups, str], Client]) -> None:
     """Replace one client after the other."""
-    for place, old in enumerate(list(world.clients)):
-        if world.random.random() < 0.3:
-            world.clients.remove(old)  # It dies, and its session has to end.
+    for place, old in enumerate(list(logged.clients)):
+        if logged.random.random() < 0.3:
+            logged.clients.remove(old)  # It dies, and its session has to end.
         else:
             old.leave()
-            world.clients.remove(old)
-        world.run(world.random.randrange(6))
-        world.clients.append(make(world, f"{old.name}{place}"))
-        world.run(world.random.randrange(40))
-        if world.random.random() < 0.5:
-            world.settle_after_sessions()
+            logged.clients.remove(old)
+        logged.run(logged.random.randrange(6))
+        logged.clients.append(make(logged, f"{old.name}{place}"))
+        logged.run(logged.random.randrange(40))
+        if logged.random.random() < 0.5:
+            logged.settle_after_sessions()
 
 
 @pytest.mark.parametrize("is_cooperative", [False, True], ids=["eager", "cooperative"])
@@ -55,24 +55,24 @@ def roll(world: World, make: Callable[[World, str], Client]) -> None:
 def test_three_members_rolled_up_and_down_never_own_a_partition_twice(
     seed: int, is_cooperative: bool
 ) -> None:
-    world = World(seed)
+    logged = LoggedGroups(seed)
 
-    def old(world: World, name: str) -> Client:
-        return ClassicClient(world, name, is_cooperative=is_cooperative)
+    def old(logged: LoggedGroups, name: str) -> Client:
+        return ClassicClient(logged, name, is_cooperative=is_cooperative)
 
-    world.clients = [old(world, name) for name in "abc"]
-    world.settle()
-    assert isinstance(world.shard.groups[GROUP], ClassicGroup)
+    logged.clients = [old(logged, name) for name in "abc"]
+    logged.settle()
+    assert isinstance(logged.shard.groups[GROUP], ClassicGroup)
 
-    roll(world, ConsumerClient)
-    world.settle_after_sessions()
-    group = world.shard.groups[GROUP]
+    roll(logged, ConsumerClient)
+    logged.settle_after_sessions()
+    group = logged.shard.groups[GROUP]
     assert isinstance(group, ConsumerGroup)
     assert group.state.classic_count == 0
 
-    roll(world, old)
-    world.settle_after_sessions()
-    assert isinstance(world.shard.groups[GROUP], ClassicGroup)
+    roll(logged, old)
+    logged.settle_after_sessions()
+    assert isinstance(logged.shard.groups[GROUP], ClassicGroup)
 
 
 @pytest.mark.parametrize("is_cooperative", [False, True], ids=["eager", "cooperative"])
@@ -80,24 +80,24 @@ def test_three_members_rolled_up_and_down_never_own_a_partition_twice(
 def test_a_coordinator_that_is_lost_in_the_middle_of_it_changes_nothing(
     seed: int, is_cooperative: bool
 ) -> None:
-    world = World(seed)
-    world.clients = [
-        ClassicClient(world, name, is_cooperative=is_cooperative) for name in ("a", "b")
+    logged = LoggedGroups(seed)
+    logged.clients = [
+        ClassicClient(logged, name, is_cooperative=is_cooperative) for name in ("a", "b")
     ]
-    world.settle()
-    world.clients.append(ConsumerClient(world, "c"))
+    logged.settle()
+    logged.clients.append(ConsumerClient(logged, "c"))
     for _ in range(6):
-        world.run(world.random.randrange(12))
-        world.lose()
-    world.settle_after_sessions()
+        logged.run(logged.random.randrange(12))
+        logged.lose()
+    logged.settle_after_sessions()
 
-    world.clients.pop().leave()
-    world.lose()
+    logged.clients.pop().leave()
+    logged.lose()
     for _ in range(4):
-        world.run(world.random.randrange(12))
-        world.lose()
+        logged.run(logged.random.randrange(12))
+        logged.lose()
 
-    world.settle_after_sessions()
+    logged.settle_after_sessions()
 
 
 @pytest.mark.parametrize("is_cooperative", [False, True], ids=["eager", "cooperative"])
@@ -105,25 +105,25 @@ def test_a_coordinator_that_is_lost_in_the_middle_of_it_changes_nothing(
 def test_instances_that_restart_with_the_other_protocol_never_own_a_partition_twice(
     seed: int, is_cooperative: bool
 ) -> None:
-    world = World(seed)
+    logged = LoggedGroups(seed)
 
     def old(name: str, instance_id: str | None) -> Client:
-        return ClassicClient(world, name, is_cooperative=is_cooperative, instance_id=instance_id)
+        return ClassicClient(logged, name, is_cooperative=is_cooperative, instance_id=instance_id)
 
     def new(name: str, instance_id: str | None) -> Client:
-        return ConsumerClient(world, name, instance_id=instance_id)
+        return ConsumerClient(logged, name, instance_id=instance_id)
 
-    world.clients = [old(f"{each}0", each) for each in "ABC"]
-    world.settle()
+    logged.clients = [old(f"{each}0", each) for each in "ABC"]
+    logged.settle()
 
     for make, kind in ((new, ConsumerGroup), (old, ClassicGroup)):
-        for place, client in enumerate(list(world.clients)):
-            world.clients[place] = make(f"{client.name}{place}", client.instance_id)
-            world.run(world.random.randrange(40))
-            if world.random.random() < 0.3:
-                world.lose()
-        world.settle_after_sessions()
-        assert isinstance(world.shard.groups[GROUP], kind)
+        for place, client in enumerate(list(logged.clients)):
+            logged.clients[place] = make(f"{client.name}{place}", client.instance_id)
+            logged.run(logged.random.randrange(40))
+            if logged.random.random() < 0.3:
+                logged.lose()
+        logged.settle_after_sessions()
+        assert isinstance(logged.shard.groups[GROUP], kind)
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def test_instances_that_restart_with_the_other_protocol_never_own_a_partition_tw
 def test_a_group_with_classic_members_is_upgraded_only_where_the_policy_says_so(
     policy: MigrationPolicy, becomes: type
 ) -> None:
-    world = World(1, ConsumerSettings(migration=policy))
-    world.clients = [ClassicClient(world, "a", is_cooperative=False)]
-    world.settle()
+    logged = LoggedGroups(1, ConsumerSettings(migration=policy))
+    logged.clients = [ClassicClient(logged, "a", is_cooperative=False)]
+    logged.settle()
 
-    world.clients.append(ConsumerClient(world, "b"))
-    world.refuses = becomes is ClassicGroup
-    world.run(10)
+    logged.clients.append(ConsumerClient(logged, "b"))
+    logged.refuses = becomes is ClassicGroup
+    logged.run(10)
 
-    assert isinstance(world.shard.groups[GROUP], becomes)
+    assert isinstance(logged.shard.groups[GROUP], becomes)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +159,16 @@ def test_a_group_with_classic_members_is_upgraded_only_where_the_policy_says_so(
 def test_a_group_is_downgraded_when_its_last_consumer_member_leaves_where_the_policy_says_so(
     policy: MigrationPolicy, becomes: type
 ) -> None:
-    world = World(1, ConsumerSettings(migration=policy))
-    world.clients = [ClassicClient(world, "a", is_cooperative=False)]
-    world.settle()
-    world.clients.append(ConsumerClient(world, "b"))
-    world.settle()
+    logged = LoggedGroups(1, ConsumerSettings(migration=policy))
+    logged.clients = [ClassicClient(logged, "a", is_cooperative=False)]
+    logged.settle()
+    logged.clients.append(ConsumerClient(logged, "b"))
+    logged.settle()
 
-    world.clients.pop().leave()
-    world.settle()
+    logged.clients.pop().leave()
+    logged.settle()
 
-    assert isinstance(world.shard.groups[GROUP], becomes)
+    assert isinstance(logged.shard.groups[GROUP], becomes)
 
 
 @pytest.mark.parametrize(
@@ -222,17 +222,17 @@ def test_a_logged_member_that_cannot_be_read_is_downgraded_with_its_group() -> N
 
 
 def test_each_conversion_is_one_batch() -> None:
-    world = World(1)
-    world.clients = [ClassicClient(world, "a", is_cooperative=True)]
-    world.settle()
-    before = len(world.log)
+    logged = LoggedGroups(1)
+    logged.clients = [ClassicClient(logged, "a", is_cooperative=True)]
+    logged.settle()
+    before = len(logged.log)
 
-    world.clients.append(ConsumerClient(world, "b"))
-    world.clients[-1].step()
-    assert isinstance(world.shard.groups[GROUP], ConsumerGroup)
-    assert len(world.log) == before + 1
+    logged.clients.append(ConsumerClient(logged, "b"))
+    logged.clients[-1].step()
+    assert isinstance(logged.shard.groups[GROUP], ConsumerGroup)
+    assert len(logged.log) == before + 1
 
-    before = len(world.log)
-    world.clients.pop().leave()
-    assert isinstance(world.shard.groups[GROUP], ClassicGroup)
-    assert len(world.log) == before + 1
+    before = len(logged.log)
+    logged.clients.pop().leave()
+    assert isinstance(logged.shard.groups[GROUP], ClassicGroup)
+    assert len(logged.log) == before + 1

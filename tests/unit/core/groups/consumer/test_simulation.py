@@ -4,7 +4,7 @@ import pytest
 
 from broker.core.groups.consumer import planning, targets
 from broker.core.groups.consumer.group import ConsumerGroup
-from tests.unit.core.groups.consumer.rolling import GROUP, SESSION_MS, ConsumerClient, World
+from tests.unit.core.groups.consumer.rolling import GROUP, SESSION_MS, ConsumerClient, LoggedGroups
 
 SEEDS = range(60)
 
@@ -13,22 +13,22 @@ class Story:
     """What happens to one group, by the throws of one seed."""
 
     def __init__(self, seed: int) -> None:
-        self.world = World(seed)
+        self.logged = LoggedGroups(seed)
         self.names = 0
-        self.random = self.world.random
+        self.random = self.logged.random
         self.enter()
         self.client().step()
 
     def clients(self) -> list[ConsumerClient]:
-        return [each for each in self.world.clients if isinstance(each, ConsumerClient)]
+        return [each for each in self.logged.clients if isinstance(each, ConsumerClient)]
 
     def client(self) -> ConsumerClient:
         return self.random.choice(self.clients())
 
     def enter(self, instance_id: str | None = None) -> None:
         self.names += 1
-        self.world.clients.append(
-            ConsumerClient(self.world, f"m{self.names}", instance_id=instance_id)
+        self.logged.clients.append(
+            ConsumerClient(self.logged, f"m{self.names}", instance_id=instance_id)
         )
 
     def enter_as_instance(self) -> None:
@@ -39,7 +39,7 @@ class Story:
 
     def _is_known(self, instance_id: str) -> bool:
         """Whether a client that crashed still holds the instance id."""
-        known = self.world.shard.groups[GROUP]
+        known = self.logged.shard.groups[GROUP]
         assert isinstance(known, ConsumerGroup)
         return known.state.static_id(instance_id) is not None
 
@@ -47,18 +47,18 @@ class Story:
         if len(self.clients()) > 1:
             client = self.client()
             client.leave()
-            self.world.clients.remove(client)
+            self.logged.clients.remove(client)
 
     def crash(self) -> None:
         if len(self.clients()) > 1:
-            self.world.clients.remove(self.client())
+            self.logged.clients.remove(self.client())
 
     def restart_instance(self) -> None:
         for client in self.clients():
             if client.instance_id is not None and client.epoch > 0:
                 client.leave_for_a_while()
-                self.world.clients.remove(client)
-                self.world.run(self.random.randrange(4))
+                self.logged.clients.remove(client)
+                self.logged.run(self.random.randrange(4))
                 self.enter(client.instance_id)
                 return
 
@@ -71,14 +71,14 @@ class Story:
 
     def pause(self) -> None:
         for _ in range(self.random.randrange(1, 12)):
-            self.world.pass_by(5_000)
+            self.logged.pass_by(5_000)
             for client in self.random.sample(self.clients(), len(self.clients()) // 2):
                 client.step()
-                self.world.check()
+                self.logged.check()
 
     def change_topics(self) -> None:
         name = self.random.choice("tu")
-        known = self.world.topics.get(name)
+        known = self.logged.topics.get(name)
         count = self.random.choice((0, 1, 2)) + (known.partition_count if known else 0)
         is_gone = known is not None and self.random.random() < 0.3
         for client in self.clients():
@@ -87,13 +87,13 @@ class Story:
                 client.assigned = client.assigned and {
                     place for place in client.assigned if place[0] != name
                 }
-        self.world.topics.put(name, 0 if is_gone else min(count, 9))
+        self.logged.topics.put(name, 0 if is_gone else min(count, 9))
 
     def reload(self) -> None:
-        self.world.lose()
+        self.logged.lose()
 
     def run(self) -> None:
-        self.world.run(self.random.randrange(1, 12))
+        self.logged.run(self.random.randrange(1, 12))
 
     def happen(self) -> None:
         actions = (
@@ -110,7 +110,7 @@ class Story:
             self.reload,
         )
         self.random.choice(actions)()
-        self.world.check()
+        self.logged.check()
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["at once", "in slices"])
@@ -130,11 +130,11 @@ def test_no_partition_ever_has_two_owners_and_in_the_end_each_has_one(seed: int)
         story.happen()
 
     for _ in range(SESSION_MS // 5_000 + 1):  # Sessions of those who crashed end.
-        story.world.pass_by(5_000)
+        story.logged.pass_by(5_000)
         for client in story.clients():
             client.step()
-            story.world.check()
-    story.world.settle()
+            story.logged.check()
+    story.logged.settle()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -143,9 +143,9 @@ def test_what_a_load_makes_of_the_log_is_what_was_there(seed: int) -> None:
     for _ in range(20):
         story.happen()
 
-    before = story.world.shard.groups[GROUP]
-    story.world.lose()
-    after = story.world.shard.groups[GROUP]
+    before = story.logged.shard.groups[GROUP]
+    story.logged.lose()
+    after = story.logged.shard.groups[GROUP]
 
     assert isinstance(before, ConsumerGroup)
     assert isinstance(after, ConsumerGroup)

@@ -19,8 +19,8 @@ FOREVER = (1 << 63) - 1
 
 
 def alter(
-    world: FakeBroker,
-    broker: str,
+    fake_broker: FakeBroker,
+    broker_id: str,
     name: str,
     value: str | None,
     op: int = SET,
@@ -28,24 +28,24 @@ def alter(
     validate_only: bool = False,
 ) -> dict[str, Any]:
     config = {"name": name, "value": value, "config_operation": op}
-    resource = {"resource_type": BROKER, "resource_name": broker, "configs": [config]}
-    answer = world.ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
+    resource = {"resource_type": BROKER, "resource_name": broker_id, "configs": [config]}
+    answer = fake_broker.ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
     return only(answer["responses"])
 
 
-def set_all(world: FakeBroker, broker: str, **values: str) -> dict[str, Any]:
+def set_all(fake_broker: FakeBroker, broker_id: str, **values: str) -> dict[str, Any]:
     configs = [{"name": key.replace("_", "."), "value": text} for key, text in values.items()]
-    resource = {"resource_type": BROKER, "resource_name": broker, "configs": configs}
-    return only(world.ask(ALTER, 2, resources=[resource], validate_only=False)["responses"])
+    resource = {"resource_type": BROKER, "resource_name": broker_id, "configs": configs}
+    return only(fake_broker.ask(ALTER, 2, resources=[resource], validate_only=False)["responses"])
 
 
-def describe(world: FakeBroker, resource_type: int, name: str) -> dict[str, dict[str, Any]]:
+def describe(fake_broker: FakeBroker, resource_type: int, name: str) -> dict[str, dict[str, Any]]:
     resource = {
         "resource_type": resource_type,
         "resource_name": name,
         "configuration_keys": None,
     }
-    answer = world.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
+    answer = fake_broker.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
     result = only(answer["results"])
     assert result["error_code"] == 0
     return {each["name"]: each for each in result["configs"]}
@@ -56,42 +56,42 @@ def places(entry: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def test_a_topic_that_inherits_goes_by_the_altered_value_at_once() -> None:
-    world = FakeBroker()
-    world.create("a", 2)
+    fake_broker = FakeBroker()
+    fake_broker.create("a", 2)
 
-    assert alter(world, "", "log.retention.ms", "5")["error_code"] == 0
+    assert alter(fake_broker, "", "log.retention.ms", "5")["error_code"] == 0
 
-    assert [world.log("a", n).config.integer("retention.ms") for n in range(2)] == [5, 5]
-    entry = describe(world, TOPIC, "a")["retention.ms"]
+    assert [fake_broker.log("a", n).config.integer("retention.ms") for n in range(2)] == [5, 5]
+    entry = describe(fake_broker, TOPIC, "a")["retention.ms"]
     assert (entry["value"], entry["config_source"]) == ("5", ALL)
 
 
 def test_a_topic_created_later_goes_by_the_altered_value() -> None:
-    world = FakeBroker()
-    alter(world, "1", "message.max.bytes", "7777")
+    fake_broker = FakeBroker()
+    alter(fake_broker, "1", "message.max.bytes", "7777")
 
-    world.create("a")
+    fake_broker.create("a")
 
-    assert world.log("a").config.integer("max.message.bytes") == 7777
+    assert fake_broker.log("a").config.integer("max.message.bytes") == 7777
 
 
 def test_a_topics_own_value_stands_over_the_altered_one() -> None:
-    world = FakeBroker()
-    world.create("a", config={"retention.ms": "9"})
+    fake_broker = FakeBroker()
+    fake_broker.create("a", config={"retention.ms": "9"})
 
-    alter(world, "1", "log.retention.ms", "5")
+    alter(fake_broker, "1", "log.retention.ms", "5")
 
-    assert world.log("a").config.integer("retention.ms") == 9
-    entry = describe(world, TOPIC, "a")["retention.ms"]
+    assert fake_broker.log("a").config.integer("retention.ms") == 9
+    entry = describe(fake_broker, TOPIC, "a")["retention.ms"]
     assert places(entry)[:2] == [("retention.ms", "9", 1), ("log.retention.ms", "5", OWN)]
 
 
 def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_default() -> None:
-    world = FakeBroker({"message.max.bytes": "1000"})
-    alter(world, "", "message.max.bytes", "2000")
-    alter(world, "1", "message.max.bytes", "3000")
+    fake_broker = FakeBroker({"message.max.bytes": "1000"})
+    alter(fake_broker, "", "message.max.bytes", "2000")
+    alter(fake_broker, "1", "message.max.bytes", "3000")
 
-    entry = describe(world, BROKER, "1")["message.max.bytes"]
+    entry = describe(fake_broker, BROKER, "1")["message.max.bytes"]
 
     assert (entry["value"], entry["config_source"], entry["read_only"]) == ("3000", OWN, False)
     assert places(entry) == [
@@ -103,37 +103,37 @@ def test_a_brokers_own_value_stands_over_all_brokers_over_the_start_over_the_def
 
 
 def test_a_deleted_value_gives_way_to_the_next() -> None:
-    world = FakeBroker()
-    alter(world, "", "log.retention.ms", "2000")
-    alter(world, "1", "log.retention.ms", "3000")
+    fake_broker = FakeBroker()
+    alter(fake_broker, "", "log.retention.ms", "2000")
+    alter(fake_broker, "1", "log.retention.ms", "3000")
 
-    alter(world, "1", "log.retention.ms", None, DELETE)
-    between = describe(world, BROKER, "1")["log.retention.ms"]
-    alter(world, "", "log.retention.ms", None, DELETE)
-    after = describe(world, BROKER, "1")["log.retention.ms"]
+    alter(fake_broker, "1", "log.retention.ms", None, DELETE)
+    between = describe(fake_broker, BROKER, "1")["log.retention.ms"]
+    alter(fake_broker, "", "log.retention.ms", None, DELETE)
+    after = describe(fake_broker, BROKER, "1")["log.retention.ms"]
 
     assert (between["value"], between["config_source"]) == ("2000", ALL)
     assert (after["value"], after["config_source"]) == (None, DEFAULT)
-    assert world.store.values == {}
+    assert fake_broker.store.values == {}
 
 
 def test_all_brokers_show_only_what_was_altered_for_them() -> None:
-    world = FakeBroker()
-    alter(world, "1", "message.max.bytes", "1000")
-    alter(world, "", "max.connections", "7")
+    fake_broker = FakeBroker()
+    alter(fake_broker, "1", "message.max.bytes", "1000")
+    alter(fake_broker, "", "max.connections", "7")
 
-    described = describe(world, BROKER, "")
+    described = describe(fake_broker, BROKER, "")
 
     [entry] = described.values()
     assert (entry["name"], entry["value"], entry["config_source"]) == ("max.connections", "7", ALL)
 
 
 def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
-    world = FakeBroker()
-    world.create("a")
-    alter(world, "1", "log.retention.ms", "5")
-    alter(world, "", "log.segment.bytes", "4096")
-    after = FakeBroker(store=world.store)
+    fake_broker = FakeBroker()
+    fake_broker.create("a")
+    alter(fake_broker, "1", "log.retention.ms", "5")
+    alter(fake_broker, "", "log.segment.bytes", "4096")
+    after = FakeBroker(store=fake_broker.store)
 
     after.topics.load()
 
@@ -143,11 +143,11 @@ def test_an_altered_broker_comes_back_altered_after_a_restart() -> None:
 
 
 def test_what_was_altered_is_stored_under_its_broker() -> None:
-    world = FakeBroker()
-    alter(world, "1", "log.retention.ms", "5")
-    alter(world, "", "log.retention.ms", "6")
+    fake_broker = FakeBroker()
+    alter(fake_broker, "1", "log.retention.ms", "5")
+    alter(fake_broker, "", "log.retention.ms", "6")
 
-    stored = {key: json.loads(value)["config"] for key, value in world.store.values.items()}
+    stored = {key: json.loads(value)["config"] for key, value in fake_broker.store.values.items()}
 
     assert stored == {
         b"conf/broker/1": {"log.retention.ms": "5"},
@@ -158,12 +158,12 @@ def test_what_was_altered_is_stored_under_its_broker() -> None:
 def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
     config = {"max.connections": "7", "no.such.key": "1", "log.retention.ms": "soon"}
     value = {"version": 1, "config": config}
-    world.store.values[b"conf/broker/1"] = json.dumps(value).encode()
+    fake_broker.store.values[b"conf/broker/1"] = json.dumps(value).encode()
 
-    after = FakeBroker(store=world.store)
+    after = FakeBroker(store=fake_broker.store)
 
     assert after.config.integer("max.connections") == 7
     assert after.config.get("log.retention.ms") is None
@@ -172,11 +172,11 @@ def test_a_stored_value_that_is_no_longer_allowed_is_passed_over_alone(
 
 
 def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() -> None:
-    world = FakeBroker()
-    alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6")
-    alter(world, "1", "max.connections", "7")
+    fake_broker = FakeBroker()
+    alter(fake_broker, "1", "log.cleaner.min.compaction.lag.ms", "6")
+    alter(fake_broker, "1", "max.connections", "7")
 
-    after = FakeBroker({"log.cleaner.max.compaction.lag.ms": "5"}, store=world.store)
+    after = FakeBroker({"log.cleaner.max.compaction.lag.ms": "5"}, store=fake_broker.store)
 
     assert after.config.integer("log.cleaner.min.compaction.lag.ms") == 0
     assert after.config.integer("max.connections") == 7
@@ -184,25 +184,25 @@ def test_a_value_that_contradicts_what_the_next_start_is_given_is_passed_over() 
 
 @pytest.mark.parametrize("name", sorted(DYNAMIC_SETTINGS))
 def test_every_setting_that_can_be_altered_is_and_refuses_nonsense(name: str) -> None:
-    world = FakeBroker()
-    world.create("a")
+    fake_broker = FakeBroker()
+    fake_broker.create("a")
     setting = DYNAMIC_SETTINGS[name]
     text = value_to_text(setting.minimum if setting.default is None else setting.default)
 
-    assert alter(world, "1", name, "\N{INVERTED QUESTION MARK}")["error_code"] == 42
-    assert not world.config.is_given(name)
-    assert alter(world, "1", name, text)["error_code"] == 0
-    assert world.config.is_given(name)
+    assert alter(fake_broker, "1", name, "\N{INVERTED QUESTION MARK}")["error_code"] == 42
+    assert not fake_broker.config.is_given(name)
+    assert alter(fake_broker, "1", name, text)["error_code"] == 0
+    assert fake_broker.config.is_given(name)
 
 
 def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
-    world = FakeBroker()
-    set_all(world, "1", max_connections="7", message_max_bytes="1000")
+    fake_broker = FakeBroker()
+    set_all(fake_broker, "1", max_connections="7", message_max_bytes="1000")
 
-    set_all(world, "1", max_connections="8")
+    set_all(fake_broker, "1", max_connections="8")
 
-    assert world.config.integer("max.connections") == 8
-    assert world.config.integer("message.max.bytes") == 1048588
+    assert fake_broker.config.integer("max.connections") == 8
+    assert fake_broker.config.integer("message.max.bytes") == 1048588
 
 
 @pytest.mark.parametrize("broker", ["", "1"])
@@ -221,99 +221,101 @@ def test_alter_configs_replaces_all_that_was_altered_for_the_broker() -> None:
 def test_what_cannot_be_altered_is_refused_and_changes_nothing(
     broker: str, name: str, value: str, error: int, said: str | None
 ) -> None:
-    world = FakeBroker()
-    before = describe(world, BROKER, "1")
+    fake_broker = FakeBroker()
+    before = describe(fake_broker, BROKER, "1")
 
-    answer = alter(world, broker, name, value)
+    answer = alter(fake_broker, broker, name, value)
 
     assert answer["error_code"] == error
     assert (said is None) or said in answer["error_message"]
-    assert (describe(world, BROKER, "1") == before) == bool(error)
+    assert (describe(fake_broker, BROKER, "1") == before) == bool(error)
 
 
 def test_only_lists_are_appended_to() -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
 
-    refused = alter(world, "1", "log.retention.ms", "5", APPEND)
-    done = alter(world, "1", "log.cleanup.policy", "compact", APPEND)
+    refused = alter(fake_broker, "1", "log.retention.ms", "5", APPEND)
+    done = alter(fake_broker, "1", "log.cleanup.policy", "compact", APPEND)
 
     assert (refused["error_code"], done["error_code"]) == (40, 0)
-    assert world.config.words("log.cleanup.policy") == ("delete", "compact")
+    assert fake_broker.config.words("log.cleanup.policy") == ("delete", "compact")
 
 
 def test_defaults_that_contradict_each_other_are_refused() -> None:
-    world = FakeBroker()
-    alter(world, "1", "log.cleaner.max.compaction.lag.ms", "5")
+    fake_broker = FakeBroker()
+    alter(fake_broker, "1", "log.cleaner.max.compaction.lag.ms", "5")
 
-    answer = alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6")
+    answer = alter(fake_broker, "1", "log.cleaner.min.compaction.lag.ms", "6")
 
     assert answer["error_code"] == 42
-    assert world.config.integer("log.cleaner.min.compaction.lag.ms") == 0
+    assert fake_broker.config.integer("log.cleaner.min.compaction.lag.ms") == 0
 
 
 def test_a_default_that_a_topic_cannot_inherit_is_refused_with_its_name() -> None:
-    world = FakeBroker()
-    world.create("a", config={"max.compaction.lag.ms": "5"})
+    fake_broker = FakeBroker()
+    fake_broker.create("a", config={"max.compaction.lag.ms": "5"})
 
-    answer = alter(world, "", "log.cleaner.min.compaction.lag.ms", "6")
+    answer = alter(fake_broker, "", "log.cleaner.min.compaction.lag.ms", "6")
 
     assert answer["error_code"] == 42
     assert "'a'" in answer["error_message"]
-    assert world.store.get(b"conf/broker/") is None
-    assert world.log("a").config.integer("min.compaction.lag.ms") == 0
+    assert fake_broker.store.get(b"conf/broker/") is None
+    assert fake_broker.log("a").config.integer("min.compaction.lag.ms") == 0
 
 
 def test_groups_stay_durable_whatever_the_default_becomes() -> None:
-    world = FakeBroker()
-    asyncio.run(world.topics.offsets_topic())
-    world.create("a")
+    fake_broker = FakeBroker()
+    asyncio.run(fake_broker.topics.offsets_topic())
+    fake_broker.create("a")
 
-    assert alter(world, "", "polylog.durability", "os")["error_code"] == 0
+    assert alter(fake_broker, "", "polylog.durability", "os")["error_code"] == 0
 
-    assert not world.log("a").config.is_group_commit
-    assert world.log(OFFSETS_TOPIC).config.is_group_commit
+    assert not fake_broker.log("a").config.is_group_commit
+    assert fake_broker.log(OFFSETS_TOPIC).config.is_group_commit
 
 
 def test_validate_only_checks_and_changes_nothing() -> None:
-    world = FakeBroker()
-    world.create("a", config={"max.compaction.lag.ms": "5"})
+    fake_broker = FakeBroker()
+    fake_broker.create("a", config={"max.compaction.lag.ms": "5"})
 
-    good = alter(world, "1", "log.retention.ms", "5", validate_only=True)
-    bad = alter(world, "1", "node.id", "5", validate_only=True)
-    inherited = alter(world, "1", "log.cleaner.min.compaction.lag.ms", "6", validate_only=True)
+    good = alter(fake_broker, "1", "log.retention.ms", "5", validate_only=True)
+    bad = alter(fake_broker, "1", "node.id", "5", validate_only=True)
+    inherited = alter(
+        fake_broker, "1", "log.cleaner.min.compaction.lag.ms", "6", validate_only=True
+    )
 
     assert (good["error_code"], bad["error_code"], inherited["error_code"]) == (0, 42, 42)
-    assert world.config.get("log.retention.ms") is None
-    assert b"conf/broker/1" not in world.store.values
+    assert fake_broker.config.get("log.retention.ms") is None
+    assert b"conf/broker/1" not in fake_broker.store.values
 
 
 def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.store.is_broken = True
+    fake_broker = FakeBroker()
+    fake_broker.create("a")
+    fake_broker.store.is_broken = True
 
-    assert alter(world, "1", "log.retention.ms", "5")["error_code"] == 56
+    assert alter(fake_broker, "1", "log.retention.ms", "5")["error_code"] == 56
 
-    assert world.config.get("log.retention.ms") is None
-    assert world.log("a").config.integer("retention.ms") == 604_800_000
+    assert fake_broker.config.get("log.retention.ms") is None
+    assert fake_broker.log("a").config.integer("retention.ms") == 604_800_000
 
 
 def test_who_keeps_a_copy_is_told_and_the_log_says_what_has_changed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    world = FakeBroker()
+    fake_broker = FakeBroker()
     told: list[int] = []
-    world.configs.follow(lambda config: told.append(config.integer("max.connections")))
+    fake_broker.configs.follow(lambda config: told.append(config.integer("max.connections")))
 
-    alter(world, "1", "max.connections", "7")
+    alter(fake_broker, "1", "max.connections", "7")
 
     assert told == [7]
     assert "broker setting altered: name=max.connections old=10000 new=7" in caplog.text
 
 
 def test_alterations_at_once_both_stay() -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
 
     async def both() -> None:
         resources = [
@@ -326,15 +328,15 @@ def test_alterations_at_once_both_stay() -> None:
         ]
         await asyncio.gather(
             *(
-                world.ask_soon(INCREMENTAL, 1, resources=[each], validate_only=False)
+                fake_broker.ask_soon(INCREMENTAL, 1, resources=[each], validate_only=False)
                 for each in resources
             )
         )
 
     asyncio.run(both())
 
-    assert world.config.integer("max.connections") == 7
-    assert world.config.integer("log.retention.ms") == 7
+    assert fake_broker.config.integer("max.connections") == 7
+    assert fake_broker.config.integer("log.retention.ms") == 7
 
 
 @pytest.mark.parametrize("op", [SET, DELETE, APPEND])
@@ -342,20 +344,20 @@ def test_alterations_at_once_both_stay() -> None:
     "name", ["background.threads", "ssl.keystore.location", "listener.name.internal.ssl.protocol"]
 )
 def test_a_setting_that_only_kafka_has_is_accepted_and_has_no_effect(name: str, op: int) -> None:
-    world = FakeBroker()
-    before = describe(world, BROKER, "1")
+    fake_broker = FakeBroker()
+    before = describe(fake_broker, BROKER, "1")
 
-    assert alter(world, "1", name, "5", op)["error_code"] == 0
-    assert describe(world, BROKER, "1") == before
+    assert alter(fake_broker, "1", name, "5", op)["error_code"] == 0
+    assert describe(fake_broker, BROKER, "1") == before
 
 
 def test_a_whole_set_of_kafkas_settings_is_accepted_and_the_known_ones_are_in_force() -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
 
-    answer = set_all(world, "1", background_threads="5", message_max_bytes="2000000")
+    answer = set_all(fake_broker, "1", background_threads="5", message_max_bytes="2000000")
 
     assert answer["error_code"] == 0
-    assert describe(world, BROKER, "1")["message.max.bytes"]["value"] == "2000000"
+    assert describe(fake_broker, BROKER, "1")["message.max.bytes"]["value"] == "2000000"
 
 
 def test_a_setting_that_nobody_has_is_refused() -> None:

@@ -26,7 +26,7 @@ def fields_of(api: int, *configs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def alter(
-    world: FakeBroker,
+    broker: FakeBroker,
     api: int,
     *configs: dict[str, Any],
     topic: str = "a",
@@ -39,39 +39,39 @@ def alter(
         "resource_name": topic,
         "configs": fields_of(api, *configs),
     }
-    answer = world.ask(api, version, resources=[resource], validate_only=validate_only)
+    answer = broker.ask(api, version, resources=[resource], validate_only=validate_only)
     return only(answer["responses"])
 
 
-def own(world: FakeBroker, topic: str = "a") -> dict[str, str]:
-    found = world.topics.get(topic)
+def own(broker: FakeBroker, topic: str = "a") -> dict[str, str]:
+    found = broker.topics.get(topic)
     assert found is not None
     return dict(found.config.overrides)
 
 
-def stored(world: FakeBroker, topic: str = "a") -> Any:
-    value = world.store.values.get(b"conf/topic/" + topic.encode())
+def stored(broker: FakeBroker, topic: str = "a") -> Any:
+    value = broker.store.values.get(b"conf/topic/" + topic.encode())
     return None if value is None else json.loads(value)["config"]
 
 
 @pytest.mark.parametrize(("api", "version"), [(ALTER, 0), (ALTER, 2), (INCREMENTAL, 0)])
 def test_a_set_key_is_in_force_in_the_logs_and_in_the_store(api: int, version: int) -> None:
-    world = FakeBroker()
-    world.create("a", 2)
+    broker = FakeBroker()
+    broker.create("a", 2)
 
-    answer = alter(world, api, key("retention.ms", "5"), version=version)
+    answer = alter(broker, api, key("retention.ms", "5"), version=version)
 
     assert (answer["error_code"], answer["error_message"]) == (0, None)
     assert (answer["resource_type"], answer["resource_name"]) == (TOPIC, "a")
-    assert [world.log("a", n).config.integer("retention.ms") for n in range(2)] == [5, 5]
-    assert stored(world) == {"retention.ms": "5"}
+    assert [broker.log("a", n).config.integer("retention.ms") for n in range(2)] == [5, 5]
+    assert stored(broker) == {"retention.ms": "5"}
 
 
 def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
-    world = FakeBroker()
-    world.create("a", config={"segment.ms": "7"})
-    alter(world, INCREMENTAL, key("retention.ms", "5"))
-    after = FakeBroker(store=world.store)
+    broker = FakeBroker()
+    broker.create("a", config={"segment.ms": "7"})
+    alter(broker, INCREMENTAL, key("retention.ms", "5"))
+    after = FakeBroker(store=broker.store)
 
     after.topics.load()
 
@@ -79,42 +79,42 @@ def test_an_altered_topic_comes_back_altered_after_a_restart() -> None:
 
 
 def test_alter_configs_replaces_the_whole_configuration() -> None:
-    world = FakeBroker()
-    world.create("a", config={"segment.ms": "7"})
+    broker = FakeBroker()
+    broker.create("a", config={"segment.ms": "7"})
 
-    alter(world, ALTER, key("retention.ms", "5"))
+    alter(broker, ALTER, key("retention.ms", "5"))
 
-    assert own(world) == stored(world) == {"retention.ms": "5"}
+    assert own(broker) == stored(broker) == {"retention.ms": "5"}
 
 
 def test_alter_configs_without_keys_goes_back_to_the_brokers_values() -> None:
-    world = FakeBroker({"log.retention.ms": "9"})
-    topic = world.create("a", config={"retention.ms": "7"})
+    broker = FakeBroker({"log.retention.ms": "9"})
+    topic = broker.create("a", config={"retention.ms": "7"})
 
-    assert alter(world, ALTER)["error_code"] == 0
+    assert alter(broker, ALTER)["error_code"] == 0
 
-    assert stored(world) is None
+    assert stored(broker) is None
     assert topic.config.integer("retention.ms") == 9
     assert topic.config.source("retention.ms") is Source.STATIC_BROKER
 
 
 def test_incremental_alterations_leave_other_keys_alone() -> None:
-    world = FakeBroker()
-    world.create("a", config={"segment.ms": "7", "retention.ms": "5"})
+    broker = FakeBroker()
+    broker.create("a", config={"segment.ms": "7", "retention.ms": "5"})
 
-    alter(world, INCREMENTAL, key("segment.ms", None, DELETE), key("flush.ms", "3"))
+    alter(broker, INCREMENTAL, key("segment.ms", None, DELETE), key("flush.ms", "3"))
 
-    assert own(world) == {"retention.ms": "5", "flush.ms": "3"}
+    assert own(broker) == {"retention.ms": "5", "flush.ms": "3"}
 
 
 def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
     for name in ("segment.ms", "no.such.key"):
-        assert alter(world, INCREMENTAL, key(name, "x", DELETE))["error_code"] == 0
+        assert alter(broker, INCREMENTAL, key(name, "x", DELETE))["error_code"] == 0
 
-    assert own(world) == {}
+    assert own(broker) == {}
 
 
 @pytest.mark.parametrize(
@@ -130,20 +130,20 @@ def test_a_deletion_of_what_the_topic_does_not_have_changes_nothing() -> None:
 def test_a_list_is_appended_to_and_subtracted_from_as_it_is_in_force(
     op: int, text: str, result: str
 ) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    assert alter(world, INCREMENTAL, key("cleanup.policy", text, op))["error_code"] == 0
+    assert alter(broker, INCREMENTAL, key("cleanup.policy", text, op))["error_code"] == 0
 
-    assert own(world) == {"cleanup.policy": result}
+    assert own(broker) == {"cleanup.policy": result}
 
 
 @pytest.mark.parametrize("op", [APPEND, SUBTRACT])
 def test_only_lists_are_appended_to(op: int) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    answer = alter(world, INCREMENTAL, key("retention.ms", "5", op))
+    answer = alter(broker, INCREMENTAL, key("retention.ms", "5", op))
 
     assert answer["error_code"] == 40
     assert "retention.ms" in answer["error_message"]
@@ -163,14 +163,14 @@ def test_only_lists_are_appended_to(op: int) -> None:
 def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
     api: int, name: str, value: str, said: tuple[str, ...]
 ) -> None:
-    world = FakeBroker()
-    world.create("a", config={"flush.ms": "3"})
+    broker = FakeBroker()
+    broker.create("a", config={"flush.ms": "3"})
 
-    answer = alter(world, api, key("segment.ms", "9"), key(name, value))
+    answer = alter(broker, api, key("segment.ms", "9"), key(name, value))
 
     assert answer["error_code"] == 40
     assert all(each in answer["error_message"] for each in said)
-    assert own(world) == stored(world) == {"flush.ms": "3"}
+    assert own(broker) == stored(broker) == {"flush.ms": "3"}
 
 
 @pytest.mark.parametrize(
@@ -183,43 +183,43 @@ def test_a_wrong_key_or_value_is_refused_with_what_is_allowed(
     ids=["key", "value", "list"],
 )
 def test_however_long_the_mistake_the_answer_is_short(config: dict[str, Any]) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    answer = alter(world, INCREMENTAL, config, version=0)
+    answer = alter(broker, INCREMENTAL, config, version=0)
 
     assert answer["error_code"] == 40
     assert 20 < len(answer["error_message"]) <= 1_000
 
 
 def test_many_mistakes_have_a_short_answer_too() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    answer = alter(world, ALTER, *(key(f"key.{number}" * 20, None) for number in range(500)))
+    answer = alter(broker, ALTER, *(key(f"key.{number}" * 20, None) for number in range(500)))
 
     assert (answer["error_code"], len(answer["error_message"])) == (42, 1_000)
 
 
 def test_a_list_does_not_grow_beyond_what_an_answer_can_show() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
     name = "leader.replication.throttled.replicas"
 
     def append(first: int) -> int:
         words = ",".join(f"{first + place}:1" for place in range(3_000))
-        code: int = alter(world, INCREMENTAL, key(name, words, APPEND))["error_code"]
+        code: int = alter(broker, INCREMENTAL, key(name, words, APPEND))["error_code"]
         return code
 
     assert [append(10_000), append(20_000), append(10_000)] == [0, 40, 0]
-    assert own(world)[name].count(",") == 2_999
+    assert own(broker)[name].count(",") == 2_999
 
 
 def test_keys_that_contradict_each_other_are_refused() -> None:
-    world = FakeBroker()
-    world.create("a", config={"max.compaction.lag.ms": "5"})
+    broker = FakeBroker()
+    broker.create("a", config={"max.compaction.lag.ms": "5"})
 
-    answer = alter(world, INCREMENTAL, key("min.compaction.lag.ms", "6"))
+    answer = alter(broker, INCREMENTAL, key("min.compaction.lag.ms", "6"))
 
     assert answer["error_code"] == 40
     assert "is above" in answer["error_message"]
@@ -227,15 +227,15 @@ def test_keys_that_contradict_each_other_are_refused() -> None:
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_validate_only_checks_and_changes_nothing(api: int) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    good = alter(world, api, key("retention.ms", "5"), validate_only=True)
-    bad = alter(world, api, key("retention.ms", "x"), validate_only=True)
+    good = alter(broker, api, key("retention.ms", "5"), validate_only=True)
+    bad = alter(broker, api, key("retention.ms", "x"), validate_only=True)
 
     assert (good["error_code"], bad["error_code"]) == (0, 40)
-    assert own(world) == {}
-    assert stored(world) is None
+    assert own(broker) == {}
+    assert stored(broker) is None
 
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
@@ -266,10 +266,10 @@ def test_what_cannot_be_altered_has_an_error_and_a_text(
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_a_key_without_a_value_is_an_invalid_request(api: int) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    answer = alter(world, api, key("retention.ms", None))
+    answer = alter(broker, api, key("retention.ms", None))
 
     assert answer["error_code"] == 42
     assert "retention.ms" in answer["error_message"]
@@ -277,25 +277,25 @@ def test_a_key_without_a_value_is_an_invalid_request(api: int) -> None:
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_a_key_named_twice_is_an_invalid_request(api: int) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    assert alter(world, api, key("flush.ms", "1"), key("flush.ms", "2"))["error_code"] == 42
+    assert alter(broker, api, key("flush.ms", "1"), key("flush.ms", "2"))["error_code"] == 42
 
 
 def test_an_unknown_operation_is_an_invalid_request() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    assert alter(world, INCREMENTAL, key("flush.ms", "1", 4))["error_code"] == 42
-    assert alter(world, INCREMENTAL, key("flush.ms", "1", -1))["error_code"] == 42
+    assert alter(broker, INCREMENTAL, key("flush.ms", "1", 4))["error_code"] == 42
+    assert alter(broker, INCREMENTAL, key("flush.ms", "1", -1))["error_code"] == 42
 
 
 @pytest.mark.parametrize("api", [ALTER, INCREMENTAL])
 def test_a_resource_named_twice_is_refused_and_answered_once(api: int) -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.create("b")
+    broker = FakeBroker()
+    broker.create("a")
+    broker.create("b")
     resources = [
         {
             "resource_type": TOPIC,
@@ -305,21 +305,21 @@ def test_a_resource_named_twice_is_refused_and_answered_once(api: int) -> None:
         for name in ("a", "b", "a")
     ]
 
-    answer = world.ask(api, 1, resources=resources, validate_only=False)["responses"]
+    answer = broker.ask(api, 1, resources=resources, validate_only=False)["responses"]
 
     codes = [(each["resource_name"], each["error_code"]) for each in answer]
     assert codes == [("a", 42), ("b", 0)]
-    assert (own(world, "a"), own(world, "b")) == ({}, {"flush.ms": "1"})
+    assert (own(broker, "a"), own(broker, "b")) == ({}, {"flush.ms": "1"})
 
 
 def test_alterations_at_once_both_stay() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
     async def both() -> None:
         await asyncio.gather(
             *(
-                world.ask_soon(
+                broker.ask_soon(
                     INCREMENTAL,
                     1,
                     resources=[{"resource_type": TOPIC, "resource_name": "a", "configs": [each]}],
@@ -331,32 +331,32 @@ def test_alterations_at_once_both_stay() -> None:
 
     asyncio.run(both())
 
-    assert own(world) == stored(world) == {"flush.ms": "1", "segment.ms": "2"}
+    assert own(broker) == stored(broker) == {"flush.ms": "1", "segment.ms": "2"}
 
 
 def test_a_topic_that_was_deleted_meanwhile_is_unknown() -> None:
-    world = FakeBroker()
-    topic = world.create("a")
-    world.store.values.clear()
+    broker = FakeBroker()
+    topic = broker.create("a")
+    broker.store.values.clear()
 
-    assert alter(world, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 3
+    assert alter(broker, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 3
     assert topic.config.overrides == {}
 
 
 def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.store.is_broken = True
+    broker = FakeBroker()
+    broker.create("a")
+    broker.store.is_broken = True
 
-    assert alter(world, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 56
-    assert own(world) == {}
+    assert alter(broker, INCREMENTAL, key("flush.ms", "1"))["error_code"] == 56
+    assert own(broker) == {}
 
 
 def test_groups_stay_durable_whatever_is_asked_for() -> None:
-    world = FakeBroker()
-    world.create(OFFSETS_TOPIC)
+    broker = FakeBroker()
+    broker.create(OFFSETS_TOPIC)
 
-    answer = alter(world, INCREMENTAL, key("polylog.durability", "os"), topic=OFFSETS_TOPIC)
+    answer = alter(broker, INCREMENTAL, key("polylog.durability", "os"), topic=OFFSETS_TOPIC)
 
     assert answer["error_code"] == 40
     assert "group-commit" in answer["error_message"]

@@ -15,7 +15,7 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 
 
 def alter(
-    world: FakeBroker,
+    broker: FakeBroker,
     group: str,
     name: str,
     value: str | None,
@@ -25,13 +25,13 @@ def alter(
 ) -> dict[str, Any]:
     config = {"name": name, "value": value, "config_operation": op}
     resource = {"resource_type": GROUP, "resource_name": group, "configs": [config]}
-    answer = world.ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
+    answer = broker.ask(INCREMENTAL, 1, resources=[resource], validate_only=validate_only)
     return only(answer["responses"])
 
 
-def describe(world: FakeBroker, group: str) -> dict[str, tuple[str, int, list[tuple[str, int]]]]:
+def describe(broker: FakeBroker, group: str) -> dict[str, tuple[str, int, list[tuple[str, int]]]]:
     resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": None}
-    answer = world.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
+    answer = broker.ask(DESCRIBE, 4, resources=[resource], include_synonyms=True)
     return {
         each["name"]: (
             each["value"],
@@ -50,11 +50,11 @@ def test_a_group_that_nobody_knows_shows_the_brokers_defaults() -> None:
 
 
 def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    assert alter(world, "g", SESSION, "50000")["error_code"] == 0
+    assert alter(broker, "g", SESSION, "50000")["error_code"] == 0
 
-    for each in (world, FakeBroker(store=world.store)):
+    for each in (broker, FakeBroker(store=broker.store)):
         assert describe(each, "g")[SESSION] == (
             "50000",
             8,
@@ -62,7 +62,7 @@ def test_a_groups_own_value_stands_over_the_brokers_and_over_a_restart() -> None
         )
         assert each.group_configs.setting("g", SESSION) == 50_000
         assert each.group_configs.setting("other", SESSION) == 45_000
-    assert json.loads(world.store.values[b"conf/group/g"])["config"] == {SESSION: "50000"}
+    assert json.loads(broker.store.values[b"conf/group/g"])["config"] == {SESSION: "50000"}
 
 
 def test_an_alteration_is_logged_in_one_line_whatever_the_group_is_called(
@@ -77,13 +77,13 @@ def test_an_alteration_is_logged_in_one_line_whatever_the_group_is_called(
 
 
 def test_a_group_without_own_values_is_forgotten() -> None:
-    world = FakeBroker()
-    alter(world, "g", SESSION, "50000")
+    broker = FakeBroker()
+    alter(broker, "g", SESSION, "50000")
 
-    alter(world, "g", SESSION, None, DELETE)
+    alter(broker, "g", SESSION, None, DELETE)
 
-    assert world.group_configs.names == []
-    assert world.store.values == {}
+    assert broker.group_configs.names == []
+    assert broker.store.values == {}
 
 
 @pytest.mark.parametrize(
@@ -97,42 +97,42 @@ def test_a_group_without_own_values_is_forgotten() -> None:
     ],
 )
 def test_what_is_out_of_bounds_or_unknown_is_refused(name: str, value: str, said: str) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = alter(world, "g", name, value)
+    answer = alter(broker, "g", name, value)
 
     assert answer["error_code"] == 40
     assert said in answer["error_message"]
-    assert world.group_configs.names == []
+    assert broker.group_configs.names == []
 
 
 def test_the_bounds_are_settings_of_the_broker() -> None:
-    world = FakeBroker({"group.consumer.min.session.timeout.ms": "1000"})
+    broker = FakeBroker({"group.consumer.min.session.timeout.ms": "1000"})
 
-    assert alter(world, "g", SESSION, "1000")["error_code"] == 0
-    assert FakeBroker(store=world.store).group_configs.setting("g", SESSION) == 45_000
+    assert alter(broker, "g", SESSION, "1000")["error_code"] == 0
+    assert FakeBroker(store=broker.store).group_configs.setting("g", SESSION) == 45_000
 
 
 def test_validate_only_changes_nothing() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    assert alter(world, "g", SESSION, "50000", validate_only=True)["error_code"] == 0
-    assert alter(world, "g", SESSION, "1", validate_only=True)["error_code"] == 40
-    assert world.group_configs.names == []
+    assert alter(broker, "g", SESSION, "50000", validate_only=True)["error_code"] == 0
+    assert alter(broker, "g", SESSION, "1", validate_only=True)["error_code"] == 40
+    assert broker.group_configs.names == []
 
 
 def test_groups_with_configurations_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_configs, "GROUP_CONFIGS_MAX", 1)
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    codes = [alter(world, group, SESSION, "50000")["error_code"] for group in ("a", "b", "a")]
+    codes = [alter(broker, group, SESSION, "50000")["error_code"] for group in ("a", "b", "a")]
 
     assert codes == [0, 44, 0]
 
 
 def test_a_failing_disk_is_a_storage_error_and_changes_nothing() -> None:
-    world = FakeBroker()
-    world.store.is_broken = True
+    broker = FakeBroker()
+    broker.store.is_broken = True
 
-    assert alter(world, "g", SESSION, "50000")["error_code"] == 56
-    assert world.group_configs.names == []
+    assert alter(broker, "g", SESSION, "50000")["error_code"] == 56
+    assert broker.group_configs.names == []

@@ -28,17 +28,17 @@ def test_only_brokers_are_endpoints(endpoint_type: int, error: int) -> None:
 
 
 def test_cluster_operations_are_told_only_when_asked_for() -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
 
-    silent = world.ask(60, 0)
-    asked = world.ask(60, 0, include_cluster_authorized_operations=True)
+    silent = fake_broker.ask(60, 0)
+    asked = fake_broker.ask(60, 0, include_cluster_authorized_operations=True)
 
     assert silent["cluster_authorized_operations"] == -(1 << 31)
     assert asked["cluster_authorized_operations"] == 8096
 
 
 def describe(
-    world: FakeBroker,
+    fake_broker: FakeBroker,
     version: int,
     resource_type: int,
     name: str,
@@ -50,15 +50,15 @@ def describe(
         "resource_name": name,
         "configuration_keys": keys,
     }
-    return only(world.ask(32, version, resources=[resource], **more)["results"])
+    return only(fake_broker.ask(32, version, resources=[resource], **more)["results"])
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
-    world = FakeBroker()
-    world.create("a", config={"cleanup.policy": "compact"})
+    fake_broker = FakeBroker()
+    fake_broker.create("a", config={"cleanup.policy": "compact"})
 
-    configs = {each["name"]: each for each in describe(world, version, TOPIC, "a")["configs"]}
+    configs = {each["name"]: each for each in describe(fake_broker, version, TOPIC, "a")["configs"]}
 
     assert configs["cleanup.policy"]["value"] == "compact"
     assert {"retention.ms", "max.message.bytes", "polylog.durability"} <= configs.keys()
@@ -66,30 +66,32 @@ def test_a_topic_shows_all_its_keys_with_their_defaults(version: int) -> None:
 
 
 def test_version_0_tells_defaults_apart() -> None:
-    world = FakeBroker()
-    world.create("a", config={"cleanup.policy": "compact"})
+    fake_broker = FakeBroker()
+    fake_broker.create("a", config={"cleanup.policy": "compact"})
 
-    configs = {each["name"]: each for each in describe(world, 0, TOPIC, "a")["configs"]}
+    configs = {each["name"]: each for each in describe(fake_broker, 0, TOPIC, "a")["configs"]}
 
     assert not configs["cleanup.policy"]["is_default"]
     assert configs["retention.ms"]["is_default"]
 
 
 def test_a_key_inherited_from_the_broker_has_its_static_source() -> None:
-    world = FakeBroker({"log.retention.ms": "77"})
-    world.create("a")
+    fake_broker = FakeBroker({"log.retention.ms": "77"})
+    fake_broker.create("a")
 
-    config = only(describe(world, 1, TOPIC, "a", ["retention.ms"])["configs"])
+    config = only(describe(fake_broker, 1, TOPIC, "a", ["retention.ms"])["configs"])
 
     assert (config["value"], config["config_source"]) == ("77", 4)
 
 
 def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None:
-    world = FakeBroker({"log.retention.ms": "77"})
-    world.create("a", config={"retention.ms": "5"})
+    fake_broker = FakeBroker({"log.retention.ms": "77"})
+    fake_broker.create("a", config={"retention.ms": "5"})
 
-    silent = only(describe(world, 1, TOPIC, "a", ["retention.ms"])["configs"])
-    asked = only(describe(world, 1, TOPIC, "a", ["retention.ms"], include_synonyms=True)["configs"])
+    silent = only(describe(fake_broker, 1, TOPIC, "a", ["retention.ms"])["configs"])
+    asked = only(
+        describe(fake_broker, 1, TOPIC, "a", ["retention.ms"], include_synonyms=True)["configs"]
+    )
 
     assert silent["synonyms"] == []
     sources = [(each["name"], each["source"]) for each in asked["synonyms"]]
@@ -97,11 +99,13 @@ def test_synonyms_go_from_the_most_specific_on_and_only_when_asked_for() -> None
 
 
 def test_types_and_documentation_come_with_version_3() -> None:
-    world = FakeBroker()
-    world.create("a")
+    fake_broker = FakeBroker()
+    fake_broker.create("a")
 
     config = only(
-        describe(world, 3, TOPIC, "a", ["retention.ms"], include_documentation=True)["configs"]
+        describe(fake_broker, 3, TOPIC, "a", ["retention.ms"], include_documentation=True)[
+            "configs"
+        ]
     )
 
     assert config["config_type"] == 5
@@ -109,11 +113,11 @@ def test_types_and_documentation_come_with_version_3() -> None:
 
 
 def test_unknown_keys_are_left_out_and_an_empty_list_means_all() -> None:
-    world = FakeBroker()
-    world.create("a")
+    fake_broker = FakeBroker()
+    fake_broker.create("a")
 
-    assert describe(world, 4, TOPIC, "a", ["no.such.key"])["configs"] == []
-    assert describe(world, 4, TOPIC, "a", [])["configs"]
+    assert describe(fake_broker, 4, TOPIC, "a", ["no.such.key"])["configs"] == []
+    assert describe(fake_broker, 4, TOPIC, "a", [])["configs"]
 
 
 def test_this_broker_shows_its_settings_and_which_are_only_given_at_the_start() -> None:
@@ -158,13 +162,13 @@ def test_what_does_not_exist_has_an_error_and_a_text(
 
 
 def test_others_have_their_turn_while_many_resources_are_described() -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
     resources = [
         {"resource_type": 32, "resource_name": f"g{number}", "configuration_keys": None}
         for number in range(3 * CONFIGS_DESCRIBED_PER_STEP)
     ]
 
-    assert world.turns(32, 4, resources=resources) >= 3
+    assert fake_broker.turns(32, 4, resources=resources) >= 3
 
 
 def test_resources_are_answered_once_in_the_order_asked() -> None:
@@ -180,9 +184,9 @@ def test_resources_are_answered_once_in_the_order_asked() -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_idempotent_producer_gets_a_new_id_with_epoch_0(version: int) -> None:
-    world = FakeBroker()
+    fake_broker = FakeBroker()
 
-    first, second = (world.ask(22, version, transactional_id=None) for _ in range(2))
+    first, second = (fake_broker.ask(22, version, transactional_id=None) for _ in range(2))
 
     assert (first["error_code"], first["producer_epoch"]) == (0, 0)
     assert first["producer_id"] != second["producer_id"]
@@ -206,7 +210,7 @@ def test_an_id_without_an_epoch_or_the_reverse_is_an_invalid_request(
 
 
 def test_ids_that_cannot_be_reserved_are_a_storage_error() -> None:
-    world = FakeBroker()
-    world.producer_ids.is_broken = True
+    fake_broker = FakeBroker()
+    fake_broker.producer_ids.is_broken = True
 
-    assert world.ask(22, 0, transactional_id=None)["error_code"] == 56
+    assert fake_broker.ask(22, 0, transactional_id=None)["error_code"] == 56

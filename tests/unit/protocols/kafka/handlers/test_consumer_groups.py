@@ -37,12 +37,12 @@ JOIN: dict[str, Any] = {
 
 @pytest.mark.parametrize("version", range(2))
 def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     more = {"subscribed_topic_regex": "t.*"} if version else {}
 
-    world.ask(68, version, **JOIN, **more)
+    broker.ask(68, version, **JOIN, **more)
 
-    command = only(world.groups.commands)
+    command = only(broker.groups.commands)
     assert command == ConsumerHeartbeat(
         "g",
         "m",
@@ -61,24 +61,24 @@ def test_a_heartbeat_says_all_that_its_fields_say(version: int) -> None:
 
 
 def test_a_field_that_is_null_has_not_changed() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(68, 1, group_id="g", member_id="m", member_epoch=3)
+    broker.ask(68, 1, group_id="g", member_id="m", member_epoch=3)
 
-    command = only(world.groups.commands)
+    command = only(broker.groups.commands)
     assert (command.topic_names, command.topic_regex, command.owned) == (None, None, None)
     assert (command.rebalance_timeout_ms, command.assignor) == (-1, None)
 
 
 def test_a_member_is_told_its_epoch_and_what_it_has() -> None:
-    world = FakeBroker()
-    world.groups.answers = [
+    broker = FakeBroker()
+    broker.groups.answers = [
         ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 4, 100, {TOPIC_ID: (0, 1)}),
         ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 4, 100, {}),
         ConsumerHeartbeatResponse(ErrorCode.NONE, "", "m", 4, 100),
     ]
 
-    some, nothing, unchanged = (world.ask(68, 1, **JOIN) for _ in range(3))
+    some, nothing, unchanged = (broker.ask(68, 1, **JOIN) for _ in range(3))
 
     assert (some["error_code"], some["member_epoch"], some["heartbeat_interval_ms"]) == (0, 4, 100)
     assert some["assignment"]["topic_partitions"] == [{"topic_id": TOPIC_ID, "partitions": [0, 1]}]
@@ -87,13 +87,13 @@ def test_a_member_is_told_its_epoch_and_what_it_has() -> None:
 
 
 def test_a_refused_member_is_told_why() -> None:
-    world = FakeBroker()
-    world.groups.answers = [
+    broker = FakeBroker()
+    broker.groups.answers = [
         ConsumerHeartbeatResponse(ErrorCode.FENCED_MEMBER_EPOCH, "join again"),
         ConsumerHeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID),
     ]
 
-    fenced, unknown = (world.ask(68, 1, **JOIN) for _ in range(2))
+    fenced, unknown = (broker.ask(68, 1, **JOIN) for _ in range(2))
 
     assert (fenced["error_code"], fenced["error_message"]) == (110, "join again")
     assert unknown["error_code"] == 25
@@ -101,11 +101,11 @@ def test_a_refused_member_is_told_why() -> None:
 
 
 def test_a_group_is_described_without_topics_that_are_gone() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     current = CurrentAssignment(3, 2, MemberState.STABLE, {TOPIC_ID: (0,), GONE_ID: (1,)})
     consumer = ConsumerMember("m", "i", "r", "c", "h", ("t",), "t.*")
     classic = ConsumerMember("n", classic=ClassicMetadata(1, ()))
-    world.groups.answers = [
+    broker.groups.answers = [
         ConsumerGroupDescription(
             ErrorCode.NONE,
             "g",
@@ -122,7 +122,7 @@ def test_a_group_is_described_without_topics_that_are_gone() -> None:
         )
     ]
 
-    group = only(world.ask(69, 1, group_ids=["g"])["groups"])
+    group = only(broker.ask(69, 1, group_ids=["g"])["groups"])
 
     assert (group["group_state"], group["group_epoch"], group["assignment_epoch"]) == (
         "Stable",
@@ -139,22 +139,22 @@ def test_a_group_is_described_without_topics_that_are_gone() -> None:
 
 
 def test_each_group_is_described_once_with_its_own_error() -> None:
-    world = FakeBroker()
-    world.groups.answers = [
+    broker = FakeBroker()
+    broker.groups.answers = [
         ConsumerGroupDescription(ErrorCode.GROUP_ID_NOT_FOUND, "b", "it is classic"),
         ConsumerGroupDescription(ErrorCode.NONE, "a"),
     ]
 
-    groups = world.ask(69, 0, group_ids=["b", "a", "b"])["groups"]
+    groups = broker.ask(69, 0, group_ids=["b", "a", "b"])["groups"]
 
     assert [(each["group_id"], each["error_code"]) for each in groups] == [("b", 69), ("a", 0)]
 
 
 @pytest.mark.parametrize(("is_asked", "bits"), [(False, -(1 << 31)), (True, 0b110101001000)])
 def test_authorized_operations_are_told_when_they_are_asked_for(is_asked: bool, bits: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = world.ask(69, 0, group_ids=["g"], include_authorized_operations=is_asked)
+    answer = broker.ask(69, 0, group_ids=["g"], include_authorized_operations=is_asked)
 
     assert only(answer["groups"])["authorized_operations"] == bits
 

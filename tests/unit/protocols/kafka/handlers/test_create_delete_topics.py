@@ -13,9 +13,9 @@ def new(name: str, **more: Any) -> dict[str, Any]:
 
 
 def create(
-    world: FakeBroker, version: int, *topics: dict[str, Any], **more: Any
+    broker: FakeBroker, version: int, *topics: dict[str, Any], **more: Any
 ) -> list[dict[str, Any]]:
-    return world.ask(19, version, topics=list(topics), **more)["topics"]
+    return broker.ask(19, version, topics=list(topics), **more)["topics"]
 
 
 def code(answer: list[dict[str, Any]]) -> int:
@@ -24,28 +24,28 @@ def code(answer: list[dict[str, Any]]) -> int:
 
 @pytest.mark.parametrize("version", range(8))
 def test_a_topic_is_created_with_the_partitions_asked_for(version: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = create(world, version, new("a", num_partitions=3, replication_factor=1))
+    answer = create(broker, version, new("a", num_partitions=3, replication_factor=1))
 
     assert code(answer) == 0
-    assert len(world.topics.get("a").logs) == 3  # type: ignore[union-attr]
+    assert len(broker.topics.get("a").logs) == 3  # type: ignore[union-attr]
 
 
 def test_minus_1_means_the_brokers_default() -> None:
-    world = FakeBroker({"num.partitions": "4"})
+    broker = FakeBroker({"num.partitions": "4"})
 
-    answer = only(create(world, 7, new("a")))
+    answer = only(create(broker, 7, new("a")))
 
     assert (answer["num_partitions"], answer["replication_factor"]) == (4, 1)
 
 
 def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = only(create(world, 7, new("a", configs=[{"name": "retention.ms", "value": "5"}])))
+    answer = only(create(broker, 7, new("a", configs=[{"name": "retention.ms", "value": "5"}])))
 
-    assert answer["topic_id"] == world.topics.get("a").topic_id  # type: ignore[union-attr]
+    assert answer["topic_id"] == broker.topics.get("a").topic_id  # type: ignore[union-attr]
     configs = {each["name"]: each for each in answer["configs"]}
     assert (configs["retention.ms"]["value"], configs["retention.ms"]["config_source"]) == ("5", 1)
     assert configs["max.message.bytes"]["config_source"] == 5
@@ -74,33 +74,33 @@ def test_the_answer_shows_the_topic_id_and_every_configuration_key() -> None:
 def test_what_cannot_be_created_is_refused_with_its_own_error(
     topic: dict[str, Any], error: int, *, validate_only: bool
 ) -> None:
-    world = FakeBroker()
-    world.create("a_b")
+    broker = FakeBroker()
+    broker.create("a_b")
 
-    answer = only(create(world, 5, topic, validate_only=validate_only))
+    answer = only(create(broker, 5, topic, validate_only=validate_only))
 
     assert answer["error_code"] == error
     assert answer["error_message"]
-    assert [each.name for each in world.topics] == ["a_b"]
+    assert [each.name for each in broker.topics] == ["a_b"]
 
 
 def test_a_topic_asked_for_twice_is_refused_and_answered_once() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = create(world, 7, new("b"), new("a"), new("b"))
+    answer = create(broker, 7, new("b"), new("a"), new("b"))
 
     assert [(each["name"], each["error_code"]) for each in answer] == [("b", 42), ("a", 0)]
 
 
 def test_validate_only_checks_and_creates_nothing() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = only(create(world, 7, new("a", num_partitions=2), validate_only=True))
+    answer = only(create(broker, 7, new("a", num_partitions=2), validate_only=True))
 
     assert (answer["error_code"], answer["num_partitions"]) == (0, 2)
     assert answer["topic_id"] == bytes(16)
-    assert list(world.topics) == []
-    assert world.store.values == {}
+    assert list(broker.topics) == []
+    assert broker.store.values == {}
 
 
 def assigned(*replicas: list[int]) -> list[dict[str, Any]]:
@@ -108,9 +108,9 @@ def assigned(*replicas: list[int]) -> list[dict[str, Any]]:
 
 
 def test_a_manual_assignment_to_this_broker_is_taken() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = only(create(world, 7, new("a", assignments=assigned([1], [1]))))
+    answer = only(create(broker, 7, new("a", assignments=assigned([1], [1]))))
 
     assert (answer["error_code"], answer["num_partitions"]) == (0, 2)
 
@@ -133,80 +133,80 @@ def test_a_wrong_assignment_is_refused(topic: dict[str, Any], error: int) -> Non
 
 
 def test_a_failing_disk_is_a_storage_error() -> None:
-    world = FakeBroker()
-    world.broken_partition = 1
+    broker = FakeBroker()
+    broker.broken_partition = 1
 
-    assert code(create(world, 7, new("a", num_partitions=2))) == 56
+    assert code(create(broker, 7, new("a", num_partitions=2))) == 56
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_topics_are_deleted_by_name(version: int) -> None:
-    world = FakeBroker()
-    world.create("a", 2)
+    broker = FakeBroker()
+    broker.create("a", 2)
 
-    answer = world.ask(20, version, topic_names=["a", "b"])["responses"]
+    answer = broker.ask(20, version, topic_names=["a", "b"])["responses"]
 
     assert [(each["name"], each["error_code"]) for each in answer] == [("a", 0), ("b", 3)]
-    assert [log.partition for log in world.deleted_logs] == [0, 1]
-    assert world.groups.deleted_topics == ["a"]
+    assert [log.partition for log in broker.deleted_logs] == [0, 1]
+    assert broker.groups.deleted_topics == ["a"]
 
 
 def test_version_6_deletes_by_name_or_id() -> None:
-    world = FakeBroker()
-    world.create("a")
-    by_id = world.create("b").topic_id
+    broker = FakeBroker()
+    broker.create("a")
+    by_id = broker.create("b").topic_id
     topics = [
         {"name": "a"},
         {"name": None, "topic_id": by_id},
         {"name": None, "topic_id": bytes(range(16))},
     ]
 
-    answer = world.ask(20, 6, topics=topics)["responses"]
+    answer = broker.ask(20, 6, topics=topics)["responses"]
 
     assert [each["error_code"] for each in answer] == [0, 0, 100]
     assert [each["name"] for each in answer] == ["a", "b", None]
-    assert list(world.topics) == []
+    assert list(broker.topics) == []
 
 
 def test_name_and_id_together_are_an_invalid_request() -> None:
-    world = FakeBroker()
-    topic_id = world.create("a").topic_id
+    broker = FakeBroker()
+    topic_id = broker.create("a").topic_id
 
-    answer = world.ask(20, 6, topics=[{"name": "a", "topic_id": topic_id}])["responses"]
+    answer = broker.ask(20, 6, topics=[{"name": "a", "topic_id": topic_id}])["responses"]
 
     assert code(answer) == 42
 
 
 def test_a_topic_to_be_deleted_twice_is_refused_and_answered_once() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    assert code(world.ask(20, 3, topic_names=["a", "a"])["responses"]) == 42
-    assert world.topics.get("a") is not None
+    assert code(broker.ask(20, 3, topic_names=["a", "a"])["responses"]) == 42
+    assert broker.topics.get("a") is not None
 
 
 def test_an_internal_topic_is_not_deleted() -> None:
-    world = FakeBroker()
-    world.create(OFFSETS_TOPIC)
+    broker = FakeBroker()
+    broker.create(OFFSETS_TOPIC)
 
-    assert code(world.ask(20, 5, topic_names=[OFFSETS_TOPIC])["responses"]) == 42
-    assert world.topics.get(OFFSETS_TOPIC) is not None
+    assert code(broker.ask(20, 5, topic_names=[OFFSETS_TOPIC])["responses"]) == 42
+    assert broker.topics.get(OFFSETS_TOPIC) is not None
 
 
 @pytest.mark.parametrize(("version", "error"), [(2, 42), (3, 73), (5, 73)])
 def test_deletion_can_be_disabled(version: int, error: int) -> None:
-    world = FakeBroker({"delete.topic.enable": "false"})
-    world.create("a")
+    broker = FakeBroker({"delete.topic.enable": "false"})
+    broker.create("a")
 
-    assert code(world.ask(20, version, topic_names=["a"])["responses"]) == error
+    assert code(broker.ask(20, version, topic_names=["a"])["responses"]) == error
 
 
 def test_a_topic_created_again_has_another_id_and_starts_at_0() -> None:
-    world = FakeBroker()
-    old = world.create("a").topic_id
+    broker = FakeBroker()
+    old = broker.create("a").topic_id
 
-    world.ask(20, 5, topic_names=["a"])
-    again = only(create(world, 7, new("a")))
+    broker.ask(20, 5, topic_names=["a"])
+    again = only(create(broker, 7, new("a")))
 
     assert again["topic_id"] not in (old, bytes(16))
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0

@@ -9,17 +9,17 @@ from tests.fakes import FakeBroker, batch, only
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> FakeBroker:
+def broker(tmp_path: Path) -> FakeBroker:
     """Topics "a" with a batch in partition 1, and "b"."""
-    world = FakeBroker({"log.dirs": str(tmp_path)})
-    world.create("a", 2)
-    world.create("b")
-    world.log("a", 1).append(batch())
-    return world
+    broker = FakeBroker({"log.dirs": str(tmp_path)})
+    broker.create("a", 2)
+    broker.create("b")
+    broker.log("a", 1).append(batch())
+    return broker
 
 
-def describe(world: FakeBroker, topics: Any, version: int = 4) -> dict[str, Any]:
-    answer = world.ask(35, version, topics=topics)
+def describe(broker: FakeBroker, topics: Any, version: int = 4) -> dict[str, Any]:
+    answer = broker.ask(35, version, topics=topics)
     assert answer.get("error_code", 0) == 0
     return only(answer["results"])
 
@@ -34,8 +34,8 @@ def sizes(directory: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_null_describes_every_partition(world: FakeBroker, tmp_path: Path, version: int) -> None:
-    directory = describe(world, None, version)
+def test_null_describes_every_partition(broker: FakeBroker, tmp_path: Path, version: int) -> None:
+    directory = describe(broker, None, version)
 
     assert (directory["error_code"], directory["log_dir"]) == (0, str(tmp_path))
     assert sizes(directory) == {"a": [(0, 0), (1, len(batch()))], "b": [(0, 0)]}
@@ -43,7 +43,7 @@ def test_null_describes_every_partition(world: FakeBroker, tmp_path: Path, versi
     assert {(each["offset_lag"], each["is_future_key"]) for each in partitions} == {(0, False)}
 
 
-def test_only_what_was_asked_for_and_exists_is_described(world: FakeBroker) -> None:
+def test_only_what_was_asked_for_and_exists_is_described(broker: FakeBroker) -> None:
     topics = [
         {"topic": "a", "partitions": [1, 7]},
         {"topic": "nowhere", "partitions": [0]},
@@ -51,23 +51,23 @@ def test_only_what_was_asked_for_and_exists_is_described(world: FakeBroker) -> N
         {"topic": "a", "partitions": [1, 0]},
     ]
 
-    assert sizes(describe(world, topics)) == {"a": [(0, 0), (1, len(batch()))]}
+    assert sizes(describe(broker, topics)) == {"a": [(0, 0), (1, len(batch()))]}
 
 
-def test_version_4_tells_the_space_of_the_disk(world: FakeBroker) -> None:
-    directory = describe(world, [])
+def test_version_4_tells_the_space_of_the_disk(broker: FakeBroker) -> None:
+    directory = describe(broker, [])
 
     assert 0 < directory["usable_bytes"] <= directory["total_bytes"]
     assert directory["topics"] == []
 
 
-def test_version_5_tells_that_the_directory_takes_partitions(world: FakeBroker) -> None:
-    assert describe(world, [], 5)["is_cordoned"] is False
+def test_version_5_tells_that_the_directory_takes_partitions(broker: FakeBroker) -> None:
+    assert describe(broker, [], 5)["is_cordoned"] is False
 
 
 def test_a_directory_that_is_gone_is_a_storage_error(tmp_path: Path) -> None:
-    world = FakeBroker({"log.dirs": str(tmp_path / "gone")})
+    broker = FakeBroker({"log.dirs": str(tmp_path / "gone")})
 
-    directory = describe(world, None)
+    directory = describe(broker, None)
 
     assert (directory["error_code"], directory["topics"]) == (56, [])

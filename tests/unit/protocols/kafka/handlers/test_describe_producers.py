@@ -10,25 +10,25 @@ KEY = 61
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 2)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 2)
+    return broker
 
 
-def describe(world: FakeBroker, topic: str, *partitions: int) -> list[dict[str, Any]]:
+def describe(broker: FakeBroker, topic: str, *partitions: int) -> list[dict[str, Any]]:
     """Ask for partitions of one topic; their answers."""
     wanted = [{"name": topic, "partition_indexes": list(partitions)}]
-    answer = only(world.ask(KEY, 0, topics=wanted)["topics"])
+    answer = only(broker.ask(KEY, 0, topics=wanted)["topics"])
     assert answer["name"] == topic
     found: list[dict[str, Any]] = answer["partitions"]
     return found
 
 
-def test_each_producer_of_a_partition_is_described(world: FakeBroker) -> None:
-    world.log("a", 1).producers = [(7, 2, 9, 1_000, 3, 40), (8, 0, -1, 2_000, -1, -1)]
+def test_each_producer_of_a_partition_is_described(broker: FakeBroker) -> None:
+    broker.log("a", 1).producers = [(7, 2, 9, 1_000, 3, 40), (8, 0, -1, 2_000, -1, -1)]
 
-    idle, busy = describe(world, "a", 0, 1)
+    idle, busy = describe(broker, "a", 0, 1)
 
     assert (idle["partition_index"], idle["error_code"], idle["active_producers"]) == (0, 0, [])
     assert busy["active_producers"] == [
@@ -52,22 +52,22 @@ def test_each_producer_of_a_partition_is_described(world: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("a", 2), ("unknown", 0)])
-def test_what_does_not_exist_is_unknown(world: FakeBroker, topic: str, partition: int) -> None:
-    [answer] = describe(world, topic, partition)
+def test_what_does_not_exist_is_unknown(broker: FakeBroker, topic: str, partition: int) -> None:
+    [answer] = describe(broker, topic, partition)
 
     assert (answer["error_code"], answer["active_producers"]) == (3, [])
 
 
-def test_each_partition_is_described_once_and_each_topic(world: FakeBroker) -> None:
+def test_each_partition_is_described_once_and_each_topic(broker: FakeBroker) -> None:
     wanted = [{"name": "a", "partition_indexes": each} for each in ([1, 1, 0], [1])]
 
-    topic = only(world.ask(KEY, 0, topics=wanted)["topics"])
+    topic = only(broker.ask(KEY, 0, topics=wanted)["topics"])
 
     assert topic["name"] == "a"
     assert [each["partition_index"] for each in topic["partitions"]] == [1, 0]
 
 
-def test_others_have_their_turn_after_each_partition(world: FakeBroker) -> None:
+def test_others_have_their_turn_after_each_partition(broker: FakeBroker) -> None:
     wanted = [{"name": "a", "partition_indexes": list(range(100))}]
 
-    assert world.turns(KEY, 0, topics=wanted) >= 100
+    assert broker.turns(KEY, 0, topics=wanted) >= 100

@@ -12,10 +12,10 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def page(
-    world: FakeBroker, names: list[str], limit: int = 2_000, cursor: tuple[str, int] | None = None
+    broker: FakeBroker, names: list[str], limit: int = 2_000, cursor: tuple[str, int] | None = None
 ) -> tuple[list[tuple[str, int, list[int]]], tuple[str, int] | None]:
     """The topics of an answer with their errors and partitions, and where it goes on."""
-    answer = world.ask(
+    answer = broker.ask(
         DESCRIBE,
         0,
         topics=[{"name": name} for name in names],
@@ -35,17 +35,17 @@ def page(
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 2)
-    world.create("b", 3)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 2)
+    broker.create("b", 3)
+    return broker
 
 
-def test_a_topic_is_described_as_metadata_does(world: FakeBroker) -> None:
-    [topic] = world.ask(DESCRIBE, 0, topics=[{"name": "a"}])["topics"]
+def test_a_topic_is_described_as_metadata_does(broker: FakeBroker) -> None:
+    [topic] = broker.ask(DESCRIBE, 0, topics=[{"name": "a"}])["topics"]
 
-    known = world.topics.get("a")
+    known = broker.topics.get("a")
     assert known is not None
     assert (topic["topic_id"], topic["is_internal"]) == (known.topic_id, False)
     assert topic["topic_authorized_operations"] == 0b110111111000
@@ -62,78 +62,78 @@ def test_a_topic_is_described_as_metadata_does(world: FakeBroker) -> None:
     }
 
 
-def test_topics_stand_in_the_order_of_their_names_each_once(world: FakeBroker) -> None:
-    topics, cursor = page(world, ["b", "a", "b"])
+def test_topics_stand_in_the_order_of_their_names_each_once(broker: FakeBroker) -> None:
+    topics, cursor = page(broker, ["b", "a", "b"])
 
     assert topics == [("a", 0, [0, 1]), ("b", 0, [0, 1, 2])]
     assert cursor is None
 
 
-def test_no_topics_mean_all(world: FakeBroker) -> None:
-    assert page(world, []) == page(world, ["a", "b"])
+def test_no_topics_mean_all(broker: FakeBroker) -> None:
+    assert page(broker, []) == page(broker, ["a", "b"])
 
 
-def test_an_answer_ends_at_the_limit_and_the_next_goes_on_there(world: FakeBroker) -> None:
-    first, cursor = page(world, [], 3)
-    rest, end = page(world, [], 3, cursor)
+def test_an_answer_ends_at_the_limit_and_the_next_goes_on_there(broker: FakeBroker) -> None:
+    first, cursor = page(broker, [], 3)
+    rest, end = page(broker, [], 3, cursor)
 
     assert (first, cursor) == ([("a", 0, [0, 1]), ("b", 0, [0])], ("b", 1))
     assert (rest, end) == ([("b", 0, [1, 2])], None)
 
 
-def test_a_limit_between_topics_names_the_next(world: FakeBroker) -> None:
-    assert page(world, [], 2) == ([("a", 0, [0, 1])], ("b", 0))
+def test_a_limit_between_topics_names_the_next(broker: FakeBroker) -> None:
+    assert page(broker, [], 2) == ([("a", 0, [0, 1])], ("b", 0))
 
 
 def test_the_brokers_limit_is_never_passed(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(describe_topic_partitions, "DESCRIBED_PARTITIONS_MAX", 1)
 
     for limit in (5, 0, -1):
-        assert page(world, [], limit) == ([("a", 0, [0])], ("a", 1))
+        assert page(broker, [], limit) == ([("a", 0, [0])], ("a", 1))
 
 
-def test_a_cursor_at_a_topic_that_was_deleted_goes_on_with_the_next(world: FakeBroker) -> None:
-    assert page(world, [], cursor=("aa", 2)) == ([("b", 0, [0, 1, 2])], None)
+def test_a_cursor_at_a_topic_that_was_deleted_goes_on_with_the_next(broker: FakeBroker) -> None:
+    assert page(broker, [], cursor=("aa", 2)) == ([("b", 0, [0, 1, 2])], None)
 
 
-def test_unknown_and_impossible_topics_are_told_with_their_names(world: FakeBroker) -> None:
-    topics, _ = page(world, ["c", "a b", "a"])
+def test_unknown_and_impossible_topics_are_told_with_their_names(broker: FakeBroker) -> None:
+    topics, _ = page(broker, ["c", "a b", "a"])
 
     assert topics == [("a", 0, [0, 1]), ("a b", 17, []), ("c", 3, [])]
 
 
-def test_a_cursor_before_the_first_partition_is_an_invalid_request(world: FakeBroker) -> None:
-    topics, _ = page(world, ["a"], cursor=("a", -1))
+def test_a_cursor_before_the_first_partition_is_an_invalid_request(broker: FakeBroker) -> None:
+    topics, _ = page(broker, ["a"], cursor=("a", -1))
 
     assert topics == [("a", 42, [])]
 
 
-def resources(world: FakeBroker, version: int, *types: int) -> list[tuple[int, str]]:
+def resources(broker: FakeBroker, version: int, *types: int) -> list[tuple[int, str]]:
     fields: dict[str, Any] = {"resource_types": list(types)} if version else {}
-    answer = world.ask(LIST, version, **fields)
+    answer = broker.ask(LIST, version, **fields)
     assert answer["error_code"] == 0
     return [(each["resource_type"], each["resource_name"]) for each in answer["config_resources"]]
 
 
-def test_what_has_a_configuration_is_listed(world: FakeBroker) -> None:
-    assert resources(world, 1) == [(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (LOGGER, "1")]
-    assert resources(world, 1, TOPIC) == [(TOPIC, "a"), (TOPIC, "b")]
-    assert resources(world, 1, METRICS) == []
+def test_what_has_a_configuration_is_listed(broker: FakeBroker) -> None:
+    assert resources(broker, 1) == [(TOPIC, "a"), (TOPIC, "b"), (BROKER, "1"), (LOGGER, "1")]
+    assert resources(broker, 1, TOPIC) == [(TOPIC, "a"), (TOPIC, "b")]
+    assert resources(broker, 1, METRICS) == []
 
 
-def test_groups_are_listed_that_were_given_a_configuration(world: FakeBroker) -> None:
+def test_groups_are_listed_that_were_given_a_configuration(broker: FakeBroker) -> None:
     configs = [{"name": "consumer.session.timeout.ms", "value": "50000"}]
     group = {"resource_type": GROUP, "resource_name": "g", "configs": configs}
-    world.ask(33, 2, resources=[group], validate_only=False)
+    broker.ask(33, 2, resources=[group], validate_only=False)
 
-    assert resources(world, 1, GROUP) == [(GROUP, "g")]
-
-
-def test_version_0_lists_the_metrics_of_clients_of_which_there_are_none(world: FakeBroker) -> None:
-    assert resources(world, 0) == []
+    assert resources(broker, 1, GROUP) == [(GROUP, "g")]
 
 
-def test_a_type_that_is_none_is_refused(world: FakeBroker) -> None:
-    assert world.ask(LIST, 1, resource_types=[TOPIC, 3])["error_code"] == 35
+def test_version_0_lists_the_metrics_of_clients_of_which_there_are_none(broker: FakeBroker) -> None:
+    assert resources(broker, 0) == []
+
+
+def test_a_type_that_is_none_is_refused(broker: FakeBroker) -> None:
+    assert broker.ask(LIST, 1, resource_types=[TOPIC, 3])["error_code"] == 35

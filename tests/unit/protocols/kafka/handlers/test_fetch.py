@@ -31,214 +31,214 @@ def fields(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def fetch(
-    world: FakeBroker, version: int, *parts: dict[str, Any], **more: Any
+    broker: FakeBroker, version: int, *parts: dict[str, Any], **more: Any
 ) -> list[dict[str, Any]]:
     """Fetch from topic "a" and return the partitions of the response."""
-    answer = world.ask(1, version, **fields(*parts, **more))
+    answer = broker.ask(1, version, **fields(*parts, **more))
     return only(answer["responses"])["partitions"]
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 3)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 3)
+    return broker
 
 
-def fill(world: FakeBroker, partition: int, *counts: int) -> None:
+def fill(broker: FakeBroker, partition: int, *counts: int) -> None:
     for count in counts:
-        world.log("a", partition).append(batch(count))
+        broker.log("a", partition).append(batch(count))
 
 
 @pytest.mark.parametrize("version", range(4, 13))
 def test_whole_batches_are_returned_up_to_the_high_watermark(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    fill(world, 0, 2, 3)
+    fill(broker, 0, 2, 3)
 
-    answer = only(fetch(world, version, part()))
+    answer = only(fetch(broker, version, part()))
 
     assert len(answer["records"]) == 2 * SIZE
     assert (answer["high_watermark"], answer["last_stable_offset"]) == (5, 5)
 
 
-def test_an_offset_inside_of_a_batch_returns_the_whole_batch(world: FakeBroker) -> None:
-    fill(world, 0, 5, 5)
+def test_an_offset_inside_of_a_batch_returns_the_whole_batch(broker: FakeBroker) -> None:
+    fill(broker, 0, 5, 5)
 
-    records = only(fetch(world, 11, part(0, 7)))["records"]
+    records = only(fetch(broker, 11, part(0, 7)))["records"]
 
     assert int.from_bytes(records[:8]) == 5
 
 
 @pytest.mark.parametrize("version", [13, 18])
-def test_topics_are_named_by_id_from_version_13_on(world: FakeBroker, version: int) -> None:
-    fill(world, 0, 1)
-    topic = world.topics.get("a")
+def test_topics_are_named_by_id_from_version_13_on(broker: FakeBroker, version: int) -> None:
+    fill(broker, 0, 1)
+    topic = broker.topics.get("a")
     assert topic is not None
     topics = [{"topic_id": topic.topic_id, "partitions": [part()]}]
 
-    answer = only(world.ask(1, version, **fields(topics=topics))["responses"])
+    answer = only(broker.ask(1, version, **fields(topics=topics))["responses"])
 
     assert answer["topic_id"] == topic.topic_id
     assert len(only(answer["partitions"])["records"]) == SIZE
 
 
-def test_an_unknown_topic_id_is_error_100(world: FakeBroker) -> None:
+def test_an_unknown_topic_id_is_error_100(broker: FakeBroker) -> None:
     topics = [{"topic_id": bytes(range(16)), "partitions": [part()]}]
 
-    answer = only(world.ask(1, 13, **fields(topics=topics))["responses"])
+    answer = only(broker.ask(1, 13, **fields(topics=topics))["responses"])
 
     assert only(answer["partitions"])["error_code"] == 100
 
 
-def test_an_unknown_partition_is_error_3(world: FakeBroker) -> None:
-    assert only(fetch(world, 12, part(3)))["error_code"] == 3
+def test_an_unknown_partition_is_error_3(broker: FakeBroker) -> None:
+    assert only(fetch(broker, 12, part(3)))["error_code"] == 3
 
 
 @pytest.mark.parametrize("offset", [-1, 6])
-def test_an_offset_outside_of_the_log_is_out_of_range(world: FakeBroker, offset: int) -> None:
-    fill(world, 0, 5)
+def test_an_offset_outside_of_the_log_is_out_of_range(broker: FakeBroker, offset: int) -> None:
+    fill(broker, 0, 5)
 
-    answer = only(fetch(world, 12, part(0, offset)))
+    answer = only(fetch(broker, 12, part(0, offset)))
 
     assert (answer["error_code"], answer["high_watermark"]) == (1, -1)
 
 
-def test_an_offset_below_the_log_start_is_out_of_range(world: FakeBroker) -> None:
-    fill(world, 0, 5, 5)
-    world.log("a").log_start_offset = 5
+def test_an_offset_below_the_log_start_is_out_of_range(broker: FakeBroker) -> None:
+    fill(broker, 0, 5, 5)
+    broker.log("a").log_start_offset = 5
 
-    assert only(fetch(world, 12, part(0, 4)))["error_code"] == 1
+    assert only(fetch(broker, 12, part(0, 4)))["error_code"] == 1
 
 
-def test_an_offset_between_high_watermark_and_log_end_is_empty(world: FakeBroker) -> None:
-    fill(world, 0, 5)
-    world.log("a").is_held = True
-    fill(world, 0, 5)
+def test_an_offset_between_high_watermark_and_log_end_is_empty(broker: FakeBroker) -> None:
+    fill(broker, 0, 5)
+    broker.log("a").is_held = True
+    fill(broker, 0, 5)
 
-    answer = only(fetch(world, 12, part(0, 7)))
+    answer = only(fetch(broker, 12, part(0, 7)))
 
     assert (answer["error_code"], answer["records"]) == (0, b"")
 
 
-def test_the_first_batch_comes_even_if_it_is_above_both_limits(world: FakeBroker) -> None:
-    fill(world, 0, 1)
+def test_the_first_batch_comes_even_if_it_is_above_both_limits(broker: FakeBroker) -> None:
+    fill(broker, 0, 1)
 
-    assert len(only(fetch(world, 12, part(size_max=1), max_bytes=1))["records"]) == SIZE
+    assert len(only(fetch(broker, 12, part(size_max=1), max_bytes=1))["records"]) == SIZE
 
 
-def test_later_partitions_get_what_the_limit_leaves(world: FakeBroker) -> None:
+def test_later_partitions_get_what_the_limit_leaves(broker: FakeBroker) -> None:
     for partition in range(3):
-        fill(world, partition, 1, 1)
+        fill(broker, partition, 1, 1)
 
-    parts = fetch(world, 12, part(0), part(1), part(2), max_bytes=3 * SIZE)
+    parts = fetch(broker, 12, part(0), part(1), part(2), max_bytes=3 * SIZE)
 
     assert [len(each["records"]) for each in parts] == [2 * SIZE, SIZE, 0]
 
 
-def test_an_empty_first_partition_leaves_the_guarantee_to_the_next(world: FakeBroker) -> None:
-    fill(world, 1, 1)
+def test_an_empty_first_partition_leaves_the_guarantee_to_the_next(broker: FakeBroker) -> None:
+    fill(broker, 1, 1)
 
-    parts = fetch(world, 12, part(0), part(1, size_max=1), max_bytes=1)
+    parts = fetch(broker, 12, part(0), part(1, size_max=1), max_bytes=1)
 
     assert [len(each["records"]) for each in parts] == [0, SIZE]
 
 
 def test_the_brokers_own_limit_caps_the_clients() -> None:
-    world = FakeBroker({"fetch.max.bytes": "1024"})
-    world.create("a", 2)
-    world.log("a", 0).append(batch(body=b"x" * 1000))
-    world.log("a", 1).append(batch())
+    broker = FakeBroker({"fetch.max.bytes": "1024"})
+    broker.create("a", 2)
+    broker.log("a", 0).append(batch(body=b"x" * 1000))
+    broker.log("a", 1).append(batch())
 
-    parts = fetch(world, 12, part(0), part(1), max_bytes=1 << 30)
+    parts = fetch(broker, 12, part(0), part(1), max_bytes=1 << 30)
 
     assert [bool(each["records"]) for each in parts] == [True, False]
 
 
 def test_read_committed_gets_a_list_of_aborted_transactions_and_read_uncommitted_null(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
-    assert only(fetch(world, 12, part()))["aborted_transactions"] is None
-    assert only(fetch(world, 12, part(), isolation_level=1))["aborted_transactions"] == []
+    assert only(fetch(broker, 12, part()))["aborted_transactions"] is None
+    assert only(fetch(broker, 12, part(), isolation_level=1))["aborted_transactions"] == []
 
 
-def test_leader_epochs_are_compared_with_ours(world: FakeBroker) -> None:
-    world.log("a").leader_epoch = 4
+def test_leader_epochs_are_compared_with_ours(broker: FakeBroker) -> None:
+    broker.log("a").leader_epoch = 4
 
     codes = [
-        only(fetch(world, 12, part(current_leader_epoch=epoch)))["error_code"]
+        only(fetch(broker, 12, part(current_leader_epoch=epoch)))["error_code"]
         for epoch in (-1, 3, 4, 5)
     ]
 
     assert codes == [0, 74, 0, 75]
 
 
-def test_a_reader_of_a_diverged_log_is_told_where_it_parted(world: FakeBroker) -> None:
+def test_a_reader_of_a_diverged_log_is_told_where_it_parted(broker: FakeBroker) -> None:
     """KIP-595: the reader's epoch ended before the offset it asks for."""
-    fill(world, 0, 5, 5)
-    world.log("a").epochs = [(0, 5)]
-    world.log("a").leader_epoch = 1
+    fill(broker, 0, 5, 5)
+    broker.log("a").epochs = [(0, 5)]
+    broker.log("a").leader_epoch = 1
 
-    answer = only(fetch(world, 12, part(0, 7, last_fetched_epoch=0)))
+    answer = only(fetch(broker, 12, part(0, 7, last_fetched_epoch=0)))
 
     assert answer["diverging_epoch"] == {"epoch": 0, "end_offset": 5}
     assert answer["records"] == b""
 
 
-def test_zstd_before_version_10_is_an_unsupported_compression(world: FakeBroker) -> None:
-    world.log("a").append(batch())
-    world.log("a").append(batch(attributes=ZSTD))
+def test_zstd_before_version_10_is_an_unsupported_compression(broker: FakeBroker) -> None:
+    broker.log("a").append(batch())
+    broker.log("a").append(batch(attributes=ZSTD))
 
-    assert only(fetch(world, 9, part()))["error_code"] == 76
-    assert only(fetch(world, 10, part()))["error_code"] == 0
+    assert only(fetch(broker, 9, part()))["error_code"] == 76
+    assert only(fetch(broker, 10, part()))["error_code"] == 0
 
 
-def test_an_offline_partition_is_a_storage_error(world: FakeBroker) -> None:
-    world.log("a").fail()
+def test_an_offline_partition_is_a_storage_error(broker: FakeBroker) -> None:
+    broker.log("a").fail()
 
-    assert only(fetch(world, 12, part()))["error_code"] == 56
+    assert only(fetch(broker, 12, part()))["error_code"] == 56
 
 
 @pytest.mark.parametrize("epoch", [-1, 0])
-def test_a_full_fetch_is_answered_without_a_session(world: FakeBroker, epoch: int) -> None:
-    answer = world.ask(1, 12, **fields(part(), session_epoch=epoch))
+def test_a_full_fetch_is_answered_without_a_session(broker: FakeBroker, epoch: int) -> None:
+    answer = broker.ask(1, 12, **fields(part(), session_epoch=epoch))
 
     assert (answer["error_code"], answer["session_id"]) == (0, 0)
 
 
-def test_an_incremental_fetch_finds_no_session(world: FakeBroker) -> None:
-    answer = world.ask(1, 12, **fields(part(), session_id=5, session_epoch=1))
+def test_an_incremental_fetch_finds_no_session(broker: FakeBroker) -> None:
+    answer = broker.ask(1, 12, **fields(part(), session_id=5, session_epoch=1))
 
     assert (answer["error_code"], answer["responses"]) == (70, [])
 
 
 @pytest.mark.parametrize("version", [4, 14, 15, 18])
-def test_a_replica_that_nobody_knows_may_not_follow(world: FakeBroker, version: int) -> None:
-    topic = world.topics.get("a")
+def test_a_replica_that_nobody_knows_may_not_follow(broker: FakeBroker, version: int) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
     topics = [{"topic": "a", "topic_id": topic.topic_id, "partitions": [part()]}]
     replica = {"replica_id": 2} if version < 15 else {"replica_state": {"replica_id": 2}}
 
-    answer = world.ask(1, version, **fields(topics=topics, **replica))
+    answer = broker.ask(1, version, **fields(topics=topics, **replica))
 
     assert only(only(answer["responses"])["partitions"])["error_code"] == 6
 
 
-async def start(world: FakeBroker, **more: Any) -> asyncio.Task[Any]:
+async def start(broker: FakeBroker, **more: Any) -> asyncio.Task[Any]:
     """Begin a fetch of partitions 0 and 1 that has to wait."""
     task = asyncio.create_task(
-        world.ask_soon(1, 12, **fields(part(0), part(1), **{"max_wait_ms": 60_000, **more}))
+        broker.ask_soon(1, 12, **fields(part(0), part(1), **{"max_wait_ms": 60_000, **more}))
     )
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     return task
 
 
-def test_a_fetch_waits_until_a_partition_grows(world: FakeBroker) -> None:
+def test_a_fetch_waits_until_a_partition_grows(broker: FakeBroker) -> None:
     async def scenario() -> Any:
-        fetched = await start(world)
+        fetched = await start(broker)
         assert not fetched.done()
-        fill(world, 1, 1)
+        fill(broker, 1, 1)
         return await fetched
 
     answer = asyncio.run(scenario())
@@ -247,14 +247,14 @@ def test_a_fetch_waits_until_a_partition_grows(world: FakeBroker) -> None:
     assert sizes == [0, SIZE]
 
 
-def test_a_fetch_waits_for_min_bytes_of_all_partitions_together(world: FakeBroker) -> None:
+def test_a_fetch_waits_for_min_bytes_of_all_partitions_together(broker: FakeBroker) -> None:
     async def scenario() -> Any:
-        fetched = await start(world, min_bytes=2 * SIZE)
-        fill(world, 0, 1)
+        fetched = await start(broker, min_bytes=2 * SIZE)
+        fill(broker, 0, 1)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not fetched.done()
-        fill(world, 1, 1)
+        fill(broker, 1, 1)
         return await fetched
 
     answer = asyncio.run(scenario())
@@ -263,22 +263,22 @@ def test_a_fetch_waits_for_min_bytes_of_all_partitions_together(world: FakeBroke
     assert sizes == [SIZE, SIZE]
 
 
-def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(world: FakeBroker) -> None:
-    parts = fetch(world, 12, part(0), part(1), max_wait_ms=5)
+def test_a_fetch_answers_with_all_partitions_when_its_time_is_over(broker: FakeBroker) -> None:
+    parts = fetch(broker, 12, part(0), part(1), max_wait_ms=5)
 
     assert [each["records"] for each in parts] == [b"", b""]
 
 
-def test_an_error_in_one_partition_ends_the_wait_of_all(world: FakeBroker) -> None:
-    parts = fetch(world, 12, part(0), part(9), max_wait_ms=60_000)
+def test_an_error_in_one_partition_ends_the_wait_of_all(broker: FakeBroker) -> None:
+    parts = fetch(broker, 12, part(0), part(9), max_wait_ms=60_000)
 
     assert [each["error_code"] for each in parts] == [0, 3]
 
 
-def test_a_log_that_fails_ends_the_wait(world: FakeBroker) -> None:
+def test_a_log_that_fails_ends_the_wait(broker: FakeBroker) -> None:
     async def scenario() -> Any:
-        fetched = await start(world)
-        world.log("a", 1).fail()
+        fetched = await start(broker)
+        broker.log("a", 1).fail()
         return await fetched
 
     answer = asyncio.run(scenario())
@@ -287,23 +287,23 @@ def test_a_log_that_fails_ends_the_wait(world: FakeBroker) -> None:
     assert codes == [0, 56]
 
 
-def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(world: FakeBroker) -> None:
-    assert fetch(world, 12, part(), min_bytes=0, max_wait_ms=60_000)
-    assert world.ask(1, 12, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
+def test_min_bytes_0_and_a_fetch_of_nothing_do_not_wait(broker: FakeBroker) -> None:
+    assert fetch(broker, 12, part(), min_bytes=0, max_wait_ms=60_000)
+    assert broker.ask(1, 12, **fields(topics=[], max_wait_ms=60_000))["responses"] == []
 
 
-def test_fetches_that_wait_in_vain_leave_one_callback_on_a_log(world: FakeBroker) -> None:
+def test_fetches_that_wait_in_vain_leave_one_callback_on_a_log(broker: FakeBroker) -> None:
     for _ in range(5):
-        fetch(world, 12, part(), max_wait_ms=1)
+        fetch(broker, 12, part(), max_wait_ms=1)
 
-    assert world.log("a").callback_count == 1
+    assert broker.log("a").callback_count == 1
 
 
-def test_a_partition_that_is_still_recovered_is_refused_without_waiting(world: FakeBroker) -> None:
-    fill(world, 0, 2)
-    world.log("a").is_loading = True
+def test_a_partition_that_is_still_recovered_is_refused_without_waiting(broker: FakeBroker) -> None:
+    fill(broker, 0, 2)
+    broker.log("a").is_loading = True
 
-    answer = only(fetch(world, 11, part(), max_wait_ms=600_000))
+    answer = only(fetch(broker, 11, part(), max_wait_ms=600_000))
 
     assert (answer["error_code"], answer["records"] or b"") == (6, b"")
 
@@ -315,29 +315,29 @@ MANY = NATIVE_FETCH_PARTITIONS_MAX + 1
 
 @pytest.mark.parametrize("version", [7, 12])
 def test_a_fetch_of_too_many_partitions_is_an_invalid_request(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    answer = world.ask(1, version, **fields(*[part()] * MANY))
+    answer = broker.ask(1, version, **fields(*[part()] * MANY))
 
     assert (answer["error_code"], answer["responses"]) == (42, [])
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_versions_that_cannot_say_so_are_closed(world: FakeBroker, version: int) -> None:
+def test_versions_that_cannot_say_so_are_closed(broker: FakeBroker, version: int) -> None:
     with pytest.raises(PeerError):
-        world.ask(1, version, **fields(*[part()] * MANY))
+        broker.ask(1, version, **fields(*[part()] * MANY))
 
 
 @pytest.mark.parametrize("version", [4, 12])
 def test_others_have_their_turn_while_many_partitions_are_read(version: int) -> None:
     count = 3 * FETCH_PARTITIONS_PER_STEP + 1
-    world = FakeBroker()
-    world.create("a", count)
-    fill(world, count - 1, 2)
+    broker = FakeBroker()
+    broker.create("a", count)
+    fill(broker, count - 1, 2)
     wanted = fields(*(part(number) for number in range(count)))
 
-    parts = only(world.ask(1, version, **wanted)["responses"])["partitions"]
+    parts = only(broker.ask(1, version, **wanted)["responses"])["partitions"]
 
-    assert world.turns(1, version, **wanted) >= 3
+    assert broker.turns(1, version, **wanted) >= 3
     assert [each["partition_index"] for each in parts] == list(range(count))
     assert parts[-1]["high_watermark"] == 2

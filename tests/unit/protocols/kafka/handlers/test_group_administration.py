@@ -26,10 +26,10 @@ NOT_ASKED = -(1 << 31)
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_is_described_with_its_members(version: int) -> None:
-    world = FakeBroker()
-    world.groups.answers = [STABLE]
+    broker = FakeBroker()
+    broker.groups.answers = [STABLE]
 
-    group = only(world.ask(DESCRIBE, version, groups=["g"])["groups"])
+    group = only(broker.ask(DESCRIBE, version, groups=["g"])["groups"])
 
     assert (group["error_code"], group["group_state"]) == (0, "Stable")
     assert (group["protocol_type"], group["protocol_data"]) == ("consumer", "range")
@@ -66,20 +66,20 @@ def test_every_group_asked_for_is_answered_once_in_the_order_asked() -> None:
 def test_operations_are_told_of_a_known_group_when_they_are_asked_for(
     description: commands.GroupDescription, is_asked: bool, operations: int
 ) -> None:
-    world = FakeBroker()
-    world.groups.answers = [description]
+    broker = FakeBroker()
+    broker.groups.answers = [description]
 
-    answer = world.ask(DESCRIBE, 5, groups=["g"], include_authorized_operations=is_asked)
+    answer = broker.ask(DESCRIBE, 5, groups=["g"], include_authorized_operations=is_asked)
 
     assert only(answer["groups"])["authorized_operations"] == operations
 
 
 def test_a_group_that_is_being_loaded_has_no_state() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    world.groups.answers = [commands.GroupDescription(loading, "g")]
+    broker.groups.answers = [commands.GroupDescription(loading, "g")]
 
-    group = only(world.ask(DESCRIBE, 6, groups=["g"])["groups"])
+    group = only(broker.ask(DESCRIBE, 6, groups=["g"])["groups"])
 
     assert (group["error_code"], group["group_state"], group["error_message"]) == (14, "", None)
 
@@ -89,8 +89,8 @@ def test_a_group_that_is_being_loaded_has_no_state() -> None:
 
 @pytest.mark.parametrize("version", range(6))
 def test_the_groups_of_all_partitions_are_listed(version: int) -> None:
-    world = FakeBroker()
-    world.groups.answers = [
+    broker = FakeBroker()
+    broker.groups.answers = [
         commands.ListGroupsResponse(
             ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)
         ),
@@ -99,7 +99,7 @@ def test_the_groups_of_all_partitions_are_listed(version: int) -> None:
         ),
     ]
 
-    answer = world.ask(LIST, version)
+    answer = broker.ask(LIST, version)
 
     assert answer["error_code"] == 0
     assert [each["group_id"] for each in answer["groups"]] == ["a", "b"]
@@ -111,25 +111,25 @@ def test_the_groups_of_all_partitions_are_listed(version: int) -> None:
 
 
 def test_filters_ignore_case() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(LIST, 5, states_filter=["Stable", "EMPTY"], types_filter=["Classic"])
+    broker.ask(LIST, 5, states_filter=["Stable", "EMPTY"], types_filter=["Classic"])
 
-    _, request = only(world.groups.commands)
+    _, request = only(broker.groups.commands)
     assert request.states == {"stable", "empty"}
     assert request.types == {"classic"}
 
 
 def test_half_a_list_is_no_list() -> None:
-    world = FakeBroker()
-    world.groups.answers = [
+    broker = FakeBroker()
+    broker.groups.answers = [
         commands.ListGroupsResponse(
             ErrorCode.NONE, (GroupListing("a", "consumer", "Stable", "classic"),)
         ),
         commands.ListGroupsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ]
 
-    answer = world.ask(LIST, 4)
+    answer = broker.ask(LIST, 4)
 
     assert (answer["error_code"], answer["groups"]) == (14, [])
 
@@ -139,10 +139,10 @@ def test_half_a_list_is_no_list() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_is_deleted_by_itself_and_answered_once(version: int) -> None:
-    world = FakeBroker()
-    world.groups.answers = [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP]
+    broker = FakeBroker()
+    broker.groups.answers = [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP]
 
-    answer = world.ask(DELETE, version, groups_names=["b", "a", "b"])
+    answer = broker.ask(DELETE, version, groups_names=["b", "a", "b"])
 
     results = [(each["group_id"], each["error_code"]) for each in answer["results"]]
     assert results == [("b", 0), ("a", 68)]
@@ -151,21 +151,21 @@ def test_each_group_is_deleted_by_itself_and_answered_once(version: int) -> None
 # ---- OffsetDelete --------------------------------------------------------------------------------
 
 
-def delete_offsets(world: FakeBroker, *topics: tuple[str, list[int]]) -> Any:
+def delete_offsets(broker: FakeBroker, *topics: tuple[str, list[int]]) -> Any:
     wanted = [
         {"name": name, "partitions": [{"partition_index": each} for each in partitions]}
         for name, partitions in topics
     ]
-    return world.ask(DELETE_OFFSETS, 0, group_id="g", topics=wanted)
+    return broker.ask(DELETE_OFFSETS, 0, group_id="g", topics=wanted)
 
 
 def test_offsets_of_unknown_partitions_are_not_asked_for() -> None:
-    world = FakeBroker()
-    world.create("t", 2)
+    broker = FakeBroker()
+    broker.create("t", 2)
 
-    answer = delete_offsets(world, ("t", [1, 2]), ("u", [0]), ("../bad", [0]), ("t", [0]))
+    answer = delete_offsets(broker, ("t", [1, 2]), ("u", [0]), ("../bad", [0]), ("t", [0]))
 
-    request = only(world.groups.commands)
+    request = only(broker.groups.commands)
     assert {name: set(each) for name, each in request.topics.items() if each} == {"t": {0, 1}}
     codes = {
         (topic["name"], each["partition_index"]): each["error_code"]
@@ -177,12 +177,12 @@ def test_offsets_of_unknown_partitions_are_not_asked_for() -> None:
 
 
 def test_a_topic_that_a_member_reads_keeps_its_offsets() -> None:
-    world = FakeBroker()
-    world.create("t", 1)
+    broker = FakeBroker()
+    broker.create("t", 1)
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    world.groups.answers = [commands.DeleteOffsetsResponse(ErrorCode.NONE, {"t": subscribed})]
+    broker.groups.answers = [commands.DeleteOffsetsResponse(ErrorCode.NONE, {"t": subscribed})]
 
-    answer = delete_offsets(world, ("t", [0, 1]))
+    answer = delete_offsets(broker, ("t", [0, 1]))
 
     codes = [each["error_code"] for each in only(answer["topics"])["partitions"]]
     assert (answer["error_code"], codes) == (0, [86, 3])
@@ -194,10 +194,10 @@ def test_a_topic_that_a_member_reads_keeps_its_offsets() -> None:
 def test_a_group_whose_offsets_cannot_be_deleted_gives_the_response_its_error(
     error: ErrorCode, code: int
 ) -> None:
-    world = FakeBroker()
-    world.create("t", 1)
-    world.groups.answers = [commands.DeleteOffsetsResponse(error)]
+    broker = FakeBroker()
+    broker.create("t", 1)
+    broker.groups.answers = [commands.DeleteOffsetsResponse(error)]
 
-    answer = delete_offsets(world, ("t", [0]))
+    answer = delete_offsets(broker, ("t", [0]))
 
     assert (answer["error_code"], answer["topics"]) == (code, [])

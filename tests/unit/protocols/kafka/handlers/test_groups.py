@@ -30,11 +30,11 @@ def test_several_coordinators_are_answered_in_the_order_asked(version: int) -> N
 
 
 def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
-    world = FakeBroker({"offsets.topic.num.partitions": "7", "polylog.durability": "os"})
+    broker = FakeBroker({"offsets.topic.num.partitions": "7", "polylog.durability": "os"})
 
-    world.ask(10, 0, key="g")
+    broker.ask(10, 0, key="g")
 
-    topic = world.topics.get(OFFSETS_TOPIC)
+    topic = broker.topics.get(OFFSETS_TOPIC)
     assert topic is not None
     assert len(topic.logs) == 7
     assert topic.config.text("polylog.durability") == "group-commit"
@@ -42,23 +42,23 @@ def test_finding_a_coordinator_creates_the_topic_of_groups() -> None:
 
 
 def test_a_topic_of_groups_that_cannot_be_created_is_a_coordinator_not_available() -> None:
-    world = FakeBroker()
-    world.broken_partition = 0
+    broker = FakeBroker()
+    broker.broken_partition = 0
 
-    answer = world.ask(10, 4, coordinator_keys=["g"])
+    answer = broker.ask(10, 4, coordinator_keys=["g"])
 
     assert only(answer["coordinators"])["error_code"] == 15
 
 
 def test_this_broker_coordinates_every_transactional_id() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    old = world.ask(10, 2, key="t", key_type=1)
-    new = only(world.ask(10, 4, coordinator_keys=["t"], key_type=1)["coordinators"])
+    old = broker.ask(10, 2, key="t", key_type=1)
+    new = only(broker.ask(10, 4, coordinator_keys=["t"], key_type=1)["coordinators"])
 
     for answer in (old, new):
         assert (answer["error_code"], answer["port"]) == (0, 9092)
-    assert world.topics.get("__transaction_state") is not None
+    assert broker.topics.get("__transaction_state") is not None
 
 
 @pytest.mark.parametrize("key_type", [2, 3, -1])
@@ -78,21 +78,21 @@ JOIN: dict[str, Any] = {
 
 
 def test_a_join_before_version_1_takes_the_session_timeout_for_the_rebalance_timeout() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(11, 0, **JOIN)
-    world.ask(11, 1, **JOIN, rebalance_timeout_ms=20_000)
+    broker.ask(11, 0, **JOIN)
+    broker.ask(11, 1, **JOIN, rebalance_timeout_ms=20_000)
 
-    assert [each.rebalance_timeout_ms for each in world.groups.commands] == [10_000, 20_000]
+    assert [each.rebalance_timeout_ms for each in broker.groups.commands] == [10_000, 20_000]
 
 
 @pytest.mark.parametrize("version", range(10))
 def test_a_join_says_what_its_version_can_do(version: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(11, version, **JOIN, client_id="c")
+    broker.ask(11, version, **JOIN, client_id="c")
 
-    command = only(world.groups.commands)
+    command = only(broker.groups.commands)
     assert command.protocols == (commands.GroupProtocol("range", b"\x01"),)
     assert (command.client_id, command.client_host) == ("c", "/127.0.0.1")
     assert command.requires_member_id == (version >= 4)
@@ -100,16 +100,16 @@ def test_a_join_says_what_its_version_can_do(version: int) -> None:
 
 
 def test_a_join_carries_the_static_members_instance_id() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(11, 5, **JOIN, group_instance_id="i", client_id=None)
+    broker.ask(11, 5, **JOIN, group_instance_id="i", client_id=None)
 
-    assert only(world.groups.commands).instance_id == "i"
-    assert only(world.groups.commands).client_id == ""
+    assert only(broker.groups.commands).instance_id == "i"
+    assert only(broker.groups.commands).client_id == ""
 
 
 def test_the_leader_is_answered_with_the_members() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     joined = commands.JoinResponse(
         ErrorCode.NONE,
         "m",
@@ -120,9 +120,9 @@ def test_the_leader_is_answered_with_the_members() -> None:
         (commands.JoinedMember("m", "i", b"\x01"),),
         skip_assignment=True,
     )
-    world.groups.answers = [joined]
+    broker.groups.answers = [joined]
 
-    answer = world.ask(11, 9, **JOIN)
+    answer = broker.ask(11, 9, **JOIN)
 
     assert (answer["generation_id"], answer["leader"], answer["protocol_name"]) == (3, "m", "range")
     assert answer["members"] == [{"member_id": "m", "group_instance_id": "i", "metadata": b"\x01"}]
@@ -133,19 +133,19 @@ def test_the_leader_is_answered_with_the_members() -> None:
 def test_no_protocol_is_null_from_version_7_on_and_empty_before(
     version: int, name: str | None
 ) -> None:
-    world = FakeBroker()
-    world.groups.answers = [commands.JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID)]
+    broker = FakeBroker()
+    broker.groups.answers = [commands.JoinResponse(ErrorCode.UNKNOWN_MEMBER_ID)]
 
-    answer = world.ask(11, version, **JOIN)
+    answer = broker.ask(11, version, **JOIN)
 
     assert (answer["error_code"], answer["protocol_name"]) == (25, name)
 
 
 def test_a_sync_carries_the_leaders_assignments() -> None:
-    world = FakeBroker()
-    world.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"\x02", "consumer", "range")]
+    broker = FakeBroker()
+    broker.groups.answers = [commands.SyncResponse(ErrorCode.NONE, b"\x02", "consumer", "range")]
 
-    answer = world.ask(
+    answer = broker.ask(
         14,
         5,
         group_id="g",
@@ -156,49 +156,49 @@ def test_a_sync_carries_the_leaders_assignments() -> None:
         assignments=[{"member_id": "m", "assignment": b"\x02"}],
     )
 
-    command = only(world.groups.commands)
+    command = only(broker.groups.commands)
     assert (command.generation, command.assignments) == (3, {"m": b"\x02"})
     assert (answer["assignment"], answer["protocol_name"]) == (b"\x02", "range")
 
 
 def test_a_sync_from_version_5_on_must_name_its_protocol() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    assert world.ask(14, 5, group_id="g", protocol_type="consumer")["error_code"] == 23
-    assert world.ask(14, 4, group_id="g")["error_code"] == 0
+    assert broker.ask(14, 5, group_id="g", protocol_type="consumer")["error_code"] == 23
+    assert broker.ask(14, 4, group_id="g")["error_code"] == 0
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_heartbeat_answers_what_the_group_says(version: int) -> None:
-    world = FakeBroker()
-    world.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
+    broker = FakeBroker()
+    broker.groups.answers = [ErrorCode.REBALANCE_IN_PROGRESS]
 
-    answer = world.ask(12, version, group_id="g", generation_id=3, member_id="m")
+    answer = broker.ask(12, version, group_id="g", generation_id=3, member_id="m")
 
     assert answer["error_code"] == 27
-    assert only(world.groups.commands) == commands.HeartbeatRequest("g", "m", None, 3)
+    assert only(broker.groups.commands) == commands.HeartbeatRequest("g", "m", None, 3)
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_one_member_that_leaves_gives_the_response_its_error(version: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,))
-    world.groups.answers = [left]
+    broker.groups.answers = [left]
 
-    answer = world.ask(13, version, group_id="g", member_id="m")
+    answer = broker.ask(13, version, group_id="g", member_id="m")
 
     assert answer["error_code"] == 25
-    assert only(world.groups.commands).members == (commands.LeavingMember("m"),)
+    assert only(broker.groups.commands).members == (commands.LeavingMember("m"),)
 
 
 @pytest.mark.parametrize("version", [3, 5])
 def test_members_that_leave_together_have_their_own_errors(version: int) -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     left = commands.LeaveResponse(ErrorCode.NONE, (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
-    world.groups.answers = [left]
+    broker.groups.answers = [left]
     members = [{"member_id": "m"}, {"member_id": "", "group_instance_id": "i"}]
 
-    answer = world.ask(13, version, group_id="g", members=members)
+    answer = broker.ask(13, version, group_id="g", members=members)
 
     assert answer["error_code"] == 0
     assert [each["error_code"] for each in answer["members"]] == [0, 25]
@@ -206,10 +206,10 @@ def test_members_that_leave_together_have_their_own_errors(version: int) -> None
 
 
 def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
-    world = FakeBroker()
-    world.groups.answers = [commands.LeaveResponse(ErrorCode.NOT_COORDINATOR)]
+    broker = FakeBroker()
+    broker.groups.answers = [commands.LeaveResponse(ErrorCode.NOT_COORDINATOR)]
 
-    answer = world.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
+    answer = broker.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
 
     assert (answer["error_code"], answer["members"]) == (16, [])
 
@@ -217,19 +217,19 @@ def test_a_group_that_cannot_be_left_gives_the_response_its_error() -> None:
 @pytest.mark.parametrize(("version", "reason"), [(7, ""), (8, "rebalance enforced")])
 def test_a_join_says_why_from_version_8_on(version: int, reason: str) -> None:
     """KIP-800."""
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(11, version, **JOIN, **({"reason": reason} if reason else {}))
+    broker.ask(11, version, **JOIN, **({"reason": reason} if reason else {}))
 
-    assert only(world.groups.commands).reason == reason
+    assert only(broker.groups.commands).reason == reason
 
 
 @pytest.mark.parametrize(("version", "reason"), [(4, ""), (5, "closed")])
 def test_a_member_that_leaves_says_why_from_version_5_on(version: int, reason: str) -> None:
     """KIP-800."""
-    world = FakeBroker()
+    broker = FakeBroker()
     member = {"member_id": "m", **({"reason": reason} if reason else {})}
 
-    world.ask(13, version, group_id="g", members=[member])
+    broker.ask(13, version, group_id="g", members=[member])
 
-    assert only(only(world.groups.commands).members).reason == reason
+    assert only(only(broker.groups.commands).members).reason == reason

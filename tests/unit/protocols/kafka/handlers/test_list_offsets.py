@@ -11,19 +11,19 @@ LATEST, EARLIEST, MAX_TIMESTAMP, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
 
 
 @pytest.fixture
-def world() -> FakeBroker:
+def broker() -> FakeBroker:
     """Topic "a" with offsets 0-1 at time 100, 2 at 300, 3 at 200."""
-    world = FakeBroker()
-    world.create("a", 2)
+    broker = FakeBroker()
+    broker.create("a", 2)
     for count, timestamp in ((2, 100), (1, 300), (1, 200)):
-        world.log("a").append(batch(count, timestamp=timestamp))
-    return world
+        broker.log("a").append(batch(count, timestamp=timestamp))
+    return broker
 
 
-def find(world: FakeBroker, version: int, timestamp: int, **more: Any) -> dict[str, Any]:
+def find(broker: FakeBroker, version: int, timestamp: int, **more: Any) -> dict[str, Any]:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, **more}
     topics = [{"name": "a", "partitions": [wanted]}]
-    answer = world.ask(2, version, replica_id=-1, topics=topics)
+    answer = broker.ask(2, version, replica_id=-1, topics=topics)
     return only(only(answer["topics"])["partitions"])
 
 
@@ -34,45 +34,45 @@ def place(answer: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("version", range(1, 12))
 def test_latest_and_earliest_answer_an_offset_without_a_timestamp(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    assert place(find(world, version, LATEST)) == (4, -1)
-    assert place(find(world, version, EARLIEST)) == (0, -1)
+    assert place(find(broker, version, LATEST)) == (4, -1)
+    assert place(find(broker, version, EARLIEST)) == (0, -1)
 
 
-def test_latest_is_the_high_watermark_not_the_log_end(world: FakeBroker) -> None:
-    world.log("a").is_held = True
-    world.log("a").append(batch())
+def test_latest_is_the_high_watermark_not_the_log_end(broker: FakeBroker) -> None:
+    broker.log("a").is_held = True
+    broker.log("a").append(batch())
 
-    assert place(find(world, 7, LATEST)) == (4, -1)
+    assert place(find(broker, 7, LATEST)) == (4, -1)
 
 
 @pytest.mark.parametrize(("timestamp", "found"), [(0, (0, 100)), (101, (2, 300)), (300, (2, 300))])
 def test_a_time_answers_the_first_record_at_or_after_it(
-    world: FakeBroker, timestamp: int, found: tuple[int, int]
+    broker: FakeBroker, timestamp: int, found: tuple[int, int]
 ) -> None:
-    assert place(find(world, 1, timestamp)) == found
+    assert place(find(broker, 1, timestamp)) == found
 
 
-def test_a_time_after_every_record_finds_nothing_and_is_no_error(world: FakeBroker) -> None:
-    assert place(find(world, 1, 301)) == (-1, -1)
+def test_a_time_after_every_record_finds_nothing_and_is_no_error(broker: FakeBroker) -> None:
+    assert place(find(broker, 1, 301)) == (-1, -1)
 
 
-def test_a_record_above_the_high_watermark_is_not_found(world: FakeBroker) -> None:
-    world.log("a").is_held = True
-    world.log("a").append(batch(timestamp=900))
+def test_a_record_above_the_high_watermark_is_not_found(broker: FakeBroker) -> None:
+    broker.log("a").is_held = True
+    broker.log("a").append(batch(timestamp=900))
 
-    assert place(find(world, 7, 400)) == (-1, -1)
-
-
-def test_minus_3_is_the_record_with_the_largest_timestamp(world: FakeBroker) -> None:
-    assert place(find(world, 7, MAX_TIMESTAMP)) == (2, 300)
+    assert place(find(broker, 7, 400)) == (-1, -1)
 
 
-def test_without_tiered_storage_everything_is_local_and_nothing_tiered(world: FakeBroker) -> None:
-    assert place(find(world, 8, LOCAL)) == (0, -1)
-    assert place(find(world, 9, TIERED)) == (-1, -1)
-    assert place(find(world, 11, PENDING)) == (-1, -1)
+def test_minus_3_is_the_record_with_the_largest_timestamp(broker: FakeBroker) -> None:
+    assert place(find(broker, 7, MAX_TIMESTAMP)) == (2, 300)
+
+
+def test_without_tiered_storage_everything_is_local_and_nothing_tiered(broker: FakeBroker) -> None:
+    assert place(find(broker, 8, LOCAL)) == (0, -1)
+    assert place(find(broker, 9, TIERED)) == (-1, -1)
+    assert place(find(broker, 11, PENDING)) == (-1, -1)
 
 
 @pytest.mark.parametrize(
@@ -80,65 +80,65 @@ def test_without_tiered_storage_everything_is_local_and_nothing_tiered(world: Fa
     [(6, MAX_TIMESTAMP), (7, LOCAL), (8, TIERED), (10, PENDING), (11, -7), (1, -(1 << 63))],
 )
 def test_a_special_timestamp_above_the_requests_version_is_unsupported(
-    world: FakeBroker, version: int, timestamp: int
+    broker: FakeBroker, version: int, timestamp: int
 ) -> None:
-    assert find(world, version, timestamp)["error_code"] == 35
+    assert find(broker, version, timestamp)["error_code"] == 35
 
 
-def test_the_leader_epoch_is_that_of_the_record(world: FakeBroker) -> None:
-    world.log("a").epochs = [(0, 2), (3, 3)]
-    world.log("a").leader_epoch = 5
+def test_the_leader_epoch_is_that_of_the_record(broker: FakeBroker) -> None:
+    broker.log("a").epochs = [(0, 2), (3, 3)]
+    broker.log("a").leader_epoch = 5
 
-    epochs = [find(world, 4, time)["leader_epoch"] for time in (EARLIEST, 100, 300, LATEST)]
+    epochs = [find(broker, 4, time)["leader_epoch"] for time in (EARLIEST, 100, 300, LATEST)]
 
     assert epochs == [0, 0, 3, 5]
 
 
-def test_leader_epochs_are_compared_with_ours(world: FakeBroker) -> None:
-    world.log("a").leader_epoch = 4
+def test_leader_epochs_are_compared_with_ours(broker: FakeBroker) -> None:
+    broker.log("a").leader_epoch = 4
 
     codes = [
-        find(world, 4, LATEST, current_leader_epoch=epoch)["error_code"] for epoch in (3, 4, 5)
+        find(broker, 4, LATEST, current_leader_epoch=epoch)["error_code"] for epoch in (3, 4, 5)
     ]
 
     assert codes == [74, 0, 75]
 
 
-def test_unknown_topics_and_partitions_are_error_3(world: FakeBroker) -> None:
+def test_unknown_topics_and_partitions_are_error_3(broker: FakeBroker) -> None:
     topics = [
         {"name": "b", "partitions": [{"partition_index": 0, "timestamp": LATEST}]},
         {"name": "a", "partitions": [{"partition_index": 2, "timestamp": LATEST}]},
     ]
 
-    answer = world.ask(2, 7, topics=topics)
+    answer = broker.ask(2, 7, topics=topics)
 
     assert [only(each["partitions"])["error_code"] for each in answer["topics"]] == [3, 3]
 
 
-def test_a_partition_named_twice_is_an_invalid_request_answered_once(world: FakeBroker) -> None:
+def test_a_partition_named_twice_is_an_invalid_request_answered_once(broker: FakeBroker) -> None:
     wanted = {"partition_index": 0, "timestamp": LATEST}
     other = {"partition_index": 1, "timestamp": LATEST}
     topics = [{"name": "a", "partitions": [wanted, other, wanted]}]
 
-    answer = only(world.ask(2, 3, topics=topics)["topics"])
+    answer = only(broker.ask(2, 3, topics=topics)["topics"])
 
     codes = [(each["partition_index"], each["error_code"]) for each in answer["partitions"]]
     assert codes == [(0, 42), (1, 0)]
 
 
 def test_a_partition_that_is_still_recovered_has_no_offsets_to_tell() -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.log("a").is_loading = True
+    broker = FakeBroker()
+    broker.create("a")
+    broker.log("a").is_loading = True
 
     partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
-    answer = world.ask(2, 7, topics=[{"name": "a", "partitions": partitions}])
+    answer = broker.ask(2, 7, topics=[{"name": "a", "partitions": partitions}])
 
     assert only(only(answer["topics"])["partitions"])["error_code"] == 6
 
 
-def test_others_have_their_turn_while_many_partitions_are_looked_up(world: FakeBroker) -> None:
+def test_others_have_their_turn_while_many_partitions_are_looked_up(broker: FakeBroker) -> None:
     count = 3 * OFFSETS_FOUND_PER_STEP
     parts = [{"partition_index": number, "timestamp": 150} for number in range(count)]
 
-    assert world.turns(2, 7, replica_id=-1, topics=[{"name": "a", "partitions": parts}]) >= 3
+    assert broker.turns(2, 7, replica_id=-1, topics=[{"name": "a", "partitions": parts}]) >= 3

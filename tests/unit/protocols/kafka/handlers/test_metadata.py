@@ -22,75 +22,75 @@ def names(answer: dict[str, Any]) -> list[str]:
 
 
 def test_version_0_lists_all_topics_for_an_empty_array() -> None:
-    world = FakeBroker()
-    world.create("b")
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("b")
+    broker.create("a")
 
-    assert names(world.ask(3, 0, topics=[])) == ["a", "b"]
+    assert names(broker.ask(3, 0, topics=[])) == ["a", "b"]
 
 
 @pytest.mark.parametrize("version", range(1, 14))
 def test_null_lists_all_topics_and_an_empty_array_none(version: int) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    assert names(world.ask(3, version, topics=None)) == ["a"]
-    assert names(world.ask(3, version, topics=[])) == []
+    assert names(broker.ask(3, version, topics=None)) == ["a"]
+    assert names(broker.ask(3, version, topics=[])) == []
 
 
 def test_listing_all_topics_creates_none() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(3, 13, topics=None)
+    broker.ask(3, 13, topics=None)
 
-    assert list(world.topics) == []
+    assert list(broker.topics) == []
 
 
 def test_an_unknown_topic_is_created_and_led_in_the_same_answer() -> None:
-    world = FakeBroker({"num.partitions": "3"})
+    broker = FakeBroker({"num.partitions": "3"})
 
-    topic = only(world.ask(3, 12, topics=[{"name": "new"}])["topics"])
+    topic = only(broker.ask(3, 12, topics=[{"name": "new"}])["topics"])
 
     assert topic["error_code"] == 0
     assert topic["topic_id"] != bytes(16)
     assert [each["leader_id"] for each in topic["partitions"]] == [1, 1, 1]
-    assert len(world.table.topics["new"][1]) == 3
+    assert len(broker.table.topics["new"][1]) == 3
 
 
 def test_versions_below_4_always_allow_creation() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    world.ask(3, 3, topics=[{"name": "new"}])
+    broker.ask(3, 3, topics=[{"name": "new"}])
 
-    assert world.topics.get("new") is not None
+    assert broker.topics.get("new") is not None
 
 
 def test_a_client_can_forbid_creation() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = world.ask(3, 4, topics=[{"name": "new"}], allow_auto_topic_creation=False)
+    answer = broker.ask(3, 4, topics=[{"name": "new"}], allow_auto_topic_creation=False)
 
     assert only(answer["topics"])["error_code"] == 3
-    assert world.topics.get("new") is None
+    assert broker.topics.get("new") is None
 
 
 def test_the_broker_can_forbid_creation() -> None:
-    world = FakeBroker({"auto.create.topics.enable": "false"})
+    broker = FakeBroker({"auto.create.topics.enable": "false"})
 
-    assert only(world.ask(3, 13, topics=[{"name": "new"}])["topics"])["error_code"] == 3
+    assert only(broker.ask(3, 13, topics=[{"name": "new"}])["topics"])["error_code"] == 3
 
 
 def test_an_internal_topic_is_not_created_by_asking() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    assert only(world.ask(3, 13, topics=[{"name": OFFSETS_TOPIC}])["topics"])["error_code"] == 3
+    assert only(broker.ask(3, 13, topics=[{"name": OFFSETS_TOPIC}])["topics"])["error_code"] == 3
 
 
 def test_an_internal_topic_is_listed_as_internal() -> None:
-    world = FakeBroker()
-    world.create(OFFSETS_TOPIC)
+    broker = FakeBroker()
+    broker.create(OFFSETS_TOPIC)
 
-    assert only(world.ask(3, 1, topics=None)["topics"])["is_internal"]
+    assert only(broker.ask(3, 1, topics=None)["topics"])["is_internal"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250])
@@ -101,27 +101,27 @@ def test_an_invalid_name_is_an_invalid_topic(name: str) -> None:
 
 
 def test_a_colliding_name_is_an_invalid_topic() -> None:
-    world = FakeBroker()
-    world.create("a.b")
+    broker = FakeBroker()
+    broker.create("a.b")
 
-    assert only(world.ask(3, 13, topics=[{"name": "a_b"}])["topics"])["error_code"] == 17
+    assert only(broker.ask(3, 13, topics=[{"name": "a_b"}])["topics"])["error_code"] == 17
 
 
 def test_topics_are_answered_once_in_the_order_asked() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    answer = world.ask(3, 13, topics=[{"name": name} for name in ("c", "a", "c", "b")])
+    answer = broker.ask(3, 13, topics=[{"name": name} for name in ("c", "a", "c", "b")])
 
     assert names(answer) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_topic_is_found_by_its_id(version: int) -> None:
-    world = FakeBroker()
-    topic = world.create("a")
+    broker = FakeBroker()
+    topic = broker.create("a")
 
     answer = only(
-        world.ask(3, version, topics=[{"name": None, "topic_id": topic.topic_id}])["topics"]
+        broker.ask(3, version, topics=[{"name": None, "topic_id": topic.topic_id}])["topics"]
     )
 
     assert (answer["name"], answer["error_code"]) == ("a", 0)
@@ -143,9 +143,9 @@ def test_null_names_before_version_12_are_an_invalid_request(version: int) -> No
 
 
 def test_the_broker_is_told_under_the_address_of_the_listener_the_request_came_to() -> None:
-    world = FakeBroker({"broker.rack": "r1", "node.id": "7"})
+    broker = FakeBroker({"broker.rack": "r1", "node.id": "7"})
 
-    answer = world.ask(3, 13, topics=[])
+    answer = broker.ask(3, 13, topics=[])
 
     assert only(answer["brokers"]) == {
         "node_id": 7,
@@ -154,15 +154,15 @@ def test_the_broker_is_told_under_the_address_of_the_listener_the_request_came_t
         "rack": "r1",
     }
     assert answer["controller_id"] == 7
-    assert answer["cluster_id"] == world.broker.cluster_id
+    assert answer["cluster_id"] == broker.broker.cluster_id
 
 
 def test_an_offline_partition_has_no_leader() -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.log("a").fail()
+    broker = FakeBroker()
+    broker.create("a")
+    broker.log("a").fail()
 
-    partition = only(only(world.ask(3, 13, topics=[{"name": "a"}])["topics"])["partitions"])
+    partition = only(only(broker.ask(3, 13, topics=[{"name": "a"}])["topics"])["partitions"])
 
     assert (partition["error_code"], partition["leader_id"]) == (5, -1)
     assert partition["offline_replicas"] == [1]
@@ -170,11 +170,11 @@ def test_an_offline_partition_has_no_leader() -> None:
 
 
 def test_authorized_operations_are_told_only_when_asked_for() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
-    silent = world.ask(3, 10, topics=None)
-    asked = world.ask(
+    silent = broker.ask(3, 10, topics=None)
+    asked = broker.ask(
         3,
         10,
         topics=None,
@@ -189,14 +189,14 @@ def test_authorized_operations_are_told_only_when_asked_for() -> None:
 
 
 def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.log("a").leader_epoch = 7
-    world.log("a").is_loading = True
+    broker = FakeBroker()
+    broker.create("a")
+    broker.log("a").leader_epoch = 7
+    broker.log("a").is_loading = True
 
-    loading = only(only(world.ask(3, 9, topics=[{"name": "a"}])["topics"])["partitions"])
-    world.log("a").is_loading = False
-    ready = only(only(world.ask(3, 9, topics=[{"name": "a"}])["topics"])["partitions"])
+    loading = only(only(broker.ask(3, 9, topics=[{"name": "a"}])["topics"])["partitions"])
+    broker.log("a").is_loading = False
+    ready = only(only(broker.ask(3, 9, topics=[{"name": "a"}])["topics"])["partitions"])
 
     assert (loading["error_code"], loading["leader_id"], loading["leader_epoch"]) == (0, 1, -1)
     assert (ready["error_code"], ready["leader_id"], ready["leader_epoch"]) == (0, 1, 7)
@@ -205,27 +205,27 @@ def test_a_partition_that_is_still_recovered_has_its_leader_and_no_epoch_yet() -
 # ---- the answer of all topics is made once -------------------------------------------------------
 
 
-def add_partition(world: FakeBroker) -> None:
-    topic = world.topics.get("a")
+def add_partition(broker: FakeBroker) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
-    asyncio.run(world.topics.add_partitions(topic, NewPartitions(2, None)))
+    asyncio.run(broker.topics.add_partitions(topic, NewPartitions(2, None)))
 
 
-def delete(world: FakeBroker) -> None:
-    topic = world.topics.get("a")
+def delete(broker: FakeBroker) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
-    asyncio.run(world.topics.delete(topic))
+    asyncio.run(broker.topics.delete(topic))
 
 
 def set_of_log(name: str, value: object) -> Callable[[FakeBroker], None]:
-    return lambda world: setattr(world.log("a"), name, value)
+    return lambda broker: setattr(broker.log("a"), name, value)
 
 
 CHANGES: dict[str, Callable[[FakeBroker], object]] = {
-    "a new topic": lambda world: world.create("c"),
+    "a new topic": lambda broker: broker.create("c"),
     "more partitions": add_partition,
     "a deletion": delete,
-    "a failed disk": lambda world: world.log("a").fail(),
+    "a failed disk": lambda broker: broker.log("a").fail(),
     "a log that loads": set_of_log("is_loading", True),
     "a new leader epoch": set_of_log("leader_epoch", 3),
 }
@@ -236,17 +236,17 @@ CHANGES: dict[str, Callable[[FakeBroker], object]] = {
 def test_who_asks_for_all_after_a_change_is_told_of_it(
     change: Callable[[FakeBroker], object], version: int
 ) -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.create("b")
+    broker = FakeBroker()
+    broker.create("a")
+    broker.create("b")
     all_topics: Any = [] if version == 0 else None
-    before = world.ask(3, version, topics=all_topics)
+    before = broker.ask(3, version, topics=all_topics)
 
-    change(world)
+    change(broker)
 
-    after = world.ask(3, version, topics=all_topics)
-    named = [{"name": topic.name} for topic in world.topics]
-    assert after == world.ask(3, version, topics=named)
+    after = broker.ask(3, version, topics=all_topics)
+    named = [{"name": topic.name} for topic in broker.topics]
+    assert after == broker.ask(3, version, topics=named)
     is_epoch = change in (CHANGES["a log that loads"], CHANGES["a new leader epoch"])
     assert (after != before) == (version >= LEADER_EPOCH_SINCE or not is_epoch)
 
@@ -254,22 +254,22 @@ def test_who_asks_for_all_after_a_change_is_told_of_it(
 def test_the_answer_of_all_is_made_again_only_after_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.ask(3, 13, topics=None)
+    broker = FakeBroker()
+    broker.create("a")
+    broker.ask(3, 13, topics=None)
 
     monkeypatch.setattr(metadata, "describe_partition", None)
 
-    assert names(world.ask(3, 13, topics=None)) == ["a"]
+    assert names(broker.ask(3, 13, topics=None)) == ["a"]
 
 
 def test_who_comes_to_another_listener_is_told_its_address() -> None:
-    world = FakeBroker()
-    world.create("a")
-    first = only(world.ask(3, 13, topics=None)["brokers"])
-    world.session = Session(world.broker, "127.0.0.1", "other.example", 9093)
+    broker = FakeBroker()
+    broker.create("a")
+    first = only(broker.ask(3, 13, topics=None)["brokers"])
+    broker.session = Session(broker.broker, "127.0.0.1", "other.example", 9093)
 
-    second = only(world.ask(3, 13, topics=None)["brokers"])
+    second = only(broker.ask(3, 13, topics=None)["brokers"])
 
     assert (first["host"], first["port"]) == ("broker.example", 9092)
     assert (second["host"], second["port"]) == ("other.example", 9093)
@@ -277,26 +277,26 @@ def test_who_comes_to_another_listener_is_told_its_address() -> None:
 
 def test_a_topic_that_is_named_by_its_id_is_answered_once() -> None:
     """However it is called beside that: an answer is no larger than all topics and the request."""
-    world = FakeBroker()
-    topic = world.create("a")
+    broker = FakeBroker()
+    topic = broker.create("a")
     wanted = [{"name": name, "topic_id": topic.topic_id} for name in ("a", "b", None)]
 
-    assert names(world.ask(3, 13, topics=wanted)) == ["a"]
+    assert names(broker.ask(3, 13, topics=wanted)) == ["a"]
 
 
 def test_a_topic_that_is_deleted_while_all_are_described_is_left_out() -> None:
-    world = FakeBroker()
-    world.create("a", PARTITIONS_ANSWERED_PER_STEP + 1)
-    last = world.create("b")
+    broker = FakeBroker()
+    broker.create("a", PARTITIONS_ANSWERED_PER_STEP + 1)
+    last = broker.create("b")
 
     async def ask_and_delete() -> Any:
-        asking = asyncio.ensure_future(world.ask_soon(3, 13, topics=None))
+        asking = asyncio.ensure_future(broker.ask_soon(3, 13, topics=None))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        await world.topics.delete(last)
+        await broker.topics.delete(last)
         return await asking
 
     answer = asyncio.run(ask_and_delete())
 
     assert names(answer) in (["a"], ["a", "b"])
-    assert names(world.ask(3, 13, topics=None)) == ["a"]
+    assert names(broker.ask(3, 13, topics=None)) == ["a"]

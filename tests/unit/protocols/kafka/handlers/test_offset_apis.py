@@ -12,10 +12,10 @@ from tests.fakes import FakeBroker, only
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 2)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 2)
+    return broker
 
 
 def at(partition: int, offset: int = 5, **more: Any) -> dict[str, Any]:
@@ -27,12 +27,12 @@ def codes(answer: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_commit_becomes_one_command(world: FakeBroker, version: int) -> None:
+def test_a_commit_becomes_one_command(broker: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partitions": [at(0, 5, committed_metadata="x"), at(1, 6)]}]
 
-    answer = world.ask(8, version, group_id="g", topics=topics)
+    answer = broker.ask(8, version, group_id="g", topics=topics)
 
-    command = only(world.groups.commands)
+    command = only(broker.groups.commands)
     assert command.group_id == "g"
     assert command.generation == -1
     assert command.offsets == (
@@ -42,10 +42,10 @@ def test_a_commit_becomes_one_command(world: FakeBroker, version: int) -> None:
     assert codes(answer) == [0, 0]
 
 
-def test_a_members_commit_names_it_and_its_generation(world: FakeBroker) -> None:
+def test_a_members_commit_names_it_and_its_generation(broker: FakeBroker) -> None:
     topics = [{"name": "a", "partitions": [at(0, 5, committed_leader_epoch=3)]}]
 
-    world.ask(
+    broker.ask(
         8,
         9,
         group_id="g",
@@ -55,83 +55,83 @@ def test_a_members_commit_names_it_and_its_generation(world: FakeBroker) -> None
         topics=topics,
     )
 
-    command = only(world.groups.commands)
+    command = only(broker.groups.commands)
     assert (command.generation, command.member_id, command.instance_id) == (7, "m", "i")
     assert only(command.offsets).leader_epoch == 3
 
 
 def test_unknown_partitions_have_their_own_error_and_the_others_are_committed(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
-    world.groups.answers = [commands.CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
+    broker.groups.answers = [commands.CommitResponse((ErrorCode.OFFSET_METADATA_TOO_LARGE,))]
     topics = [
         {"name": "b", "partitions": [at(0)]},
         {"name": "a", "partitions": [at(2), at(1)]},
     ]
 
-    answer = world.ask(8, 8, group_id="g", topics=topics)
+    answer = broker.ask(8, 8, group_id="g", topics=topics)
 
     assert [topic["name"] for topic in answer["topics"]] == ["b", "a"]
     assert codes(answer) == [3, 3, 12]
-    assert [each.partition for each in only(world.groups.commands).offsets] == [1]
+    assert [each.partition for each in only(broker.groups.commands).offsets] == [1]
 
 
-def test_a_commit_of_unknown_partitions_only_asks_no_group(world: FakeBroker) -> None:
+def test_a_commit_of_unknown_partitions_only_asks_no_group(broker: FakeBroker) -> None:
     topics = [{"name": "b", "partitions": [at(0)]}]
 
-    assert codes(world.ask(8, 8, group_id="g", topics=topics)) == [3]
-    assert world.groups.commands == []
+    assert codes(broker.ask(8, 8, group_id="g", topics=topics)) == [3]
+    assert broker.groups.commands == []
 
 
 def test_many_offsets_are_committed_in_parts_and_each_has_its_own_error() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
     count = 2 * OFFSETS_COMMITTED_PER_STEP + PARTITIONS_ANSWERED_PER_STEP
-    world.create("many", count)
+    broker.create("many", count)
     refusals = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
     sizes = (OFFSETS_COMMITTED_PER_STEP, OFFSETS_COMMITTED_PER_STEP)
-    world.groups.answers = [
+    broker.groups.answers = [
         commands.CommitResponse((code,) * size) for code, size in zip(refusals, sizes, strict=True)
     ]
     wanted = [{"partition_index": each, "committed_offset": each} for each in range(count)]
 
-    answer = world.ask(8, 8, group_id="g", topics=[{"name": "many", "partitions": wanted}])
+    answer = broker.ask(8, 8, group_id="g", topics=[{"name": "many", "partitions": wanted}])
 
-    committed = [each for command in world.groups.commands for each in command.offsets]
+    committed = [each for command in broker.groups.commands for each in command.offsets]
     assert [each.offset for each in committed] == list(range(count))
-    assert {command.group_id for command in world.groups.commands} == {"g"}
-    assert max(len(each.offsets) for each in world.groups.commands) == OFFSETS_COMMITTED_PER_STEP
+    assert {command.group_id for command in broker.groups.commands} == {"g"}
+    assert max(len(each.offsets) for each in broker.groups.commands) == OFFSETS_COMMITTED_PER_STEP
     codes = [each["error_code"] for each in only(answer["topics"])["partitions"]]
     refused = range(OFFSETS_COMMITTED_PER_STEP, 2 * OFFSETS_COMMITTED_PER_STEP)
     assert codes == [27 if place in refused else 0 for place in range(count)]
 
 
-def test_version_10_commits_by_topic_id(world: FakeBroker) -> None:
-    topic = world.topics.get("a")
+def test_version_10_commits_by_topic_id(broker: FakeBroker) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
     topics = [
         {"topic_id": topic.topic_id, "partitions": [at(0)]},
         {"topic_id": bytes(range(16)), "partitions": [at(0)]},
     ]
 
-    answer = world.ask(8, 10, group_id="g", topics=topics)
+    answer = broker.ask(8, 10, group_id="g", topics=topics)
 
     assert [each["topic_id"] for each in answer["topics"]] == [topic.topic_id, bytes(range(16))]
     assert codes(answer) == [0, 100]
-    assert only(only(world.groups.commands).offsets).topic == "a"
+    assert only(only(broker.groups.commands).offsets).topic == "a"
 
 
 def committed(offset: int) -> CommittedOffset:
     return CommittedOffset(offset, 2, "x", 0)
 
 
-def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: FakeBroker) -> None:
+def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(broker: FakeBroker) -> None:
     """Librdkafka takes any error here for a failure of the whole group."""
     topics = [{"name": "a", "partition_indexes": [1, 0]}]
-    world.groups.answers = [
+    broker.groups.answers = [
         commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5), 1: None}})
     ]
 
-    answer = world.ask(9, 7, group_id="g", topics=topics)
+    answer = broker.ask(9, 7, group_id="g", topics=topics)
 
     empty, found = only(answer["topics"])["partitions"]
     assert (empty["partition_index"], empty["committed_offset"], empty["metadata"]) == (1, -1, "")
@@ -141,32 +141,34 @@ def test_a_partition_without_a_commit_has_offset_minus_1_and_no_error(world: Fak
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_topics_are_asked_for_by_name(world: FakeBroker, version: int) -> None:
+def test_topics_are_asked_for_by_name(broker: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partition_indexes": [0]}, {"name": "b", "partition_indexes": [3]}]
 
-    answer = world.ask(9, version, group_id="g", topics=topics)
+    answer = broker.ask(9, version, group_id="g", topics=topics)
 
-    assert only(world.groups.commands).topics == {"a": (0,), "b": (3,)}
+    assert only(broker.groups.commands).topics == {"a": (0,), "b": (3,)}
     assert [topic["name"] for topic in answer["topics"]] == ["a", "b"]
     assert codes(answer) == [0, 0]
 
 
 @pytest.mark.parametrize("version", [2, 7])
-def test_null_topics_mean_all_that_the_group_has(world: FakeBroker, version: int) -> None:
-    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
+def test_null_topics_mean_all_that_the_group_has(broker: FakeBroker, version: int) -> None:
+    broker.groups.answers = [
+        commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})
+    ]
 
-    answer = world.ask(9, version, group_id="g", topics=None)
+    answer = broker.ask(9, version, group_id="g", topics=None)
 
-    assert only(world.groups.commands).topics is None
+    assert only(broker.groups.commands).topics is None
     assert only(only(answer["topics"])["partitions"])["committed_offset"] == 5
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_several_groups_are_answered_in_the_order_asked(world: FakeBroker, version: int) -> None:
+def test_several_groups_are_answered_in_the_order_asked(broker: FakeBroker, version: int) -> None:
     topics = [{"name": "a", "partition_indexes": [0]}]
     groups = [{"group_id": "h", "topics": topics}, {"group_id": "g", "topics": None}]
 
-    answer = world.ask(9, version, groups=groups)
+    answer = broker.ask(9, version, groups=groups)
 
     assert [each["group_id"] for each in answer["groups"]] == ["h", "g"]
     assert [len(each["topics"]) for each in answer["groups"]] == [1, 0]
@@ -174,59 +176,63 @@ def test_several_groups_are_answered_in_the_order_asked(world: FakeBroker, versi
 
 @pytest.mark.parametrize("topics", [None, [{"name": "a", "partition_indexes": [0]}]])
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_group_with_an_error_has_no_topics(world: FakeBroker, version: int, topics: Any) -> None:
-    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+def test_a_group_with_an_error_has_no_topics(broker: FakeBroker, version: int, topics: Any) -> None:
+    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
 
-    answer = world.ask(9, version, group_id="g", topics=topics)
+    answer = broker.ask(9, version, group_id="g", topics=topics)
 
     assert (answer["error_code"], answer["topics"]) == (14, [])
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_one_of_several_groups_with_an_error_has_no_topics(world: FakeBroker, version: int) -> None:
-    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+def test_one_of_several_groups_with_an_error_has_no_topics(
+    broker: FakeBroker, version: int
+) -> None:
+    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     groups = [{"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0]}]}]
 
-    group = only(world.ask(9, version, groups=groups)["groups"])
+    group = only(broker.ask(9, version, groups=groups)["groups"])
 
     assert (group["error_code"], group["topics"]) == (14, [])
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_an_error_of_the_group_stands_at_each_partition_before_version_2(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    broker.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
     topics = [{"name": "a", "partition_indexes": [0]}]
 
-    answer = world.ask(9, version, group_id="g", topics=topics)
+    answer = broker.ask(9, version, group_id="g", topics=topics)
 
     assert codes(answer) == [14]
 
 
-def test_version_10_asks_by_topic_id(world: FakeBroker) -> None:
-    topic = world.topics.get("a")
+def test_version_10_asks_by_topic_id(broker: FakeBroker) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
-    world.groups.answers = [commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})]
+    broker.groups.answers = [
+        commands.FetchOffsetsResponse(ErrorCode.NONE, {"a": {0: committed(5)}})
+    ]
     topics = [
         {"topic_id": topic.topic_id, "partition_indexes": [0]},
         {"topic_id": bytes(range(16)), "partition_indexes": [0]},
     ]
 
-    group = only(world.ask(9, 10, groups=[{"group_id": "g", "topics": topics}])["groups"])
+    group = only(broker.ask(9, 10, groups=[{"group_id": "g", "topics": topics}])["groups"])
 
     assert [each["topic_id"] for each in group["topics"]] == [topic.topic_id, bytes(range(16))]
     assert codes(group) == [0, 100]
-    assert only(world.groups.commands).topics == {"a": (0,)}
+    assert only(broker.groups.commands).topics == {"a": (0,)}
 
 
 def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None:
-    world = FakeBroker()
-    world.create("a")
-    world.log("a").is_loading = True
+    broker = FakeBroker()
+    broker.create("a")
+    broker.log("a").is_loading = True
 
     partitions = [{"partition_index": 0, "committed_offset": 5}]
-    answer = world.ask(8, 2, group_id="g", topics=[{"name": "a", "partitions": partitions}])
+    answer = broker.ask(8, 2, group_id="g", topics=[{"name": "a", "partitions": partitions}])
 
     assert only(only(answer["topics"])["partitions"])["error_code"] == 0
 
@@ -236,22 +242,22 @@ def test_an_offset_is_committed_whatever_the_log_of_its_partition_does() -> None
     [(2, 1_000, 1_000), (4, -2, -2), (4, -1, None), (1, None, None), (5, None, None)],
 )
 def test_a_retention_time_is_the_commits_where_its_version_can_say_one(
-    world: FakeBroker, version: int, asked: int | None, retention_ms: int | None
+    broker: FakeBroker, version: int, asked: int | None, retention_ms: int | None
 ) -> None:
     more: dict[str, Any] = {} if asked is None else {"retention_time_ms": asked}
 
-    world.ask(8, version, group_id="g", topics=[{"name": "a", "partitions": [at(0)]}], **more)
+    broker.ask(8, version, group_id="g", topics=[{"name": "a", "partitions": [at(0)]}], **more)
 
-    assert only(world.groups.commands).retention_ms == retention_ms
+    assert only(broker.groups.commands).retention_ms == retention_ms
 
 
 @pytest.mark.parametrize("version", range(7, 10))
 def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
     """KIP-447."""
     committed = CommittedOffset(5, 3, "x", 0)
-    world.groups.answers = [
+    broker.groups.answers = [
         commands.FetchOffsetsResponse(
             ErrorCode.NONE, {"a": {0: committed, 1: committed}}, frozenset({("a", 1)})
         )
@@ -259,7 +265,7 @@ def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
     group = {"group_id": "g", "topics": [{"name": "a", "partition_indexes": [0, 1]}]}
     fields = group if version < 8 else {"groups": [group]}
 
-    answer = world.ask(9, version, require_stable=True, **fields)
+    answer = broker.ask(9, version, require_stable=True, **fields)
 
     stable, unstable = only((answer if version < 8 else only(answer["groups"]))["topics"])[
         "partitions"
@@ -267,10 +273,10 @@ def test_a_partition_that_an_open_transaction_decides_about_is_unstable(
     assert (stable["committed_offset"], stable["error_code"]) == (5, 0)
     assert (unstable["committed_offset"], unstable["error_code"]) == (-1, 88)
     assert (unstable["committed_leader_epoch"], unstable["metadata"]) == (-1, "")
-    assert only(world.groups.commands).requires_stable
+    assert only(broker.groups.commands).requires_stable
 
 
-def test_who_does_not_ask_for_stable_offsets_gets_those_that_are(world: FakeBroker) -> None:
-    world.ask(9, 7, group_id="g", topics=None)
+def test_who_does_not_ask_for_stable_offsets_gets_those_that_are(broker: FakeBroker) -> None:
+    broker.ask(9, 7, group_id="g", topics=None)
 
-    assert not only(world.groups.commands).requires_stable
+    assert not only(broker.groups.commands).requires_stable

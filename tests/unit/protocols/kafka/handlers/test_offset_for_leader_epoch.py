@@ -9,19 +9,19 @@ from tests.fakes import FakeBroker, batch, only
 
 
 @pytest.fixture
-def world() -> FakeBroker:
+def broker() -> FakeBroker:
     """Topic "a": epoch 0 ended at 2, 3 at 5, the current one is 4."""
-    world = FakeBroker()
-    world.create("a")
-    log = world.log("a")
+    broker = FakeBroker()
+    broker.create("a")
+    log = broker.log("a")
     log.append(batch(7))
     log.epochs = [(0, 2), (3, 5)]
     log.leader_epoch = 4
-    return world
+    return broker
 
 
 def ask(
-    world: FakeBroker,
+    broker: FakeBroker,
     epoch: int,
     *,
     version: int = 4,
@@ -30,7 +30,7 @@ def ask(
     **more: Any,
 ) -> tuple[int, int, int]:
     wanted = {"partition": partition, "leader_epoch": epoch, **more}
-    answer = world.ask(23, version, topics=[{"topic": topic, "partitions": [wanted]}])
+    answer = broker.ask(23, version, topics=[{"topic": topic, "partitions": [wanted]}])
     named = only(answer["topics"])
     found = only(named["partitions"])
     assert (named["topic"], found["partition"]) == (topic, partition)
@@ -42,14 +42,14 @@ def ask(
     [(0, (0, 2)), (1, (0, 2)), (2, (0, 2)), (3, (3, 5)), (4, (4, 7)), (-1, (-1, -1))],
 )
 def test_an_epoch_is_answered_with_the_largest_up_to_it_and_its_end(
-    world: FakeBroker, epoch: int, found: tuple[int, int]
+    broker: FakeBroker, epoch: int, found: tuple[int, int]
 ) -> None:
-    assert ask(world, epoch) == (0, *found)
+    assert ask(broker, epoch) == (0, *found)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_tells_the_end(world: FakeBroker, version: int) -> None:
-    error, epoch, end = ask(world, 3, version=version)
+def test_every_version_tells_the_end(broker: FakeBroker, version: int) -> None:
+    error, epoch, end = ask(broker, 3, version=version)
 
     assert (error, end) == (0, 5)
     assert epoch == (3 if version else -1)
@@ -57,20 +57,20 @@ def test_every_version_tells_the_end(world: FakeBroker, version: int) -> None:
 
 @pytest.mark.parametrize(("current", "error"), [(3, 74), (4, 0), (5, 75), (-1, 0)])
 def test_the_clients_leader_epoch_is_compared_with_ours(
-    world: FakeBroker, current: int, error: int
+    broker: FakeBroker, current: int, error: int
 ) -> None:
-    assert ask(world, 0, current_leader_epoch=current)[0] == error
+    assert ask(broker, 0, current_leader_epoch=current)[0] == error
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("b", 0), ("a", 1), ("a", -1)])
 def test_unknown_topics_and_partitions_are_error_3(
-    world: FakeBroker, topic: str, partition: int
+    broker: FakeBroker, topic: str, partition: int
 ) -> None:
-    assert ask(world, 0, topic=topic, partition=partition) == (3, -1, -1)
+    assert ask(broker, 0, topic=topic, partition=partition) == (3, -1, -1)
 
 
-def test_others_have_their_turn_while_many_partitions_are_looked_up(world: FakeBroker) -> None:
+def test_others_have_their_turn_while_many_partitions_are_looked_up(broker: FakeBroker) -> None:
     parts = [{"partition": 0, "leader_epoch": 0}]
     topics = [{"topic": "a", "partitions": parts}] * (3 * PARTITIONS_ANSWERED_PER_STEP)
 
-    assert world.turns(23, 4, topics=topics) >= 3
+    assert broker.turns(23, 4, topics=topics) >= 3

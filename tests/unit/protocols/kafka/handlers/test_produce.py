@@ -31,64 +31,64 @@ def old_message(magic: int) -> bytes:
 
 
 def produce(
-    world: FakeBroker, version: int, records: bytes | None, /, **fields: Any
+    broker: FakeBroker, version: int, records: bytes | None, /, **fields: Any
 ) -> dict[str, Any]:
     """Send one batch to partition 0 of "a" and return its partition's response."""
     fields = {"acks": -1, "topic_data": one("a", records), **fields}
-    answer = world.ask(0, version, **fields)
+    answer = broker.ask(0, version, **fields)
     return only(only(answer["responses"])["partition_responses"])
 
 
 @pytest.fixture
-def world() -> FakeBroker:
-    world = FakeBroker()
-    world.create("a", 2)
-    return world
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a", 2)
+    return broker
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-def test_a_batch_is_appended_and_answered_with_its_offset(world: FakeBroker, version: int) -> None:
-    produce(world, version, batch(5))
-    answer = produce(world, version, batch(3))
+def test_a_batch_is_appended_and_answered_with_its_offset(broker: FakeBroker, version: int) -> None:
+    produce(broker, version, batch(5))
+    answer = produce(broker, version, batch(3))
 
     assert (answer["error_code"], answer["base_offset"]) == (0, 5)
     assert answer["log_append_time_ms"] == -1
-    assert world.log("a").log_end_offset == 8
+    assert broker.log("a").log_end_offset == 8
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("version", range(3, 13))
 def test_messages_of_magic_0_and_1_are_refused_since_version_3(
-    world: FakeBroker, version: int, magic: int
+    broker: FakeBroker, version: int, magic: int
 ) -> None:
-    assert produce(world, version, old_message(magic))["error_code"] == 87
+    assert produce(broker, version, old_message(magic))["error_code"] == 87
 
 
-def test_version_13_names_topics_by_id(world: FakeBroker) -> None:
-    topic = world.topics.get("a")
+def test_version_13_names_topics_by_id(broker: FakeBroker) -> None:
+    topic = broker.topics.get("a")
     assert topic is not None
     data = [{"topic_id": topic.topic_id, "partition_data": [{"index": 0, "records": batch()}]}]
 
-    answer = only(world.ask(0, 13, acks=1, topic_data=data)["responses"])
+    answer = only(broker.ask(0, 13, acks=1, topic_data=data)["responses"])
 
     assert answer["topic_id"] == topic.topic_id
     assert only(answer["partition_responses"])["error_code"] == 0
 
 
-def test_an_unknown_topic_id_is_error_100(world: FakeBroker) -> None:
+def test_an_unknown_topic_id_is_error_100(broker: FakeBroker) -> None:
     data = [{"topic_id": bytes(range(16)), "partition_data": [{"index": 0, "records": batch()}]}]
 
-    answer = only(world.ask(0, 13, acks=1, topic_data=data)["responses"])
+    answer = only(broker.ask(0, 13, acks=1, topic_data=data)["responses"])
 
     assert only(answer["partition_responses"])["error_code"] == 100
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 100])
 def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(
-    world: FakeBroker, acks: int
+    broker: FakeBroker, acks: int
 ) -> None:
-    assert produce(world, 9, batch(), acks=acks)["error_code"] == 21
-    assert world.log("a").log_end_offset == 0
+    assert produce(broker, 9, batch(), acks=acks)["error_code"] == 21
+    assert broker.log("a").log_end_offset == 0
 
 
 @pytest.mark.parametrize(
@@ -104,58 +104,60 @@ def test_acks_other_than_minus_1_0_and_1_are_refused_per_partition(
     ids=["null", "empty", "two batches", "magic 1", "truncated", "bad crc"],
 )
 def test_a_bad_batch_is_refused_and_nothing_stored(
-    world: FakeBroker, records: bytes | None, error: int
+    broker: FakeBroker, records: bytes | None, error: int
 ) -> None:
-    answer = produce(world, 9, records)
+    answer = produce(broker, 9, records)
 
     assert (answer["error_code"], answer["base_offset"]) == (error, -1)
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0
 
 
-def test_zstd_before_version_7_is_an_unsupported_compression(world: FakeBroker) -> None:
+def test_zstd_before_version_7_is_an_unsupported_compression(broker: FakeBroker) -> None:
     [sent] = encode([b"value"], timestamp_ms=NOW_MS, compression="zstd")
 
-    assert produce(world, 6, sent)["error_code"] == 76
-    assert produce(world, 7, sent)["error_code"] == 0
+    assert produce(broker, 6, sent)["error_code"] == 76
+    assert produce(broker, 7, sent)["error_code"] == 0
 
 
 def test_a_batch_that_does_not_unfold_is_an_error_of_the_server_as_kafka_has_it(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
-    answer = produce(world, 9, batch(attributes=ZSTD))
+    answer = produce(broker, 9, batch(attributes=ZSTD))
 
     assert (answer["error_code"], answer["base_offset"]) == (-1, -1)
     assert answer["error_message"].startswith("zstd: ")
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0
 
 
 def test_a_batch_above_max_message_bytes_is_too_large() -> None:
-    world = FakeBroker()
-    world.create("a", config={"max.message.bytes": "100"})
+    broker = FakeBroker()
+    broker.create("a", config={"max.message.bytes": "100"})
 
-    answer = produce(world, 9, batch(body=b"x" * 100))
+    answer = produce(broker, 9, batch(body=b"x" * 100))
 
     assert answer["error_code"] == 10
     assert "max.message.bytes is 100" in answer["error_message"]
 
 
 def test_a_batch_above_the_size_of_a_segment_is_too_large_for_the_log() -> None:
-    world = FakeBroker()
-    world.create("a", config={"segment.bytes": "1024"})
+    broker = FakeBroker()
+    broker.create("a", config={"segment.bytes": "1024"})
 
-    assert produce(world, 9, batch(body=b"x" * 1024))["error_code"] == 18
+    assert produce(broker, 9, batch(body=b"x" * 1024))["error_code"] == 18
 
 
-def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(world: FakeBroker) -> None:
+def test_unknown_topics_and_partitions_are_told_apart_from_invalid_names(
+    broker: FakeBroker,
+) -> None:
     data = one("b", batch()) + one("a", batch(), index=2) + one("a b", batch())
 
-    answer = world.ask(0, 9, acks=1, topic_data=data)
+    answer = broker.ask(0, 9, acks=1, topic_data=data)
 
     codes = [only(each["partition_responses"])["error_code"] for each in answer["responses"]]
     assert codes == [3, 3, 17]
 
 
-def test_a_partition_named_twice_is_refused_and_answered_once(world: FakeBroker) -> None:
+def test_a_partition_named_twice_is_refused_and_answered_once(broker: FakeBroker) -> None:
     data = [
         {
             "name": "a",
@@ -167,11 +169,11 @@ def test_a_partition_named_twice_is_refused_and_answered_once(world: FakeBroker)
         }
     ]
 
-    answer = only(world.ask(0, 9, acks=1, topic_data=data)["responses"])
+    answer = only(broker.ask(0, 9, acks=1, topic_data=data)["responses"])
 
     codes = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
     assert codes == {0: 42, 1: 0}
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0
 
 
 @pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
@@ -187,19 +189,19 @@ def test_a_partition_named_twice_is_refused_and_answered_once(world: FakeBroker)
 def test_an_internal_topic_takes_records_of_the_admin_client_if_a_setting_allows_it(
     topic: str, client_id: str, writable: str, code: int
 ) -> None:
-    world = FakeBroker({"polylog.internal.topics.writable": writable})
-    world.create(topic)
+    broker = FakeBroker({"polylog.internal.topics.writable": writable})
+    broker.create(topic)
 
-    answer = world.ask(0, 9, acks=1, topic_data=one(topic, batch()), client_id=client_id)
+    answer = broker.ask(0, 9, acks=1, topic_data=one(topic, batch()), client_id=client_id)
 
     assert only(only(answer["responses"])["partition_responses"])["error_code"] == code
-    assert world.log(topic).log_end_offset == (code == 0)
+    assert broker.log(topic).log_end_offset == (code == 0)
 
 
-def test_a_transaction_cannot_be_written_to_an_internal_topic(world: FakeBroker) -> None:
-    world.create(OFFSETS_TOPIC)
+def test_a_transaction_cannot_be_written_to_an_internal_topic(broker: FakeBroker) -> None:
+    broker.create(OFFSETS_TOPIC)
 
-    answer = world.ask(
+    answer = broker.ask(
         0,
         9,
         acks=-1,
@@ -214,9 +216,9 @@ def test_a_transaction_cannot_be_written_to_an_internal_topic(world: FakeBroker)
 class Admissions:
     """A transaction coordinator of which only admission is asked."""
 
-    def __init__(self, world: FakeBroker, error: ErrorCode = ErrorCode.NONE) -> None:
+    def __init__(self, broker: FakeBroker, error: ErrorCode = ErrorCode.NONE) -> None:
         """Admit everything, or refuse it with an error."""
-        self.world = world
+        self.broker = broker
         self.error = error
         self.asked: list[tuple[str, int, int, list[Place], bool]] = []
 
@@ -233,7 +235,7 @@ class Admissions:
         await asyncio.sleep(0)
         self.asked.append((transactional_id, producer_id, producer_epoch, places, adds_implicitly))
         if self.error is ErrorCode.NONE:
-            self.world.log("a").admit_transaction(producer_id, producer_epoch)
+            self.broker.log("a").admit_transaction(producer_id, producer_epoch)
         return dict.fromkeys(places, self.error)
 
 
@@ -248,32 +250,32 @@ IN_TRANSACTION = batch_of(
 
 
 def admitting(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch, error: ErrorCode = ErrorCode.NONE
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, error: ErrorCode = ErrorCode.NONE
 ) -> Admissions:
-    admissions = Admissions(world, error)
-    monkeypatch.setattr(world.transactions, "admit", admissions.admit)
+    admissions = Admissions(broker, error)
+    monkeypatch.setattr(broker.transactions, "admit", admissions.admit)
     return admissions
 
 
 @pytest.mark.parametrize(("version", "adds_implicitly"), [(7, False), (11, False), (12, True)])
 def test_the_first_batch_of_a_transaction_is_admitted_by_the_coordinator(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, adds_implicitly: bool
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, adds_implicitly: bool
 ) -> None:
-    admissions = admitting(world, monkeypatch)
+    admissions = admitting(broker, monkeypatch)
 
-    answer = produce(world, version, IN_TRANSACTION, transactional_id="t")
+    answer = produce(broker, version, IN_TRANSACTION, transactional_id="t")
 
     assert (answer["error_code"], answer["base_offset"]) == (0, 0)
     assert admissions.asked == [("t", 7, 2, [("a", 0)], adds_implicitly)]
 
 
 def test_the_next_batches_are_appended_without_asking(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admissions = admitting(world, monkeypatch)
-    world.log("a").admit_transaction(7, 2)
+    admissions = admitting(broker, monkeypatch)
+    broker.log("a").admit_transaction(7, 2)
 
-    answer = produce(world, 12, IN_TRANSACTION, transactional_id="t")
+    answer = produce(broker, 12, IN_TRANSACTION, transactional_id="t")
 
     assert answer["error_code"] == 0
     assert admissions.asked == []
@@ -292,79 +294,79 @@ def test_the_next_batches_are_appended_without_asking(
     ],
 )
 def test_what_the_coordinator_refuses_is_not_appended(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, found: ErrorCode, said: int
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, found: ErrorCode, said: int
 ) -> None:
-    admitting(world, monkeypatch, found)
+    admitting(broker, monkeypatch, found)
 
-    answer = produce(world, version, IN_TRANSACTION, transactional_id="t")
+    answer = produce(broker, version, IN_TRANSACTION, transactional_id="t")
 
     assert answer["error_code"] == said
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0
 
 
 def test_what_is_refused_in_one_partition_is_appended_in_another(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admitting(world, monkeypatch, ErrorCode.INVALID_TXN_STATE)
-    world.log("a", 1).admit_transaction(7, 2)
+    admitting(broker, monkeypatch, ErrorCode.INVALID_TXN_STATE)
+    broker.log("a", 1).admit_transaction(7, 2)
     parts = [{"index": index, "records": IN_TRANSACTION} for index in (0, 1)]
     data = [{"name": "a", "partition_data": parts}]
 
-    answer = only(world.ask(0, 9, acks=1, transactional_id="t", topic_data=data)["responses"])
+    answer = only(broker.ask(0, 9, acks=1, transactional_id="t", topic_data=data)["responses"])
 
     codes = {each["index"]: each["error_code"] for each in answer["partition_responses"]}
     assert codes == {0: 48, 1: 0}
 
 
 def test_a_transactional_batch_without_a_transactional_id_is_not_authorized(
-    world: FakeBroker,
+    broker: FakeBroker,
 ) -> None:
-    assert produce(world, 9, batch(attributes=TRANSACTIONAL))["error_code"] == 53
-    assert world.log("a").log_end_offset == 0
+    assert produce(broker, 9, batch(attributes=TRANSACTIONAL))["error_code"] == 53
+    assert broker.log("a").log_end_offset == 0
 
 
-def test_a_timestamp_too_far_ahead_is_refused(world: FakeBroker) -> None:
+def test_a_timestamp_too_far_ahead_is_refused(broker: FakeBroker) -> None:
     hour_ms = 3_600_000
 
-    assert produce(world, 9, batch(timestamp=NOW_MS + hour_ms))["error_code"] == 0
-    assert produce(world, 9, batch(timestamp=NOW_MS + hour_ms + 1))["error_code"] == 32
+    assert produce(broker, 9, batch(timestamp=NOW_MS + hour_ms))["error_code"] == 0
+    assert produce(broker, 9, batch(timestamp=NOW_MS + hour_ms + 1))["error_code"] == 32
 
 
 def test_log_append_time_is_written_into_the_batch_and_answered() -> None:
-    world = FakeBroker()
-    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    broker = FakeBroker()
+    broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
-    answer = produce(world, 9, batch(2, timestamp=5))
+    answer = produce(broker, 9, batch(2, timestamp=5))
 
     assert answer["error_code"] == 0
     assert answer["log_append_time_ms"] == NOW_MS
-    assert world.log("a").timestamps == [NOW_MS, NOW_MS]
+    assert broker.log("a").timestamps == [NOW_MS, NOW_MS]
 
 
 def test_log_append_time_does_not_heal_a_bad_crc() -> None:
-    world = FakeBroker()
-    world.create("a", config={"message.timestamp.type": "LogAppendTime"})
+    broker = FakeBroker()
+    broker.create("a", config={"message.timestamp.type": "LogAppendTime"})
 
-    assert produce(world, 9, batch()[:-1] + b"!")["error_code"] == 2
-
-
-def test_acks_0_is_never_answered(world: FakeBroker) -> None:
-    assert world.ask(0, 9, acks=0, topic_data=one("a", batch())) is None
-    assert world.log("a").log_end_offset == 1
+    assert produce(broker, 9, batch()[:-1] + b"!")["error_code"] == 2
 
 
-def test_an_error_with_acks_0_closes_the_connection(world: FakeBroker) -> None:
+def test_acks_0_is_never_answered(broker: FakeBroker) -> None:
+    assert broker.ask(0, 9, acks=0, topic_data=one("a", batch())) is None
+    assert broker.log("a").log_end_offset == 1
+
+
+def test_an_error_with_acks_0_closes_the_connection(broker: FakeBroker) -> None:
     with pytest.raises(PeerError, match="acks=0"):
-        world.ask(0, 9, acks=0, topic_data=one("b", batch()))
+        broker.ask(0, 9, acks=0, topic_data=one("b", batch()))
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_the_answer_waits_until_the_batch_is_durable(world: FakeBroker, acks: int) -> None:
-    log = world.log("a")
+def test_the_answer_waits_until_the_batch_is_durable(broker: FakeBroker, acks: int) -> None:
+    log = broker.log("a")
     log.is_held = True
 
     async def scenario() -> dict[str, Any]:
-        asked = asyncio.create_task(world.ask_soon(0, 9, acks=acks, topic_data=one("a", batch())))
+        asked = asyncio.create_task(broker.ask_soon(0, 9, acks=acks, topic_data=one("a", batch())))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert log.log_end_offset == 1
@@ -377,12 +379,14 @@ def test_the_answer_waits_until_the_batch_is_durable(world: FakeBroker, acks: in
     assert only(only(answer["responses"])["partition_responses"])["error_code"] == 0
 
 
-def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(world: FakeBroker) -> None:
-    log = world.log("a")
+def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(
+    broker: FakeBroker,
+) -> None:
+    log = broker.log("a")
     log.is_held = True
 
     async def scenario() -> dict[str, Any]:
-        asked = asyncio.create_task(world.ask_soon(0, 9, acks=-1, topic_data=one("a", batch())))
+        asked = asyncio.create_task(broker.ask_soon(0, 9, acks=-1, topic_data=one("a", batch())))
         await asyncio.sleep(0)
         log.fail()
         return await asked
@@ -392,13 +396,13 @@ def test_a_log_that_fails_before_the_batch_is_durable_is_a_storage_error(world: 
     assert only(only(answer["responses"])["partition_responses"])["error_code"] == 56
 
 
-def test_an_offline_partition_is_a_storage_error(world: FakeBroker) -> None:
-    world.log("a").fail()
+def test_an_offline_partition_is_a_storage_error(broker: FakeBroker) -> None:
+    broker.log("a").fail()
 
-    assert produce(world, 9, batch())["error_code"] == 56
+    assert produce(broker, 9, batch())["error_code"] == 56
 
 
-def test_one_refused_partition_does_not_hold_up_another(world: FakeBroker) -> None:
+def test_one_refused_partition_does_not_hold_up_another(broker: FakeBroker) -> None:
     data = [
         {
             "name": "a",
@@ -409,17 +413,17 @@ def test_one_refused_partition_does_not_hold_up_another(world: FakeBroker) -> No
         }
     ]
 
-    answer = only(world.ask(0, 9, acks=1, topic_data=data)["responses"])
+    answer = only(broker.ask(0, 9, acks=1, topic_data=data)["responses"])
 
     codes = [(each["index"], each["error_code"]) for each in answer["partition_responses"]]
     assert codes == [(1, 2), (0, 0)]
 
 
-def test_a_partition_that_is_still_recovered_takes_nothing(world: FakeBroker) -> None:
-    world.log("a").is_loading = True
+def test_a_partition_that_is_still_recovered_takes_nothing(broker: FakeBroker) -> None:
+    broker.log("a").is_loading = True
 
-    assert produce(world, 9, batch())["error_code"] == 6
-    assert world.log("a").log_end_offset == 0
+    assert produce(broker, 9, batch())["error_code"] == 6
+    assert broker.log("a").log_end_offset == 0
 
 
 def rows(*keys: bytes | None, **fields: Any) -> bytes:
@@ -428,85 +432,87 @@ def rows(*keys: bytes | None, **fields: Any) -> bytes:
 
 def test_acks_of_all_want_no_more_replicas_than_a_partition_has() -> None:
     """As Kafka 4 answers: the smaller of min.insync.replicas and the number of replicas."""
-    world = FakeBroker()
-    world.create("a", config={"min.insync.replicas": "2"})
+    broker = FakeBroker()
+    broker.create("a", config={"min.insync.replicas": "2"})
 
-    assert produce(world, 9, batch(), acks=-1)["error_code"] == 0
+    assert produce(broker, 9, batch(), acks=-1)["error_code"] == 0
 
 
 @pytest.mark.parametrize("version", [7, 8, 12])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_records_without_a_key_are_named_by_their_index(version: int, compression: str) -> None:
-    world = FakeBroker()
-    world.create("a", config={"cleanup.policy": "compact"})
+    broker = FakeBroker()
+    broker.create("a", config={"cleanup.policy": "compact"})
     [data] = encode([(b"k", b"1"), (None, b"2"), (None, b"3")], compression=compression)
 
-    answer = produce(world, version, data)
+    answer = produce(broker, version, data)
 
     assert answer["error_code"] == 87
     if version >= 8:
         assert [each["batch_index"] for each in answer["record_errors"]] == [1, 2]
         assert all(each["batch_index_error_message"] for each in answer["record_errors"])
         assert "key" in answer["error_message"]
-    assert world.log("a").log_end_offset == 0
+    assert broker.log("a").log_end_offset == 0
 
 
 def test_a_compacted_topic_takes_records_with_keys() -> None:
-    world = FakeBroker()
-    world.create("a", config={"cleanup.policy": "compact"})
+    broker = FakeBroker()
+    broker.create("a", config={"cleanup.policy": "compact"})
 
-    assert produce(world, 9, rows(b"k", b"k"))["error_code"] == 0
+    assert produce(broker, 9, rows(b"k", b"k"))["error_code"] == 0
 
 
 def test_a_batch_is_stored_with_the_topics_codec() -> None:
-    world = FakeBroker()
-    world.create("a", config={"compression.type": "gzip"})
+    broker = FakeBroker()
+    broker.create("a", config={"compression.type": "gzip"})
 
-    answers = [produce(world, 9, rows(b"k", None)) for _ in range(2)]
+    answers = [produce(broker, 9, rows(b"k", None)) for _ in range(2)]
 
     assert [each["base_offset"] for each in answers] == [0, 2]
-    stored = b"".join(data for _, _, data in world.log("a").batches)
+    stored = b"".join(data for _, _, data in broker.log("a").batches)
     assert [each.attributes for each in scan_headers(stored)] == [1, 1]
     assert [each[0] for each in records_of(stored)] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "uncompressed"])
 def test_the_time_of_the_append_goes_with_the_topics_codec(codec: str) -> None:
-    world = FakeBroker()
-    world.create("a", config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"})
+    broker = FakeBroker()
+    broker.create(
+        "a", config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"}
+    )
     [data] = encode([b"one", b"two"], compression="zstd", timestamp_ms=5)
 
-    answer = produce(world, 9, data)
+    answer = produce(broker, 9, data)
 
     assert answer["log_append_time_ms"] == NOW_MS
-    (_, _, stored) = only(world.log("a").batches)
+    (_, _, stored) = only(broker.log("a").batches)
     assert {each[1] for each in records_of(stored)} == {NOW_MS}
     assert only(scan_headers(stored)).max_timestamp == NOW_MS
 
 
 def test_without_acks_a_batch_is_recompressed_and_not_answered() -> None:
-    world = FakeBroker()
-    world.create("a", config={"compression.type": "lz4"})
+    broker = FakeBroker()
+    broker.create("a", config={"compression.type": "lz4"})
 
-    assert world.ask(0, 9, acks=0, topic_data=one("a", rows(b"k"))) is None
-    assert world.log("a").log_end_offset == 1
+    assert broker.ask(0, 9, acks=0, topic_data=one("a", rows(b"k"))) is None
+    assert broker.log("a").log_end_offset == 1
 
 
 def test_without_acks_a_refused_recompression_closes_the_connection() -> None:
-    world = FakeBroker()
-    world.create("a", config={"cleanup.policy": "compact"})
+    broker = FakeBroker()
+    broker.create("a", config={"cleanup.policy": "compact"})
     [data] = encode([b"no key"], compression="gzip")
 
     with pytest.raises(PeerError):
-        world.ask(0, 9, acks=0, topic_data=one("a", data))
+        broker.ask(0, 9, acks=0, topic_data=one("a", data))
 
 
 def test_a_partition_that_has_to_wait_is_answered_beside_others() -> None:
-    world = FakeBroker()
-    world.create("a", 2)
-    world.create("b", config={"compression.type": "gzip"})
+    broker = FakeBroker()
+    broker.create("a", 2)
+    broker.create("b", config={"compression.type": "gzip"})
 
-    answer = world.ask(0, 9, acks=1, topic_data=[*one("b", rows(b"k")), *one("a", rows(b"k"))])
+    answer = broker.ask(0, 9, acks=1, topic_data=[*one("b", rows(b"k")), *one("a", rows(b"k"))])
 
     codes = [
         (each["name"], only(each["partition_responses"])["error_code"])

@@ -14,9 +14,11 @@ ALTER_DIRS, DESCRIBE_QUOTAS, DESCRIBE_USERS = 34, 48, 50
 PREFERRED, UNCLEAN = 0, 1
 
 
-def elect(world: FakeBroker, partitions: dict[str, list[int]] | None, kind: int = PREFERRED) -> Any:
+def elect(
+    broker: FakeBroker, partitions: dict[str, list[int]] | None, kind: int = PREFERRED
+) -> Any:
     wanted = partitions and [{"topic": t, "partitions": p} for t, p in partitions.items()]
-    answer = world.ask(ELECT, 2, election_type=kind, topic_partitions=wanted)
+    answer = broker.ask(ELECT, 2, election_type=kind, topic_partitions=wanted)
     assert answer["error_code"] == 0
     return {
         (each["topic"], partition["partition_id"]): partition["error_code"]
@@ -27,32 +29,32 @@ def elect(world: FakeBroker, partitions: dict[str, list[int]] | None, kind: int 
 
 @pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
 def test_no_partition_needs_an_election(kind: int) -> None:
-    world = FakeBroker()
-    world.create("a", 2)
+    broker = FakeBroker()
+    broker.create("a", 2)
 
-    codes = elect(world, {"a": [1, 9], "b": [0], "a b": [0]}, kind)
+    codes = elect(broker, {"a": [1, 9], "b": [0], "a b": [0]}, kind)
 
     assert codes == {("a", 1): 84, ("a", 9): 3, ("b", 0): 3, ("a b", 0): 17}
 
 
 @pytest.mark.parametrize(("kind", "error"), [(PREFERRED, 80), (UNCLEAN, 83)])
 def test_a_partition_whose_disk_has_failed_has_nobody_to_elect(kind: int, error: int) -> None:
-    world = FakeBroker()
-    world.create("a", 2)
-    world.log("a", 1).fail()
+    broker = FakeBroker()
+    broker.create("a", 2)
+    broker.log("a", 1).fail()
 
-    assert elect(world, None, kind) == {("a", 1): error}
+    assert elect(broker, None, kind) == {("a", 1): error}
 
 
 MANY = 3 * PARTITIONS_ANSWERED_PER_STEP
 
 
 def test_a_partition_is_elected_once_however_often_it_is_named() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
     wanted = [{"topic": "a", "partitions": each} for each in ([0, 0], [0])]
 
-    answer = world.ask(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted)
+    answer = broker.ask(ELECT, 2, election_type=PREFERRED, topic_partitions=wanted)
 
     assert len(only(answer["replica_election_results"])["partition_result"]) == 1
 
@@ -92,11 +94,11 @@ def test_an_unknown_kind_of_election_is_an_invalid_request() -> None:
 def test_a_partition_stays_where_it_is(
     topic: str, partition: int, replicas: list[int] | None, error: int
 ) -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
     wanted = {"partition_index": partition, "replicas": replicas}
 
-    answer = world.ask(ALTER_MOVES, 1, topics=[{"name": topic, "partitions": [wanted]}])
+    answer = broker.ask(ALTER_MOVES, 1, topics=[{"name": topic, "partitions": [wanted]}])
 
     result = only(only(answer["responses"])["partitions"])
     assert (result["partition_index"], result["error_code"]) == (partition, error)
@@ -104,27 +106,27 @@ def test_a_partition_stays_where_it_is(
 
 
 def test_nothing_moves() -> None:
-    world = FakeBroker()
-    world.create("a")
+    broker = FakeBroker()
+    broker.create("a")
 
     for topics in (None, [{"name": "a", "partition_indexes": [0]}]):
-        answer = world.ask(LIST_MOVES, 0, topics=topics)
+        answer = broker.ask(LIST_MOVES, 0, topics=topics)
 
         assert (answer["error_code"], answer["topics"]) == (0, [])
 
 
-def quorum(world: FakeBroker, topic: str, partition: int) -> Any:
+def quorum(broker: FakeBroker, topic: str, partition: int) -> Any:
     wanted = {"topic_name": topic, "partitions": [{"partition_index": partition}]}
-    answer = world.ask(QUORUM, 2, topics=[wanted])
+    answer = broker.ask(QUORUM, 2, topics=[wanted])
     return answer, only(only(answer["topics"])["partitions"])
 
 
 def test_the_quorum_is_this_broker_and_its_log_the_changes_of_metadata() -> None:
-    world = FakeBroker({"node.id": "3"})
-    _, before = quorum(world, "__cluster_metadata", 0)
+    broker = FakeBroker({"node.id": "3"})
+    _, before = quorum(broker, "__cluster_metadata", 0)
 
-    world.create("a")
-    answer, after = quorum(world, "__cluster_metadata", 0)
+    broker.create("a")
+    answer, after = quorum(broker, "__cluster_metadata", 0)
 
     voter = only(after["current_voters"])
     assert (after["error_code"], after["leader_id"], voter["replica_id"]) == (0, 3, 3)
@@ -173,11 +175,11 @@ def test_a_feature_named_twice_is_an_invalid_request() -> None:
 
 
 def test_without_an_authorizer_there_are_no_rules() -> None:
-    world = FakeBroker()
+    broker = FakeBroker()
 
-    described = world.ask(DESCRIBE_ACLS, 3, resource_type_filter=1, operation=1, permission_type=1)
-    created = world.ask(CREATE_ACLS, 3, creations=[{}, {}])
-    deleted = world.ask(DELETE_ACLS, 3, filters=[{}])
+    described = broker.ask(DESCRIBE_ACLS, 3, resource_type_filter=1, operation=1, permission_type=1)
+    created = broker.ask(CREATE_ACLS, 3, creations=[{}, {}])
+    deleted = broker.ask(DELETE_ACLS, 3, filters=[{}])
 
     assert described["error_code"] == 54
     assert [each["error_code"] for each in created["results"]] == [54, 54]
@@ -253,16 +255,16 @@ def test_a_filter_of_quotas_that_is_none_is_refused_as_kafka_does(
 
 
 def test_a_partition_stays_in_the_directory_where_it_is() -> None:
-    world = FakeBroker()
-    world.create("a", 2)
-    own = str(world.broker.config.data_dir)
+    broker = FakeBroker()
+    broker.create("a", 2)
+    own = str(broker.broker.config.data_dir)
     dirs = [
         {"path": own, "topics": [{"name": "a", "partitions": [0, 1, 2]}]},
         {"path": "/elsewhere", "topics": [{"name": "a", "partitions": [0]}]},
         {"path": own, "topics": [{"name": "b", "partitions": [0]}]},
     ]
 
-    results = world.ask(ALTER_DIRS, 2, dirs=dirs)["results"]
+    results = broker.ask(ALTER_DIRS, 2, dirs=dirs)["results"]
 
     codes = {
         each["topic_name"]: [(p["partition_index"], p["error_code"]) for p in each["partitions"]]

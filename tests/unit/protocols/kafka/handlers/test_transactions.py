@@ -21,22 +21,22 @@ UNAVAILABLE = 15
 
 
 @pytest.fixture
-def world() -> FakeBroker:
+def broker() -> FakeBroker:
     made = FakeBroker()
     made.create("t", partitions=2)
     return made
 
 
-def init(world: FakeBroker, version: int = 4, **fields: Any) -> Any:
+def init(broker: FakeBroker, version: int = 4, **fields: Any) -> Any:
     named = {"transactional_id": "x", "transaction_timeout_ms": 60_000, **fields}
-    return world.ask(22, version, **named)
+    return broker.ask(22, version, **named)
 
 
 def add(
-    world: FakeBroker, version: int = 3, epoch: int = 0, /, **topics: list[int]
+    broker: FakeBroker, version: int = 3, epoch: int = 0, /, **topics: list[int]
 ) -> dict[Any, int]:
     """The error of each partition."""
-    answer = world.ask(
+    answer = broker.ask(
         24,
         version,
         v3_and_below_transactional_id="x",
@@ -48,9 +48,9 @@ def add(
 
 
 def add_batched(
-    world: FakeBroker, version: int, partitions: list[int], *, verify_only: bool, epoch: int = 0
+    broker: FakeBroker, version: int, partitions: list[int], *, verify_only: bool, epoch: int = 0
 ) -> dict[Any, int]:
-    answer = world.ask(
+    answer = broker.ask(
         24,
         version,
         transactions=[
@@ -74,8 +74,8 @@ def results(topics: Any) -> dict[Any, int]:
     }
 
 
-def end(world: FakeBroker, version: int, *, epoch: int = 0, committed: bool = True) -> Any:
-    return world.ask(
+def end(broker: FakeBroker, version: int, *, epoch: int = 0, committed: bool = True) -> Any:
+    return broker.ask(
         26,
         version,
         transactional_id="x",
@@ -90,9 +90,9 @@ def end(world: FakeBroker, version: int, *, epoch: int = 0, committed: bool = Tr
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_transactional_id_gives_its_producer_the_next_epoch(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    answers = [init(world, version) for _ in range(2)]
+    answers = [init(broker, version) for _ in range(2)]
 
     assert [each["error_code"] for each in answers] == [0, 0]
     assert [(each["producer_id"], each["producer_epoch"]) for each in answers] == [
@@ -104,24 +104,24 @@ def test_a_transactional_id_gives_its_producer_the_next_epoch(
 @pytest.mark.parametrize(("transactional_id", "error"), [("", 42), ("polylog-cursus:x", 53)])
 @pytest.mark.parametrize("version", [0, 5])
 def test_no_transactional_id_or_another_dialects_is_refused(
-    world: FakeBroker, transactional_id: str, error: int, version: int
+    broker: FakeBroker, transactional_id: str, error: int, version: int
 ) -> None:
-    assert init(world, version, transactional_id=transactional_id)["error_code"] == error
+    assert init(broker, version, transactional_id=transactional_id)["error_code"] == error
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_timeout_that_is_none_or_too_long_is_refused(world: FakeBroker, timeout_ms: int) -> None:
-    assert init(world, transaction_timeout_ms=timeout_ms)["error_code"] == 50
+def test_a_timeout_that_is_none_or_too_long_is_refused(broker: FakeBroker, timeout_ms: int) -> None:
+    assert init(broker, transaction_timeout_ms=timeout_ms)["error_code"] == 50
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, OLD_EPOCH), (4, FENCED), (5, FENCED)])
 def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
-    world: FakeBroker, version: int, error: int
+    broker: FakeBroker, version: int, error: int
 ) -> None:
-    init(world)
-    init(world)
+    init(broker)
+    init(broker)
 
-    assert init(world, version, producer_id=1000, producer_epoch=0)["error_code"] == error
+    assert init(broker, version, producer_id=1000, producer_epoch=0)["error_code"] == error
 
 
 # ---- AddPartitionsToTxn, AddOffsetsToTxn ---------------------------------------------------------
@@ -129,107 +129,109 @@ def test_a_fenced_producer_hears_it_in_the_words_of_its_version(
 
 @pytest.mark.parametrize("version", range(4))
 def test_partitions_are_added_and_their_logs_take_the_producers_batches(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    init(world)
+    init(broker)
 
-    assert add(world, version, t=[0, 1]) == {("t", 0): 0, ("t", 1): 0}
-    assert world.log("t").admits_transaction(1000, 0)
+    assert add(broker, version, t=[0, 1]) == {("t", 0): 0, ("t", 1): 0}
+    assert broker.log("t").admits_transaction(1000, 0)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_unknown_partition_keeps_all_from_being_added(world: FakeBroker, version: int) -> None:
-    init(world)
+def test_one_unknown_partition_keeps_all_from_being_added(broker: FakeBroker, version: int) -> None:
+    init(broker)
 
-    assert add(world, version, t=[0, 7], u=[0]) == {("t", 0): 55, ("t", 7): 3, ("u", 0): 3}
-    assert not world.log("t").admits_transaction(1000, 0)
+    assert add(broker, version, t=[0, 7], u=[0]) == {("t", 0): 55, ("t", 7): 3, ("u", 0): 3}
+    assert not broker.log("t").admits_transaction(1000, 0)
 
 
-def test_the_topic_of_transactions_is_nobodys_to_write(world: FakeBroker) -> None:
-    init(world)
+def test_the_topic_of_transactions_is_nobodys_to_write(broker: FakeBroker) -> None:
+    init(broker)
 
-    assert add(world, **{TRANSACTIONS_TOPIC: [0]}) == {(TRANSACTIONS_TOPIC, 0): 17}
+    assert add(broker, **{TRANSACTIONS_TOPIC: [0]}) == {(TRANSACTIONS_TOPIC, 0): 17}
 
 
 @pytest.mark.parametrize(("version", "error"), [(1, OLD_EPOCH), (2, FENCED), (3, FENCED)])
-def test_a_fenced_producer_adds_nothing(world: FakeBroker, version: int, error: int) -> None:
-    init(world)
+def test_a_fenced_producer_adds_nothing(broker: FakeBroker, version: int, error: int) -> None:
+    init(broker)
 
-    assert add(world, version, 7, t=[0]) == {("t", 0): error}
+    assert add(broker, version, 7, t=[0]) == {("t", 0): error}
 
 
 @pytest.mark.parametrize(("version", "error"), [(4, WRONG_STATE), (5, ABORTABLE)])
 def test_a_broker_is_told_which_partitions_are_part_of_a_transaction(
-    world: FakeBroker, version: int, error: int
+    broker: FakeBroker, version: int, error: int
 ) -> None:
-    init(world)
-    assert add_batched(world, version, [0], verify_only=False) == {("t", 0): 0}
+    init(broker)
+    assert add_batched(broker, version, [0], verify_only=False) == {("t", 0): 0}
 
-    assert add_batched(world, version, [0, 1], verify_only=True) == {("t", 0): 0, ("t", 1): error}
+    assert add_batched(broker, version, [0, 1], verify_only=True) == {("t", 0): 0, ("t", 1): error}
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_groups_offsets_are_added_as_the_partition_that_keeps_them(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    init(world)
+    init(broker)
     named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
 
-    assert world.ask(25, version, **named, producer_epoch=0)["error_code"] == 0
-    state = only(world.ask(65, 0, transactional_ids=["x"])["transaction_states"])
+    assert broker.ask(25, version, **named, producer_epoch=0)["error_code"] == 0
+    state = only(broker.ask(65, 0, transactional_ids=["x"])["transaction_states"])
     assert state["topics"] == [{"topic": OFFSETS_TOPIC, "partitions": [3]}]
     error = OLD_EPOCH if version < 2 else FENCED
-    assert world.ask(25, version, **named, producer_epoch=5)["error_code"] == error
+    assert broker.ask(25, version, **named, producer_epoch=5)["error_code"] == error
 
 
-def test_a_group_without_a_name_is_refused(world: FakeBroker) -> None:
-    init(world)
+def test_a_group_without_a_name_is_refused(broker: FakeBroker) -> None:
+    init(broker)
 
-    answer = world.ask(25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="")
+    answer = broker.ask(
+        25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id=""
+    )
 
     assert answer["error_code"] == 24
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_a_group_whose_topic_cannot_be_had_has_no_coordinator(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    init(world)
-    world.broken_partition = 0
+    init(broker)
+    broker.broken_partition = 0
     named: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "group_id": "abc"}
 
-    assert world.ask(25, version, **named, producer_epoch=0)["error_code"] == UNAVAILABLE
+    assert broker.ask(25, version, **named, producer_epoch=0)["error_code"] == UNAVAILABLE
 
 
 # ---- EndTxn --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_an_old_producer_keeps_its_epoch_at_the_end(world: FakeBroker, version: int) -> None:
-    init(world)
-    add(world, t=[0])
+def test_an_old_producer_keeps_its_epoch_at_the_end(broker: FakeBroker, version: int) -> None:
+    init(broker)
+    add(broker, t=[0])
 
-    assert end(world, version)["error_code"] == 0
-    assert end(world, version)["error_code"] == 0  # The answer was lost.
-    assert end(world, version, committed=False)["error_code"] == WRONG_STATE
-    assert end(world, version, epoch=3)["error_code"] == (OLD_EPOCH if version < 2 else FENCED)
+    assert end(broker, version)["error_code"] == 0
+    assert end(broker, version)["error_code"] == 0  # The answer was lost.
+    assert end(broker, version, committed=False)["error_code"] == WRONG_STATE
+    assert end(broker, version, epoch=3)["error_code"] == (OLD_EPOCH if version < 2 else FENCED)
 
 
-def test_a_new_producer_has_another_epoch_after_the_end(world: FakeBroker) -> None:
-    init(world)
-    add_batched(world, 5, [0], verify_only=False)
+def test_a_new_producer_has_another_epoch_after_the_end(broker: FakeBroker) -> None:
+    init(broker)
+    add_batched(broker, 5, [0], verify_only=False)
 
-    answer = end(world, 5)
+    answer = end(broker, 5)
 
     assert (answer["error_code"], answer["producer_id"], answer["producer_epoch"]) == (0, 1000, 1)
 
 
-def test_an_end_of_an_unknown_transaction_is_refused(world: FakeBroker) -> None:
-    assert end(world, 3)["error_code"] == WRONG_PRODUCER
+def test_an_end_of_an_unknown_transaction_is_refused(broker: FakeBroker) -> None:
+    assert end(broker, 3)["error_code"] == WRONG_PRODUCER
 
 
-def test_an_end_without_a_transactional_id_is_an_invalid_request(world: FakeBroker) -> None:
-    answer = world.ask(26, 3, transactional_id="", producer_id=1, producer_epoch=0, committed=True)
+def test_an_end_without_a_transactional_id_is_an_invalid_request(broker: FakeBroker) -> None:
+    answer = broker.ask(26, 3, transactional_id="", producer_id=1, producer_epoch=0, committed=True)
 
     assert answer["error_code"] == 42
 
@@ -238,9 +240,9 @@ def test_an_end_without_a_transactional_id_is_an_invalid_request(world: FakeBrok
 
 
 def commit_offsets(
-    world: FakeBroker, version: int, *, epoch: int = 0, group: str = "abc"
+    broker: FakeBroker, version: int, *, epoch: int = 0, group: str = "abc"
 ) -> list[int]:
-    answer = world.ask(
+    answer = broker.ask(
         28,
         version,
         transactional_id="x",
@@ -264,56 +266,56 @@ def commit_offsets(
 
 @pytest.mark.parametrize("version", range(5))
 def test_an_old_producer_commits_offsets_of_a_group_that_it_has_added(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    init(world)
+    init(broker)
     refused = WRONG_STATE if version < 4 else ABORTABLE
-    assert commit_offsets(world, version) == [refused, 3]
+    assert commit_offsets(broker, version) == [refused, 3]
 
-    world.ask(25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="abc")
+    broker.ask(25, 3, transactional_id="x", producer_id=1000, producer_epoch=0, group_id="abc")
 
-    assert commit_offsets(world, version) == [0, 3]
-    command = only(world.groups.commands)
+    assert commit_offsets(broker, version) == [0, 3]
+    command = only(broker.groups.commands)
     assert command.transaction == (1000, 0)
     assert only(command.offsets).metadata == "why"
     assert (command.generation, command.member_id) == ((4, "m") if version >= 3 else (-1, ""))
 
 
-def test_a_new_producer_adds_the_group_by_committing(world: FakeBroker) -> None:
-    init(world)
+def test_a_new_producer_adds_the_group_by_committing(broker: FakeBroker) -> None:
+    init(broker)
 
-    assert commit_offsets(world, 5) == [0, 3]
+    assert commit_offsets(broker, 5) == [0, 3]
 
 
-def test_a_fenced_producer_commits_no_offsets(world: FakeBroker) -> None:
-    init(world)
+def test_a_fenced_producer_commits_no_offsets(broker: FakeBroker) -> None:
+    init(broker)
 
-    assert commit_offsets(world, 5, epoch=7) == [OLD_EPOCH, 3]
-    assert commit_offsets(world, 5, group="") == [24, 3]
-    assert world.groups.commands == []
+    assert commit_offsets(broker, 5, epoch=7) == [OLD_EPOCH, 3]
+    assert commit_offsets(broker, 5, group="") == [24, 3]
+    assert broker.groups.commands == []
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_offsets_whose_topic_cannot_be_had_have_no_coordinator(
-    world: FakeBroker, version: int
+    broker: FakeBroker, version: int
 ) -> None:
-    init(world)
-    world.broken_partition = 0
+    init(broker)
+    broker.broken_partition = 0
 
-    assert commit_offsets(world, version) == [UNAVAILABLE, 3]
+    assert commit_offsets(broker, version) == [UNAVAILABLE, 3]
 
 
 def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_refused(
-    world: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction may end between two parts: what came then would never be decided."""
-    init(world)
+    init(broker)
     count = 3 * OFFSETS_COMMITTED_PER_STEP
-    world.create("many", count)
-    monkeypatch.setattr(world.transactions, "has", lambda *_: not world.groups.commands)
+    broker.create("many", count)
+    monkeypatch.setattr(broker.transactions, "has", lambda *_: not broker.groups.commands)
     wanted = [{"partition_index": each, "committed_offset": 5} for each in range(count)]
 
-    answer = world.ask(
+    answer = broker.ask(
         28,
         5,
         transactional_id="x",
@@ -323,7 +325,7 @@ def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_
         topics=[{"name": "many", "partitions": wanted}],
     )
 
-    assert [len(each.offsets) for each in world.groups.commands] == [OFFSETS_COMMITTED_PER_STEP]
+    assert [len(each.offsets) for each in broker.groups.commands] == [OFFSETS_COMMITTED_PER_STEP]
     codes = [each["error_code"] for each in only(answer["topics"])["partitions"]]
     parts = (0, 51, 51)  # CONCURRENT_TRANSACTIONS
     assert codes == [code for code in parts for _ in range(OFFSETS_COMMITTED_PER_STEP)]
@@ -333,9 +335,9 @@ def test_of_many_offsets_those_that_come_after_the_end_of_their_transaction_are_
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_markers_are_written_into_logs_and_into_groups(world: FakeBroker, version: int) -> None:
-    world.create(OFFSETS_TOPIC)
-    answer = world.ask(
+def test_markers_are_written_into_logs_and_into_groups(broker: FakeBroker, version: int) -> None:
+    broker.create(OFFSETS_TOPIC)
+    answer = broker.ask(
         27,
         version,
         markers=[
@@ -357,15 +359,17 @@ def test_markers_are_written_into_logs_and_into_groups(world: FakeBroker, versio
         "u": 3,
         OFFSETS_TOPIC: 0,
     }
-    number, marker = only(world.groups.commands)
+    number, marker = only(broker.groups.commands)
     assert (number, tuple(marker)) == (0, (7, 2, False, 3))
 
 
-def test_a_transaction_is_described_with_its_partitions(world: FakeBroker) -> None:
-    init(world)
-    add(world, t=[1, 0])
+def test_a_transaction_is_described_with_its_partitions(broker: FakeBroker) -> None:
+    init(broker)
+    add(broker, t=[1, 0])
 
-    known, unknown, empty = world.ask(65, 0, transactional_ids=["x", "y", ""])["transaction_states"]
+    known, unknown, empty = broker.ask(65, 0, transactional_ids=["x", "y", ""])[
+        "transaction_states"
+    ]
 
     assert known == {
         "error_code": 0,
@@ -380,40 +384,42 @@ def test_a_transaction_is_described_with_its_partitions(world: FakeBroker) -> No
     assert (unknown["error_code"], empty["error_code"]) == (105, 42)
 
 
-def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(world: FakeBroker) -> None:
+def test_a_transaction_is_described_once_and_others_have_a_turn_after_it(
+    broker: FakeBroker,
+) -> None:
     ids = [f"x{number % 50}" for number in range(100)]
 
-    states = world.ask(65, 0, transactional_ids=ids)["transaction_states"]
+    states = broker.ask(65, 0, transactional_ids=ids)["transaction_states"]
 
     assert [each["transactional_id"] for each in states] == ids[:50]
-    assert world.turns(65, 0, transactional_ids=ids) >= 50
+    assert broker.turns(65, 0, transactional_ids=ids) >= 50
 
 
-def test_others_have_their_turn_while_many_markers_are_written(world: FakeBroker) -> None:
+def test_others_have_their_turn_while_many_markers_are_written(broker: FakeBroker) -> None:
     count = 10 * MARKERS_PER_TURN
     marker = {"producer_id": 7, "producer_epoch": 2, "transaction_result": False}
     topics = [{"name": "u", "partition_indexes": list(range(count))}]
 
-    assert world.turns(27, 1, markers=[{**marker, "coordinator_epoch": 3, "topics": topics}]) >= 10
+    assert broker.turns(27, 1, markers=[{**marker, "coordinator_epoch": 3, "topics": topics}]) >= 10
 
 
-def test_markers_are_written_together_whosever_they_are(world: FakeBroker) -> None:
+def test_markers_are_written_together_whosever_they_are(broker: FakeBroker) -> None:
     marker = {"producer_epoch": 2, "transaction_result": False, "coordinator_epoch": 3}
     topics = [{"name": "u", "partition_indexes": [0]}]
     wanted = [{**marker, "producer_id": each, "topics": topics} for each in range(MARKERS_PER_TURN)]
 
-    assert world.turns(27, 1, markers=wanted) < 10
+    assert broker.turns(27, 1, markers=wanted) < 10
 
 
-def test_others_have_their_turn_while_many_partitions_are_added(world: FakeBroker) -> None:
-    init(world)
+def test_others_have_their_turn_while_many_partitions_are_added(broker: FakeBroker) -> None:
+    init(broker)
     parts = list(range(3 * NAMES_READ_PER_STEP))
     one: dict[str, Any] = {"transactional_id": "x", "producer_id": 1000, "producer_epoch": 0}
     few = [{**one, "verify_only": False, "topics": [{"name": "t", "partitions": [0]}]}]
     many = [{**one, "verify_only": False, "topics": [{"name": "t", "partitions": parts}]}]
 
-    assert world.turns(24, 5, transactions=few * 3 * TRANSACTIONS_PER_STEP) >= 3
-    assert world.turns(24, 5, transactions=many) >= 6  # to name them, and to look them up
+    assert broker.turns(24, 5, transactions=few * 3 * TRANSACTIONS_PER_STEP) >= 3
+    assert broker.turns(24, 5, transactions=many) >= 6  # to name them, and to look them up
 
 
 @pytest.mark.parametrize(
@@ -428,13 +434,13 @@ def test_others_have_their_turn_while_many_partitions_are_added(world: FakeBroke
     ],
 )
 def test_transactions_are_listed_through_filters(
-    world: FakeBroker, filters: dict[str, Any], expected: list[str]
+    broker: FakeBroker, filters: dict[str, Any], expected: list[str]
 ) -> None:
-    init(world)
-    add(world, t=[0])
-    init(world, transactional_id="y")
+    init(broker)
+    add(broker, t=[0])
+    init(broker, transactional_id="y")
 
-    answer = world.ask(66, 1, **filters)
+    answer = broker.ask(66, 1, **filters)
 
     assert [each["transactional_id"] for each in answer["transaction_states"]] == expected
     is_unknown = "Nonsense" in filters.get("state_filters", [])
@@ -446,19 +452,19 @@ def test_transactions_are_listed_through_filters(
     [(None, ["x", "y"]), ("", ["x", "y"]), ("[a-x]", ["x"]), ("x|y", ["x", "y"]), ("xy?z", [])],
 )
 def test_transactions_are_listed_by_a_pattern_of_their_whole_ids(
-    world: FakeBroker, pattern: str | None, expected: list[str]
+    broker: FakeBroker, pattern: str | None, expected: list[str]
 ) -> None:
-    init(world)
-    init(world, transactional_id="y")
+    init(broker)
+    init(broker, transactional_id="y")
 
-    answer = world.ask(66, 2, transactional_id_pattern=pattern)
+    answer = broker.ask(66, 2, transactional_id_pattern=pattern)
 
     assert sorted(each["transactional_id"] for each in answer["transaction_states"]) == expected
 
 
-def test_what_is_no_pattern_is_an_invalid_regular_expression(world: FakeBroker) -> None:
-    init(world)
+def test_what_is_no_pattern_is_an_invalid_regular_expression(broker: FakeBroker) -> None:
+    init(broker)
 
-    answer = world.ask(66, 2, transactional_id_pattern="(")
+    answer = broker.ask(66, 2, transactional_id_pattern="(")
 
     assert (answer["error_code"], answer["transaction_states"]) == (128, [])
