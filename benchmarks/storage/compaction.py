@@ -29,9 +29,9 @@ from broker._native.records.compaction import KeyCollector, RecordFilter
 from broker._native.records.key_map import KeyMap
 from broker.codec import compression
 from broker.model.limits import (
+    COMPACTION_DECOMPRESSED_BYTES_MAX,
     COMPACTION_MAP_BYTES,
     COMPACTION_READ_BYTES,
-    COMPACTION_UNFOLDED_BYTES_MAX,
 )
 from broker.storage.compactor import Job
 
@@ -91,7 +91,7 @@ def fastest(work: Callable[[], object]) -> float:
 
 COMMON: dict[str, Any] = {
     "unfold": compression.decompress_into,
-    "unfolded_bytes_max": COMPACTION_UNFOLDED_BYTES_MAX,
+    "unfolded_bytes_max": COMPACTION_DECOMPRESSED_BYTES_MAX,
 }
 
 
@@ -188,7 +188,7 @@ def process_row(megabytes: int, value_bytes: int, compression_name: str) -> Row:
             now_ms=NOW_MS,
             delete_retention_ms=0,
             index_interval_bytes=4096,
-            unfolded_bytes_max=COMPACTION_UNFOLDED_BYTES_MAX,
+            unfolded_bytes_max=COMPACTION_DECOMPRESSED_BYTES_MAX,
             producer_ends=[],
             aborted=[],
             parent_pid=os.getpid(),

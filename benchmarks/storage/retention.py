@@ -26,7 +26,7 @@ from broker import codec
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
 from broker.core.io_thread import IoThread
-from broker.core.upkeep import Upkeep
+from broker.core.retention import Retention
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.topic_config import TopicConfig
@@ -142,7 +142,7 @@ async def _retain(log: PartitionLog, folder: Path) -> Facts:
         write = partial(checkpoint.write_offsets, folder / checkpoint.LOG_START_OFFSETS, starts)
         return await on_disk(write)
 
-    upkeep = Upkeep(logs, clock, on_disk, save)
+    upkeep = Retention(logs, clock, on_disk, save)
     ticker = Ticker()
     ticking = asyncio.create_task(ticker.tick())
     await asyncio.sleep(QUIET_SECONDS)

@@ -17,15 +17,15 @@ from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import ROLLED, Turn
 from broker.codec.compression import decompress_into
 from broker.core import cleaning
-from broker.core.cleaning import Cleaning
+from broker.core.cleaner import Cleaner
 from broker.core.coordinator_partitions import Environment
 from broker.core.deletion import Deletions
 from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.producer_ids import ProducerIds
+from broker.core.retention import Retention
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
-from broker.core.upkeep import Upkeep
 from broker.model.clock import ManualClock
 from broker.model.config import load
 from broker.model.errors import StorageError
@@ -111,8 +111,8 @@ class Life:
         self.ids = ProducerIds(store)
         # Told before the log starts are written.
         self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None
-        self.upkeep = Upkeep(self.topics.logs, self.clock, self._on_disk, self._save_log_starts)
-        self.cleaning: Cleaning
+        self.upkeep = Retention(self.topics.logs, self.clock, self._on_disk, self._save_log_starts)
+        self.cleaning: Cleaner
         self.groups = GroupCoordinator(
             Environment(
                 self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1
@@ -144,7 +144,7 @@ class Life:
             log.take_offline(error)
         for log in logs:
             log.end_loading()
-        self.cleaning = Cleaning(
+        self.cleaning = Cleaner(
             self.topics.logs,
             self.clock,
             self._on_disk,

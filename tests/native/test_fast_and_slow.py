@@ -20,9 +20,9 @@ from broker.model.config import load
 from broker.model.errors import ErrorCode
 from broker.model.limits import (
     OLD_MESSAGES_BYTES_MAX,
-    PRODUCE_UNFOLDED_BYTES_MAX,
-    PRODUCE_UNFOLDED_GZIP_WEIGHT,
-    PRODUCE_UNFOLDED_PIECES_MAX,
+    PRODUCE_DECOMPRESSED_BYTES_MAX,
+    PRODUCE_DECOMPRESSED_GZIP_WEIGHT,
+    PRODUCE_DECOMPRESSED_PIECES_MAX,
 )
 from broker.model.topic_config import TopicConfig
 from broker.protocols.kafka import PROTOCOL
@@ -397,8 +397,8 @@ def error_of(answer: bytes | None) -> int:
 def test_short_compressed_batches_are_looked_into_without_python(
     tmp_path: Path, codec: str
 ) -> None:
-    weight = PRODUCE_UNFOLDED_GZIP_WEIGHT if codec == "gzip" else 1
-    share = PRODUCE_UNFOLDED_BYTES_MAX // weight // PARTITIONS
+    weight = PRODUCE_DECOMPRESSED_GZIP_WEIGHT if codec == "gzip" else 1
+    share = PRODUCE_DECOMPRESSED_BYTES_MAX // weight // PARTITIONS
     config = TopicConfig(OWN | {"max.message.bytes": "2000000"}, load())
 
     with two(tmp_path, config) as served:
@@ -415,7 +415,7 @@ def test_short_compressed_batches_are_looked_into_without_python(
 
 @pytest.mark.parametrize("codec", ["gzip", "xerial", "lz4", "zstd"])
 def test_a_batch_of_many_pieces_is_not_unfolded_on_the_loop(tmp_path: Path, codec: str) -> None:
-    [plain] = encode([bytes(PRODUCE_UNFOLDED_PIECES_MAX)], timestamp_ms=NOW_MS)
+    [plain] = encode([bytes(PRODUCE_DECOMPRESSED_PIECES_MAX)], timestamp_ms=NOW_MS)
     content = plain[BATCH_HEADER_BYTES:]
     pieces = [content[place : place + 1] for place in range(len(content))]
     payload = lz4_frame(*pieces) if codec == "lz4" else b"".join(map(FOLD[codec], pieces))

@@ -8,7 +8,7 @@ import pytest
 from broker._native.kernel import file_ops
 from broker._native.log import recovery
 from broker._native.log.partition_log import PartitionLog
-from broker.model.errors import NoRoom
+from broker.model.errors import TooManyProducers
 from tests.batches import batch_of
 from tests.native_log import NOW_MS, Logs, appended, batches, records
 
@@ -177,7 +177,7 @@ def test_a_full_log_has_no_room_for_a_coordinators_batch_and_is_as_good_as_befor
     log = logs.create(producer_ids_max=1)
     log.append_internal(coordinators_batch(1))
 
-    with pytest.raises(NoRoom):
+    with pytest.raises(TooManyProducers):
         log.append_internal(coordinators_batch(2))
 
     assert log.log_end_offset == 1

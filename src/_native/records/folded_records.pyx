@@ -27,8 +27,8 @@ cdef enum:
     GZIP_SIZE_SIZE = 4           # the content's size is the last field of a gzip member
     FOLDED_RATIO_MIN = 2         # a batch that has more than room / 2 bytes hardly fits into it
 
-cdef int64_t UNFOLDED_MAX = limits.PRODUCE_UNFOLDED_BYTES_MAX
-cdef int64_t GZIP_WEIGHT = limits.PRODUCE_UNFOLDED_GZIP_WEIGHT
+cdef int64_t UNFOLDED_MAX = limits.PRODUCE_DECOMPRESSED_BYTES_MAX
+cdef int64_t GZIP_WEIGHT = limits.PRODUCE_DECOMPRESSED_GZIP_WEIGHT
 cdef uint8_t* unfolded = NULL    # UNFOLDED_MAX bytes, made for the first compressed batch
 
 

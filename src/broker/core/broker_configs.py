@@ -36,8 +36,8 @@ class BrokerConfigs:
 
     __slots__ = (
         "_alter_defaults",
+        "_callbacks",
         "_changes",
-        "_followers",
         "_io_thread",
         "_own",
         "_store",
@@ -57,7 +57,7 @@ class BrokerConfigs:
         self._io_thread = io_thread
         self._alter_defaults = alter_defaults
         self._own = config_records.read_all(store, metadata.BROKER_CONFIGS)
-        self._followers: list[Callable[[Config], None]] = []
+        self._callbacks: list[Callable[[Config], None]] = []
         self._changes = asyncio.Lock()  # one at a time
         self._tasks = Tasks()
         self.current = given
@@ -70,9 +70,9 @@ class BrokerConfigs:
     def _name(self) -> str:
         return str(self.current.integer("node.id"))
 
-    def follow(self, obey: Callable[[Config], None]) -> None:
+    def when_altered(self, callback: Callable[[Config], None]) -> None:
         """Call with the configuration in force, each time that it has been altered."""
-        self._followers.append(obey)
+        self._callbacks.append(callback)
 
     async def plan(self, name: str, change: ConfigChange) -> None:
         """Check that it may be altered so; RequestError says why not."""
@@ -80,7 +80,7 @@ class BrokerConfigs:
 
     async def alter(self, name: str, change: ConfigChange) -> None:
         """Alter it for a broker or for all: in force when this returns, and after every start."""
-        await self._tasks.to_its_end(self._alter(name, change))
+        await self._tasks.run_to_completion(self._alter(name, change))
 
     async def _alter(self, name: str, change: ConfigChange) -> None:
         async with self._changes:
@@ -95,8 +95,8 @@ class BrokerConfigs:
             self._own[name] = own
             self._report(config)
             self.current = config
-            for obey in self._followers:
-                obey(config)
+            for callback in self._callbacks:
+                callback(config)
 
     def _changed(self, name: str, change: ConfigChange) -> dict[str, str]:
         values = {key: self.current.get(key) for key in BROKER_SETTINGS}

@@ -26,7 +26,7 @@ from broker.core.log import InternalLog
 from broker.core.machine import Decision, Machine, RecordFormat, Token
 from broker.core.notes import Notes
 from broker.model.clock import Clock
-from broker.model.errors import DiskFull, ErrorCode, NoRoom, PolylogError
+from broker.model.errors import DiskFull, ErrorCode, PolylogError, TooManyProducers
 from broker.model.limits import BATCH_BYTES_MAX, REPLIES_PER_TURN
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._end_offset = log.log_end_offset
         self._awaited_offset = 0  # the log has been asked to call back up to here
         self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
-        self._gives_later = False  # this turn has given as many replies as it may
+        self._replies_later = False  # this turn has given as many replies as it may
 
     @property
     def leader_epoch(self) -> int:
@@ -150,7 +150,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         try:
             if not load.is_done and not load.step():  # The rest is not durable yet.
                 self._load_is_waiting = True
-                self._log.when_durable(load.end_offset, self._load_on)
+                self._log.when_durable(load.end_offset, self._continue_load)
         except (PolylogError, OSError, IndexError) as error:
             logger.error(  # noqa: TRY400 (the message says it all; the trace is of no use)
                 "coordinator load failed partition=%s offset=%d error=%s: its clients are answered"
@@ -185,7 +185,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         """How many records the load could not read, so far."""
         return self._load.lost.total
 
-    def _load_on(self, is_durable: bool) -> None:
+    def _continue_load(self, is_durable: bool) -> None:
         self._load_is_waiting = False
         if is_durable:
             self._wake()
@@ -204,7 +204,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         try:
             if is_active and decision.records and not self._append(decision):
                 self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        except NoRoom as error:  # For the records of one more transactional producer.
+        except TooManyProducers as error:  # For the records of one more transactional producer.
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
             return True
@@ -286,7 +286,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _append_batch(self, batch: bytes, count: int) -> bool:
         try:
             self._end_offset = self._log.append_internal(batch) + count
-        except (NoRoom, DiskFull):
+        except (TooManyProducers, DiskFull):
             raise  # not a failure of the log
         except PolylogError as error:
             return self._failed(error)
@@ -305,16 +305,16 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         if not is_durable:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
-        room = 0 if self._gives_later else REPLIES_PER_TURN
-        while self.has_replies and room > 0:
+        budget = 0 if self._replies_later else REPLIES_PER_TURN
+        while self.has_replies and budget > 0:
             end_offset, replies = self._held.popleft()
-            for token, response in replies[:room]:
+            for token, response in replies[:budget]:
                 _waiter(token).answer(response)
-            if len(replies) > room:
-                self._held.appendleft((end_offset, replies[room:]))
-            room -= len(replies)
-        if self.has_replies and not self._gives_later:
-            self._gives_later = True
+            if len(replies) > budget:
+                self._held.appendleft((end_offset, replies[budget:]))
+            budget -= len(replies)
+        if self.has_replies and not self._replies_later:
+            self._replies_later = True
             self._wake()
 
     @property
@@ -322,9 +322,9 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         """Whether somebody can be answered now."""
         return bool(self._held) and self._held[0][0] <= self._log.high_watermark
 
-    def give_replies(self) -> None:
+    def send_replies(self) -> None:
         """Answer the next ones in a new turn; the end of a rebalance is told to a thousand."""
-        self._gives_later = False
+        self._replies_later = False
         if self.has_replies:
             self._release(is_durable=True)
 

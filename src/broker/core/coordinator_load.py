@@ -18,8 +18,8 @@ Clients write no such records (polylog.internal.topics.writable); a later versio
     a damaged range of the log      each of its offsets is lost when a second load meets it: `_read`
 
 Nothing is lost where a later record of the same key can be read: each says all there is of it.
-What a lost record of __transaction_state means for transactions that are still open in other logs,
-transactions/orphans.py says. (Kafka: a record of a group that cannot be read makes its partition
+transactions/hanging_transactions.py says what a lost record of __transaction_state means for
+transactions that are still open in other logs. (Kafka: a record of a group that cannot be read makes its partition
 unavailable until an operator removes it; one of a transaction ends the load, and what was read by
 then is served.)
 """

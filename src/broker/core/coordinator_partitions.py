@@ -111,7 +111,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         make_shard: Callable[[int], ShardT],
         *,
         expiry_interval_ms: int,
-        goes_on_in_part: bool,
+        can_resume_partly: bool,
     ) -> None:
         """Know how to reach the world; nothing is opened yet.
 
@@ -125,7 +125,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._make_shard = make_shard
         self._notes = Notes(environment.clock)
         self._expiry_interval_ms = expiry_interval_ms
-        self._goes_on_in_part = goes_on_in_part
+        self._can_resume_partly = can_resume_partly
         self._expiry_ms = environment.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
         self._expected: set[int] = set()  # their logs are being recovered
@@ -249,7 +249,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         partition = self._ready(number, waiter)
         if partition is not None:
             partition.work.append(command(partition.shard, waiter, self._now()))
-            self._work_off(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
+            self._run_work(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
             self._wake_for(partition)
         return future
 
@@ -282,7 +282,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             return None
         return partition
 
-    def everywhere(self, work: Work[ShardT]) -> None:
+    def in_every_partition(self, work: Work[ShardT]) -> None:
         """Have something done in every partition that may hold something, once it is loaded."""
         for number in self.within_reach():
             self._unfinished.setdefault(number, []).append(work)
@@ -322,7 +322,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             self._partition(number, loads_now=False)
         for partition in list(self._partitions.values()):
             partition.driver.check()
-            partition.driver.give_replies()
+            partition.driver.send_replies()
             if partition.driver.wants_load_step and not is_loading:
                 is_loading = True  # One after the other: the first is ready as soon as can be.
                 self._load_step(partition)
@@ -348,14 +348,14 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         has_work = any(partition.work for partition in partitions)
         share = limits.COORDINATOR_DECISIONS_PER_TURN // limits.COORDINATOR_WORK_SHARE
         kept = share if has_work else 0
-        room = limits.COORDINATOR_DECISIONS_PER_TURN - kept
+        budget = limits.COORDINATOR_DECISIONS_PER_TURN - kept
         for partition in partitions:
             if partition.is_resumed and not partition.ticking:
                 partition.ticking.append(partition.shard.tick(now))
-            room -= self._work_off(partition, partition.ticking, room)
-        room = max(room, 0) + kept
+            budget -= self._run_work(partition, partition.ticking, budget)
+        budget = max(budget, 0) + kept
         for partition in sorted(partitions, key=lambda each: each.is_resumed):
-            room -= self._work_off(partition, partition.work, room)
+            budget -= self._run_work(partition, partition.work, budget)
 
     def _next_deadline_ms(self, now: Moment) -> int:
         deadlines = [self._expiry_ms]
@@ -373,15 +373,15 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                     deadlines.append(deadline_ms)
         return min(deadlines)
 
-    def _work_off(
+    def _run_work(
         self,
         partition: _Partition[RecordT, ResponseT, ShardT],
         begun: deque[Iterator[Decision[RecordT, ResponseT]]],
-        room: int,
+        budget: int,
     ) -> int:
         """Take the next decisions of what has begun; how many there were, large ones more."""
         taken = 0
-        while begun and taken < room and partition.driver.state is PartitionState.ACTIVE:
+        while begun and taken < budget and partition.driver.state is PartitionState.ACTIVE:
             decision = next(begun[0], None)
             if decision is None:
                 begun.popleft()
@@ -466,7 +466,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
             partition.work.append(self._resume(partition))
             unfinished = self._unfinished.get(partition.number, ())
             partition.work.extend(self._finish(partition, work) for work in unfinished)
-            self._work_off(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
+            self._run_work(partition, partition.work, limits.COORDINATOR_DECISIONS_PER_TURN)
 
     def _resume(
         self, partition: _Partition[RecordT, ResponseT, ShardT]
@@ -475,7 +475,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         try:
             yield from partition.shard.resume(self._aged())
         except Exception:
-            if not self._goes_on_in_part:
+            if not self._can_resume_partly:
                 partition.driver.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 self._retry_later(partition.number)
             raise

@@ -43,7 +43,7 @@ class Folders(Protocol):
         """Remove a bounded number of files, and take the folders that are gone off the list."""
 
 
-class _Doomed(NamedTuple):
+class _Removal(NamedTuple):
     """Folders to be removed, and the topic whose last they are."""
 
     due: float  # by the loop's clock
@@ -59,16 +59,16 @@ class Deletions:
         self._store = store
         self._io_thread = io_thread
         self._folders = folders
-        self._doomed: list[_Doomed] = []
+        self._removals: list[_Removal] = []
         self._removing: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
-        self._is_hurried = False
+        self._is_urgent = False
 
-    def hurry(self, *, is_hurried: bool) -> None:
+    def set_urgent(self, *, is_urgent: bool) -> None:
         """While the disk is short of room, wait for no delay: readers keep what they have open."""
-        self._is_hurried = is_hurried
-        if is_hurried:
-            self._doomed = [doomed._replace(due=0) for doomed in self._doomed]
+        self._is_urgent = is_urgent
+        if is_urgent:
+            self._removals = [removal._replace(due=0) for removal in self._removals]
             self._more.set()
 
     def resume(self, is_name_taken: Callable[[str], bool]) -> None:
@@ -84,13 +84,13 @@ class Deletions:
         if recorded:
             self._folders.sync()
         for topic in recorded:
-            self._doom(topic, self._waiting(topic), 0)
+            self._schedule(topic, self._waiting(topic), 0)
 
     def remove(self, folders: Iterable[Path]) -> None:
         """Remove folders that no record tells of."""
-        doomed = _Doomed(0, deque(folders), None)
-        if doomed.folders:
-            self._add(doomed)
+        removal = _Removal(0, deque(folders), None)
+        if removal.folders:
+            self._add(removal)
 
     async def put_away(self, topic: DeletedTopic, delay_ms: int) -> None:
         """Rename the folders of a topic whose delete is committed; they are removed later.
@@ -107,7 +107,7 @@ class Deletions:
         except StorageError as error:
             _log.warning("folders of a deleted topic stay: topic=%s error=%s", topic.name, error)
         else:
-            self._doom(topic, folders, delay_ms)
+            self._schedule(topic, folders, delay_ms)
 
     def _rename(self, topic: DeletedTopic, partitions: range) -> None:
         self._folders.put_away(topic.name, topic.topic_id, partitions, is_name_taken=False)
@@ -116,14 +116,14 @@ class Deletions:
         partitions = range(topic.partitions)
         return deque(self._folders.waiting(topic.name, topic.topic_id, partitions))
 
-    def _doom(self, topic: DeletedTopic, folders: deque[Path], delay_ms: int) -> None:
-        delay_seconds = 0 if self._is_hurried else delay_ms / 1000
+    def _schedule(self, topic: DeletedTopic, folders: deque[Path], delay_ms: int) -> None:
+        delay_seconds = 0 if self._is_urgent else delay_ms / 1000
         due = asyncio.get_running_loop().time() + delay_seconds
-        self._add(_Doomed(due, folders, topic))
+        self._add(_Removal(due, folders, topic))
 
-    def _add(self, doomed: _Doomed) -> None:
-        self._doomed.append(doomed)
-        self._doomed.sort(key=lambda each: each.due)
+    def _add(self, removal: _Removal) -> None:
+        self._removals.append(removal)
+        self._removals.sort(key=lambda each: each.due)
         self._more.set()
         if self._removing is None or self._removing.done():
             self._removing = asyncio.get_running_loop().create_task(self._remove_all())
@@ -134,21 +134,21 @@ class Deletions:
             self._removing.cancel()
 
     async def _remove_all(self) -> None:
-        while self._doomed:
+        while self._removals:
             if not await self._is_due():
                 continue
-            doomed = self._doomed.pop(0)
+            removal = self._removals.pop(0)
             try:
-                await self._remove(doomed)
+                await self._remove(removal)
             except StorageError as error:
                 _log.warning("folders of a deleted topic stay: error=%s", error)
 
     async def _is_due(self) -> bool:
         """Wait for the first that is due; False when an earlier one has come meanwhile."""
-        if len(self._doomed) > DELETED_TOPICS_WAITING_MAX:
+        if len(self._removals) > DELETED_TOPICS_WAITING_MAX:
             return True
         self._more.clear()
-        delay = self._doomed[0].due - asyncio.get_running_loop().time()
+        delay = self._removals[0].due - asyncio.get_running_loop().time()
         if delay <= 0:
             return True
         try:
@@ -157,9 +157,9 @@ class Deletions:
             return True
         return False
 
-    async def _remove(self, doomed: _Doomed) -> None:
-        while doomed.folders:
-            await self._io_thread.run(lambda: self._folders.remove_some(doomed.folders))
-        if doomed.topic is not None:
-            forgotten = topic_records.forgotten(doomed.topic)
+    async def _remove(self, removal: _Removal) -> None:
+        while removal.folders:
+            await self._io_thread.run(lambda: self._folders.remove_some(removal.folders))
+        if removal.topic is not None:
+            forgotten = topic_records.forgotten(removal.topic)
             await self._io_thread.run(lambda: self._store.transact([], [forgotten]))

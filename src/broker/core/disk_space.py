@@ -25,7 +25,7 @@ from broker.model import limits
 class Level(IntEnum):
     """How full, the worst last."""
 
-    ROOM = 0
+    NORMAL = 0
     LOW = 1
     TRIM = 2
     REFUSE = 3
@@ -58,7 +58,7 @@ class DiskSpace:
 
     def __init__(self) -> None:
         """Take it that there is room."""
-        self.level = Level.ROOM
+        self.level = Level.NORMAL
         self._hold_looks = 0  # for how many a write that finds no room counts
         self._held_looks = 0  # how many are left of them
 
@@ -71,10 +71,10 @@ class DiskSpace:
         entered = _level(space, reserve_bytes, 1.0)
         kept = _level(space, reserve_bytes, limits.DISK_LEVEL_LEFT_AT)
         self.level = max(entered, min(kept, self.level))
-        looks_like_room = self.level < Level.REFUSE
+        looks_free = self.level < Level.REFUSE
         if self._held_looks:
             self._held_looks -= 1
-        elif found_none and was_open and looks_like_room:
+        elif found_none and was_open and looks_free:
             self._hold_looks = min(max(2 * self._hold_looks, 1), limits.DISK_HOLD_LOOKS_MAX)
             self._held_looks = self._hold_looks - 1
         elif was_open and not found_none:
@@ -108,7 +108,7 @@ def _level(space: Space, reserve_bytes: int, factor: float) -> Level:
             return level
         if space.total_inodes and space.free_inodes < factor * _bound_inodes(level, space):
             return level
-    return Level.ROOM
+    return Level.NORMAL
 
 
 def _free_bytes(level: Level, space: Space, reserve_bytes: int) -> int:

@@ -71,7 +71,7 @@ class GroupConfigs:
 
     async def alter(self, group_id: str, change: ConfigChange) -> None:
         """Change a group's configuration: in force when this returns, and after every start."""
-        await self._tasks.to_its_end(self._alter(group_id, change))
+        await self._tasks.run_to_completion(self._alter(group_id, change))
 
     async def _alter(self, group_id: str, change: ConfigChange) -> None:
         async with self._changes:

@@ -64,7 +64,7 @@ class GuardedClock:
         self.change_count += is_new
         change = self._guard.confirm(confirmed_ms, now)
         if change is not None:
-            self._tell(change, now)
+            self._log_change(change, now)
         elif was_held and is_new:
             _log.warning(
                 "this says nothing of the clock's step, deletion by age still waits:"
@@ -82,10 +82,10 @@ class GuardedClock:
         away_ms = now.wall_ms - self._guard.line_ms(now)
         change = self._guard.observe(now)
         if change is not None:
-            self._tell(change, now, away_ms)
+            self._log_change(change, now, away_ms)
         return now
 
-    def _tell(self, change: Change, now: Reading, away_ms: int = 0) -> None:
+    def _log_change(self, change: Change, now: Reading, away_ms: int = 0) -> None:
         self.change_count += 1
         if change is Change.STEPPED:
             _log.warning(

@@ -19,8 +19,8 @@ from broker.core.steps import next_step
 from broker.model.errors import Corrupt, LimitExceeded, Truncated
 from broker.model.limits import (
     READ_BYTES_PER_STEP,
-    READ_UNFOLDED_BYTES_MAX,
-    READ_UNFOLDED_BYTES_PER_TURN,
+    READ_DECOMPRESSED_BYTES_MAX,
+    READ_DECOMPRESSED_BYTES_PER_TURN,
     RECORDS_READ_PER_TURN,
     decompressed_bytes_max,
 )
@@ -115,7 +115,9 @@ async def _columns(
     async with aclosing(batches):
         async for header, batch in batches:
             try:
-                columns = await unfold(header, partial(_decode, batch, offset), run_in_thread)
+                columns = await decode_limited(
+                    header, partial(_decode, batch, offset), run_in_thread
+                )
             except UNREADABLE as error:
                 yield Unreadable(max(offset, header.base_offset), header.last_offset, str(error))
             else:
@@ -128,7 +130,7 @@ def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
     )
 
 
-async def unfold(
+async def decode_limited(
     header: BatchHeader, decode: Callable[[int], _T], run_in_thread: RunInThread
 ) -> _T:
     """What a stored batch holds: `decode` is told how many bytes it may unfold to.
@@ -136,23 +138,23 @@ async def unfold(
     A little is unfolded at once, and the loop has its turn behind it, whatever came of it; more of
     it beside the loop. UNREADABLE is what cannot be unfolded.
     """
-    if header.size <= READ_UNFOLDED_BYTES_PER_TURN:
+    if header.size <= READ_DECOMPRESSED_BYTES_PER_TURN:
         with suppress(LimitExceeded):
             try:
-                return decode(READ_UNFOLDED_BYTES_PER_TURN)
+                return decode(READ_DECOMPRESSED_BYTES_PER_TURN)
             finally:
                 await next_step()
-    bytes_max = max(READ_UNFOLDED_BYTES_MAX, decompressed_bytes_max(header.size))
+    bytes_max = max(READ_DECOMPRESSED_BYTES_MAX, decompressed_bytes_max(header.size))
     return await run_in_thread(partial(decode, bytes_max))
 
 
-async def unfold_records(
+async def decompress_records(
     header: BatchHeader, batch: memoryview | bytes, run_in_thread: RunInThread
 ) -> bytes:
     """What stands behind the header of a compressed batch, in the same way."""
-    folded = batch[BATCH_HEADER_BYTES:]
-    return await unfold(
-        header, partial(decompress, header.attributes & CODEC, folded), run_in_thread
+    compressed = batch[BATCH_HEADER_BYTES:]
+    return await decode_limited(
+        header, partial(decompress, header.attributes & CODEC, compressed), run_in_thread
     )
 
 

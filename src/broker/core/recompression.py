@@ -76,7 +76,7 @@ class Preparation(NamedTuple):
     stored: Compression
     level: int | None
     needs_keys: bool
-    unfolded_bytes_max: int
+    decompressed_bytes_limit: int
 
     @property
     def is_slow(self) -> bool:
@@ -85,7 +85,7 @@ class Preparation(NamedTuple):
 
     def run(self) -> bytes:
         """The batch to be appended; RequestError when its records are not what they should be."""
-        plain = self._unfolded()
+        plain = self._decompressed()
         (count,) = _INT32.unpack_from(self.records, _COUNT_POSITION)
         try:
             places = keyless(plain, count, RECORD_ERRORS_MAX)
@@ -101,10 +101,12 @@ class Preparation(NamedTuple):
             raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
         return _with_body(self.records[:BATCH_HEADER_BYTES], self.stored, body)
 
-    def _unfolded(self) -> bytes:
-        folded = memoryview(self.records)[BATCH_HEADER_BYTES:]
+    def _decompressed(self) -> bytes:
+        compressed = memoryview(self.records)[BATCH_HEADER_BYTES:]
         try:
-            return decompress(self.came.number, folded, self.unfolded_bytes_max, strict=True)
+            return decompress(
+                self.came.number, compressed, self.decompressed_bytes_limit, strict=True
+            )
         except LimitExceeded as error:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
         except CodecError as error:
@@ -128,7 +130,7 @@ def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
     return preparation if preparation is not None and validate(records) is None else None
 
 
-def fold(config: TopicConfig, records: bytes, came: Compression) -> bytes:
+def compress_batch(config: TopicConfig, records: bytes, came: Compression) -> bytes:
     """The batch to be appended of one that was unfolded already; `came` is what its producer used.
 
     RequestError as of `Preparation.run`.
@@ -137,7 +139,7 @@ def fold(config: TopicConfig, records: bytes, came: Compression) -> bytes:
     return records if preparation is None else preparation.run()
 
 
-def is_folded(config: TopicConfig, came: Compression) -> bool:
+def needs_compression(config: TopicConfig, came: Compression) -> bool:
     """Whether a compression is at work in `fold`: not on the loop."""
     return _stored(config, came) is not NONE
 
@@ -161,14 +163,14 @@ def _preparation(
 class Recompression:
     """Runs slow preparations, one after the other, beside the loop."""
 
-    __slots__ = ("_executor", "_tasks", "_turns", "_waiting_bytes")
+    __slots__ = ("_executor", "_slots", "_tasks", "_waiting_bytes")
 
     def __init__(self) -> None:
         """The thread itself starts with its first batch."""
         self._executor = ThreadPoolExecutor(
             RECOMPRESSION_THREADS, thread_name_prefix="broker-recompression"
         )
-        self._turns = Semaphore(RECOMPRESSION_THREADS)
+        self._slots = Semaphore(RECOMPRESSION_THREADS)
         self._tasks = Tasks()
         self._waiting_bytes = 0
 
@@ -178,20 +180,20 @@ class Recompression:
         RequestError as of `Preparation.run` and of `append`, which is called on the loop, and when
         too much is waiting already.
         """
-        self._take_room(len(preparation.records))
+        self._reserve(len(preparation.records))
         work = self._run(len(preparation.records), preparation.run, append)
-        return await self._tasks.to_its_end(work)
+        return await self._tasks.run_to_completion(work)
 
-    async def unfold(self, codec: int, folded: bytes, size_max: int) -> bytes:
+    async def decompress(self, codec: int, compressed: bytes, size_max: int) -> bytes:
         """Unfold bytes that a dialect compresses its own way, to at most so many.
 
         CodecError when they cannot be, RequestError when too much is waiting already.
         """
-        self._take_room(len(folded))
-        unfold = partial(decompress, codec, folded, size_max)
-        return await self._tasks.to_its_end(self._run(len(folded), unfold, _as_it_is))
+        self._reserve(len(compressed))
+        work = partial(decompress, codec, compressed, size_max)
+        return await self._tasks.run_to_completion(self._run(len(compressed), work, _unchanged))
 
-    def _take_room(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         if self._waiting_bytes + size > RECOMPRESSION_WAITING_BYTES_MAX:
             text = "more batches wait to be compressed than there is room for"
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
@@ -199,12 +201,12 @@ class Recompression:
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Do other slow work on records in the thread, in its turn: what a reader is to get."""
-        async with self._turns:
+        async with self._slots:
             return await get_running_loop().run_in_executor(self._executor, work)
 
     async def _run(self, size: int, work: Callable[[], bytes], then: Callable[[bytes], _T]) -> _T:
         try:
-            async with self._turns:
+            async with self._slots:
                 return then(await get_running_loop().run_in_executor(self._executor, work))
         finally:
             self._waiting_bytes -= size
@@ -214,8 +216,8 @@ class Recompression:
         self._executor.shutdown()
 
 
-def _as_it_is(unfolded: bytes) -> bytes:
-    return unfolded
+def _unchanged(decompressed: bytes) -> bytes:
+    return decompressed
 
 
 def _stored(config: TopicConfig, came: Compression) -> Compression:

@@ -154,7 +154,7 @@ class Scrub:
             return
         logs: dict[str, ScrubbedLog] = {}
         checked: list[tuple[Closed, int]] = []
-        async for log, _ in in_steps(list(self._logs()), limits.UPKEEP_LOGS_PER_STEP):
+        async for log, _ in in_steps(list(self._logs()), limits.LOGS_CHECKED_PER_STEP):
             if log.is_in_service:
                 logs[log.folder] = log
                 segments = [Closed(log.folder, base) for base in _closed(log)]

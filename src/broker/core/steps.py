@@ -52,7 +52,7 @@ async def ascending(items: Iterable[_OrderedT], per_step: int) -> Iterator[_Orde
     return (item for item, _ in groupby(merge(*runs)))
 
 
-class Pace:
+class StepBudget:
     """For pieces of work of different sizes: others have a turn after so many units of it."""
 
     __slots__ = ("_left", "_per_step")

@@ -16,7 +16,7 @@ class Tasks:
         """Start with nothing to do."""
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def to_its_end(self, work: Coroutine[None, None, _T]) -> _T:
+    async def run_to_completion(self, work: Coroutine[None, None, _T]) -> _T:
         """Run work to its end; what it returns or raises, for who still waits."""
         task = asyncio.create_task(work)
         self._running.add(task)

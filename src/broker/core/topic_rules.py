@@ -93,7 +93,7 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
     return len(new.assignments)
 
 
-def check_room(count: int, *, existing: int, held: int) -> None:
+def check_partition_count(count: int, *, existing: int, held: int) -> None:
     """Refuse more partitions than a topic may have, and a broker that holds so many by now."""
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
         raise RequestError(

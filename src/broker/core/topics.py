@@ -29,7 +29,7 @@ from broker.core.topic_rules import (
     check_durability,
     check_name,
     check_new_partitions,
-    check_room,
+    check_partition_count,
     metric_name,
     partition_count,
     without_null,
@@ -214,7 +214,7 @@ class Topics:
                 f"topic '{new.name}' collides with existing topic '{collision}'",
             )
         partitions = self._new_partitions(new)
-        check_room(partitions, existing=0, held=self._partition_count)
+        check_partition_count(partitions, existing=0, held=self._partition_count)
         try:
             config = self._new_config(new)
         except ConfigError as error:
@@ -236,7 +236,7 @@ class Topics:
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic: when this returns it can be written and read."""
-        return await self._tasks.to_its_end(self._create(new))
+        return await self._tasks.run_to_completion(self._create(new))
 
     async def get_or_create(self, name: str, partitions: int = DEFAULT) -> Topic:
         """The topic of that name, created with the broker's defaults if it does not exist."""
@@ -258,7 +258,7 @@ class Topics:
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic, its configuration and its records."""
-        await self._tasks.to_its_end(self._delete(topic))
+        await self._tasks.run_to_completion(self._delete(topic))
 
     def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
         """Check that a topic's configuration may change so; RequestError says why not."""
@@ -271,7 +271,7 @@ class Topics:
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
         """Change a topic's configuration: the next append obeys it, and so does every start."""
-        await self._tasks.to_its_end(self._alter_config(topic, change))
+        await self._tasks.run_to_completion(self._alter_config(topic, change))
 
     async def alter_defaults(self, config: Config, commit: Commit | None) -> None:
         """Have every topic inherit from another broker configuration, once that is durable.
@@ -291,16 +291,16 @@ class Topics:
                 return
             await commit()
             self._config, self._plain_config = config, plain
-            await self._obey(zip(topics, planned, strict=True))
+            await self._apply_configs(zip(topics, planned, strict=True))
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Check that a topic may have so many partitions; RequestError says why not."""
         check_new_partitions(topic, new, self._config.integer("node.id"))
-        check_room(new.total, existing=len(topic.logs), held=self._partition_count)
+        check_partition_count(new.total, existing=len(topic.logs), held=self._partition_count)
 
     async def add_partitions(self, topic: Topic, new: NewPartitions) -> None:
         """Make a topic larger: when this returns the new partitions can be written and read."""
-        await self._tasks.to_its_end(self._add_partitions(topic, new))
+        await self._tasks.run_to_completion(self._add_partitions(topic, new))
 
     async def _create(self, new: NewTopic) -> Topic:
         async with self._changes:
@@ -358,14 +358,14 @@ class Topics:
                 {key: value for key, value in own.items() if old.get(key) != value},
                 [key for key in old if key not in own],
             )
-            await self._obey([(topic, config)])
+            await self._apply_configs([(topic, config)])
             return topic
 
-    async def _obey(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
-        async for _ in in_steps(self._obeying(configs), LOGS_CONFIGURED_PER_STEP):
+    async def _apply_configs(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> None:
+        async for _ in in_steps(self._applying(configs), LOGS_CONFIGURED_PER_STEP):
             pass
 
-    def _obeying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
+    def _applying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
         """A step for each topic, whose values are compared, and one for each log told of others."""
         for topic, config in configs:
             is_same = topic.config.has_values_of(config)

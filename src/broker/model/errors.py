@@ -250,7 +250,7 @@ class DiskFull(StorageError):
     """There was no room on the disk: nothing is broken, and the same may be done later."""
 
 
-class NoRoom(PolylogError):
+class TooManyProducers(PolylogError):
     """A limit of a log is reached: nothing was written, and the log is as good as before."""
 
 

@@ -78,7 +78,7 @@ LISTEN_BACKLOG = 1024
 ACCEPTS_PER_TURN = 64
 # Connections that are refused are told in one line for so long, lest a storm fills the log; where
 # the kernel has no descriptor for one, nobody is asked for so long whether it has by now.
-REFUSALS_TOLD_SECONDS = 60
+REFUSALS_LOGGED_SECONDS = 60
 ACCEPT_AGAIN_SECONDS = 1
 # Ports that are tried for one that is free on all of a listener's addresses.
 LISTEN_TRIES = 16
@@ -158,10 +158,10 @@ DECOMPRESSION_RATIO_MAX = 4
 DECOMPRESSED_BYTES_MIN = 16 * MIB
 # What the loop unfolds of a Produce request's batches to look at their records, 1 ms; longer ones
 # are unfolded beside it. gzip takes three times as long for a byte as the other codecs do.
-PRODUCE_UNFOLDED_BYTES_MAX = 1 * MIB
-PRODUCE_UNFOLDED_GZIP_WEIGHT = 3
+PRODUCE_DECOMPRESSED_BYTES_MAX = 1 * MIB
+PRODUCE_DECOMPRESSED_GZIP_WEIGHT = 3
 # Blocks of one of them: each takes up to 1 us, and the usual ones have 32 KiB or more.
-PRODUCE_UNFOLDED_PIECES_MAX = 256
+PRODUCE_DECOMPRESSED_PIECES_MAX = 256
 # Records of one refused batch that are named in the answer: of a million, the first ones will do.
 RECORD_ERRORS_MAX = 100
 # Batches unfolded and folded anew at the same time, each whole in memory: one leaves the loop its
@@ -209,8 +209,8 @@ READ_BYTES_PER_STEP = 64 * KIB
 RECORDS_READ_PER_TURN = 4_000
 # What the loop unfolds of a batch for such a reader, 0.5 ms; what may be unfolded beside it, one
 # batch at a time, however well it was compressed: its columns take up to three times as much.
-READ_UNFOLDED_BYTES_PER_TURN = 256 * KIB
-READ_UNFOLDED_BYTES_MAX = 64 * MIB
+READ_DECOMPRESSED_BYTES_PER_TURN = 256 * KIB
+READ_DECOMPRESSED_BYTES_MAX = 64 * MIB
 RECORDS_WRITTEN_PER_TURN = 20_000
 
 # --- V1 -------------------------------------------------------------------------------------------
@@ -278,14 +278,14 @@ CURSUS_STREAM_FRAME_BYTES_MAX = 1 * MIB
 CURSUS_STREAM_UNSENT_BYTES_MAX = 256 * KIB
 # What all streams together keep of batches that were unfolded for them and are not sent: more of it
 # is unfolded again. It is what the largest batch may unfold to, and as much again.
-CURSUS_STREAMS_UNFOLDED_BYTES_MAX = 128 * MIB
+CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX = 128 * MIB
 # A sign of life on a stream with nothing to send: some clients read with a timeout of 5 s.
 CURSUS_KEEPALIVE_MS = 1_900
 CURSUS_BATCH_RECORDS_MAX = 100_000
 # What stands before the message of a text command: commits of 10,000 partitions have 200 KB.
 CURSUS_COMMAND_BYTES_MAX = 256 * KIB
 # A compressed body is unfolded on the loop where it is short and cannot become long.
-CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX = 256 * KIB
+CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX = 256 * KIB
 # A longer batch is left to Python, which takes it apart step by step: 1 ms of the loop.
 CURSUS_FAST_BATCH_BYTES_MAX = 1 * MIB
 # Records of a batch that are made objects of before others have their turn, about 2 ms.
@@ -568,18 +568,18 @@ COMPACTION_NICE = 10
 # Segments that become one, however small they are: their files are removed in one go.
 COMPACTION_GROUP_SEGMENTS_MAX = 256
 # What a batch may unfold to in that process: it was stored as it came, and nobody else unfolds it.
-COMPACTION_UNFOLDED_BYTES_MAX = 128 * MIB
+COMPACTION_DECOMPRESSED_BYTES_MAX = 128 * MIB
 # One line of a child's report: base offsets of the segments of a group, 20 digits each.
 COMPACTION_LINE_BYTES_MAX = 16 * MIB
 
 # --- upkeep of logs -------------------------------------------------------------------------------
 
 # How often files that wait to be removed are looked at; retention itself has its own interval.
-UPKEEP_SECONDS = 1
+RETENTION_TICK_SECONDS = 1
 # Segments that retention looks at, takes off or renames before others have a turn of the loop or of
 # the I/O thread: less than 1 ms of either with the GIL, and some 20 ms of the disk.
-UPKEEP_SEGMENTS_PER_STEP = 64
-UPKEEP_LOGS_PER_STEP = 32
+RETENTION_SEGMENTS_PER_STEP = 64
+LOGS_CHECKED_PER_STEP = 32
 # Logs of one topic that are told of an altered configuration at once: 6 us each.
 LOGS_CONFIGURED_PER_STEP = 256
 # Topics whose configuration is made anew at once when the broker's was altered: 0.1 ms each.
@@ -760,7 +760,7 @@ assert RUSTLOG_FRAME_BYTES_MAX < RUSTLOG_MESSAGE_BYTES_MAX < FRAME_BYTES_MAX
 assert RUSTLOG_JSON_RECORDS_MAX * 21 < RUSTLOG_FRAME_BYTES_MAX
 assert 2 * UNREAD_ANSWER_BYTES_MAX < SEND_BUFFER_BYTES
 assert OPEN_TRANSACTIONS_MAX < CURSUS_TRANSACTIONS_REMEMBERED
-assert READ_UNFOLDED_BYTES_MAX < CURSUS_STREAMS_UNFOLDED_BYTES_MAX
+assert READ_DECOMPRESSED_BYTES_MAX < CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
 assert MESSAGE_BYTES_MAX < CURSUS_CONSUME_BYTES_MAX < CURSUS_FRAME_BYTES_MAX
 # The head of an answer names a topic or pattern of up to 64 KiB.
 assert CURSUS_RECORD_BYTES_MAX + 128 * KIB < 16 * MIB

@@ -20,24 +20,24 @@ from broker.codec import compression
 from broker.core.admission import Admission
 from broker.core.broker import Broker
 from broker.core.broker_configs import BrokerConfigs, Commit
-from broker.core.cleaning import Cleaning
-from broker.core.cleaning import Settings as CleaningSettings
+from broker.core.cleaner import Cleaner
+from broker.core.cleaner import Settings as CleanerSettings
 from broker.core.deletion import Deletions
 from broker.core.disk_space import Level
 from broker.core.group_configs import GroupConfigs
 from broker.core.io_thread import IoThread
-from broker.core.loading import Loading
+from broker.core.log_loader import LogLoader
 from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import LogWaiters
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
+from broker.core.retention import Retention
 from broker.core.scrub import Scrub
 from broker.core.scrub import Settings as ScrubSettings
 from broker.core.session import Session
 from broker.core.shared_answers import SharedAnswers
 from broker.core.topics import Topics
-from broker.core.upkeep import Upkeep
 from broker.model import limits
 from broker.model.address import Address
 from broker.model.clock import SystemClock
@@ -130,7 +130,7 @@ class _Process:
             config.integer("node.id"),
             config.integer("producer.id.expiration.ms"),
         )
-        self._loading = Loading(
+        self._log_loader = LogLoader(
             loop, self._partitions.load, self._partitions.settle, self._log_is_ready
         )
         self._deletions = Deletions(self._store, self._io_thread, DeletedFolders(log_dir.path))
@@ -143,7 +143,7 @@ class _Process:
             self._partitions.delete,
             configure_log=configure_log,
             announce_logs=self._partitions.announce_topic,
-            until_loaded=self._loading.until_loaded,
+            until_loaded=self._log_loader.until_loaded,
             deletions=self._deletions,
             is_read_only=lambda: self._turn.is_read_only,
             log_changes=lambda: self._turn.log_changes,
@@ -184,31 +184,33 @@ class _Process:
             Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
             SharedAnswers(lambda: self._topics.revision, limits.SHARED_ANSWERS_BYTES_MAX),
         )
-        self._upkeep = Upkeep(
+        self._retention = Retention(
             self._topics.logs, self._clock, self._on_disk, self._checkpoints.save_log_starts
         )
-        self._cleaning = Cleaning(
+        self._cleaner = Cleaner(
             self._topics.logs,
             self._clock,
             self._on_disk,
             self._checkpoints.write,
             log_dir.path,
-            _cleaning_settings(config),
+            _cleaner_settings(config),
         )
         self._scrub = Scrub(
             self._topics.logs,
             self._clock,
             self._io_thread,
             self._on_disk,
-            self._cleaning.is_swapping,
+            self._cleaner.is_swapping,
             lambda: _scrub_settings(self._configs.current),
         )
-        self._disk_watch = DiskWatch(log_dir.path, self._turn, self._io_thread, self._obey_disk)
+        self._disk_watch = DiskWatch(
+            log_dir.path, self._turn, self._io_thread, self._apply_disk_level
+        )
         self._v1_copies = V1Copies(
             log_dir.path, self._coordinators.groups, self._clock, self._on_disk
         )
-        self._configs.follow(self._obey)
-        self._topics.when_deleted(self._cleaning.topic_deleted)
+        self._configs.when_altered(self._apply_config)
+        self._topics.when_deleted(self._cleaner.topic_deleted)
         self._topics.when_deleted(v1.PROTOCOL.replicas.forget_topic)
         self._topics.when_deleted(named_producers.forget_topic)
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -218,7 +220,7 @@ class _Process:
     async def run(self, announce: Announce) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: the terminal may go
-                self._loop.add_signal_handler(number, self._told_to_stop)
+                self._loop.add_signal_handler(number, self._on_signal)
         listeners = self._listen()
         self._disk_watch.begin()
         self._load()
@@ -254,17 +256,17 @@ class _Process:
             self._clock_watch.run(),
             self._housekeep(),
             self._checkpoints.run(),
-            self._upkeep.run(check_ms),
+            self._retention.run(check_ms),
             self._disk_watch.run(),
             self._v1_copies.run(),
             self._scrub.follow(),
             self._scrub.run(),
         ]
         if self._config.flag("log.cleaner.enable"):
-            work.append(self._cleaning.run())
+            work.append(self._cleaner.run())
         tasks = [asyncio.ensure_future(each) for each in work]
         for task in tasks:
-            task.add_done_callback(_tell_of_failure)
+            task.add_done_callback(_log_failure)
         return tasks
 
     def _make_poller(self) -> Poller:
@@ -292,7 +294,7 @@ class _Process:
         logs = self._topics.load()
         self._deletions.remove(self._partitions.set_strays_aside())
         self._coordinators.expect()
-        self._loading.start(logs, limits.RECOVERY_THREADS)
+        self._log_loader.start(logs, limits.RECOVERY_THREADS)
 
     async def _take_over_v1(self) -> bool:
         """Bring V1's groups into the log: False when the broker is to stop before that is done."""
@@ -324,20 +326,20 @@ class _Process:
     async def _alter_defaults(self, config: Config, commit: Commit | None) -> None:
         await self._topics.alter_defaults(config, commit)
 
-    def _obey(self, config: Config) -> None:
+    def _apply_config(self, config: Config) -> None:
         """Hand on what was altered to who keeps a copy of it."""
         self._config = config
         self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
         )
-        self._cleaning.obey(_cleaning_settings(config))
+        self._cleaner.alter_settings(_cleaner_settings(config))
         self._clock.confirm(config.integer("polylog.clock.confirmed.ms"))
 
-    def _obey_disk(self, level: Level) -> None:
+    def _apply_disk_level(self, level: Level) -> None:
         """Make room sooner, and take none that can wait."""
-        self._upkeep.is_hurried = level >= Level.TRIM
-        self._deletions.hurry(is_hurried=level >= Level.TRIM)
-        self._cleaning.is_paused = level >= Level.REFUSE
+        self._retention.is_urgent = level >= Level.TRIM
+        self._deletions.set_urgent(is_urgent=level >= Level.TRIM)
+        self._cleaner.is_paused = level >= Level.REFUSE
 
     async def _metadata_revision(self) -> int:
         read = partial(self._store.scan, metadata.PRODUCER_ID_BLOCK)
@@ -398,7 +400,7 @@ class _Process:
 
     # ---- stop --------------------------------------------------------------------------------
 
-    def _told_to_stop(self) -> None:
+    def _on_signal(self) -> None:
         if self._stop.done():
             _log.warning("second signal: stopping at once, the next start recovers the logs")
             os._exit(EXIT_OK)
@@ -417,7 +419,7 @@ class _Process:
             self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms
         ):
             await asyncio.sleep(0.005)
-        self._loading.stop()
+        self._log_loader.stop()
         self._deletions.stop()
         await self._v1_copies.write()
         await self._clock_watch.write()
@@ -440,14 +442,14 @@ def _is_of_a_lost_disk(error: Exception) -> bool:
     return isinstance(cause, OSError) and cause.errno in _DISK_IS_GONE
 
 
-def _tell_of_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         _log.error("background work has failed and does not go on", exc_info=error)
 
 
-def _cleaning_settings(config: Config) -> CleaningSettings:
-    return CleaningSettings(
+def _cleaner_settings(config: Config) -> CleanerSettings:
+    return CleanerSettings(
         config.integer("log.cleaner.backoff.ms"), config.integer("log.cleaner.dedupe.buffer.size")
     )
 

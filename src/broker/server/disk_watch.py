@@ -23,7 +23,7 @@ _FREE_IT = (
     "delete topics or records, lower retention.ms or retention.bytes, or make the disk larger"
 )
 _MEANING = {
-    Level.ROOM: "the disk has room",
+    Level.NORMAL: "the disk has room",
     Level.LOW: "the disk has little room",
     Level.TRIM: f"what retention lets go of is removed at once; {_FREE_IT}",
     Level.REFUSE: f"records of clients are refused until there is room: {_FREE_IT}",
@@ -44,7 +44,7 @@ class DiskWatch:
         self._when_changed = when_changed
         self._space = DiskSpace()
         self._reserve = Reserve(path)
-        self._obeyed = self._space.level
+        self._level = self._space.level
         self._found_none = False  # a write has, since the last look
         self._is_called = asyncio.Event()
         turn.when_full = self._call
@@ -56,7 +56,7 @@ class DiskWatch:
         """
         space, reserved = self._measure()
         observation = self._decide(space, reserved)
-        self._obey(observation.level, space)
+        self._apply(observation.level, space)
         self._reserve.resize(min(reserved, observation.reserve_bytes))
 
     async def run(self) -> None:
@@ -90,7 +90,7 @@ class DiskWatch:
         # Nobody else gets what the reserve takes, and what it gives up is there only for some.
         if observation.reserve_bytes > reserved:
             await self._io_thread.run(resize)
-        self._obey(observation.level, space)
+        self._apply(observation.level, space)
         if observation.reserve_bytes < reserved:
             await self._io_thread.run(resize)
         self._turn.retry_full()
@@ -102,20 +102,20 @@ class DiskWatch:
         found_none, self._found_none = self._found_none, False
         return self._space.look(space, reserved, found_none=found_none)
 
-    def _obey(self, level: Level, space: Space) -> None:
-        before, self._obeyed = self._obeyed, level
+    def _apply(self, level: Level, space: Space) -> None:
+        before, self._level = self._level, level
         if level is not before:
             self._turn.is_tight = level >= Level.TRIM
             self._turn.refuses_clients = level >= Level.REFUSE
             self._turn.is_read_only = level >= Level.READ_ONLY
-            _tell(level, before, space)
+            _log_level(level, before, space)
             self._when_changed(level)
 
 
-def _tell(level: Level, before: Level, space: Space) -> None:
+def _log_level(level: Level, before: Level, space: Space) -> None:
     better = min(level + 1, Level.READ_ONLY) if level < before else level
     _log.log(
-        logging.INFO if level is Level.ROOM else logging.WARNING,
+        logging.INFO if level is Level.NORMAL else logging.WARNING,
         "disk level=%s before=%s free_bytes=%d total_bytes=%d bound_bytes=%d free_inodes=%d: %s",
         level.name,
         before.name,

@@ -17,7 +17,7 @@ from broker.model.limits import (
     KEEPALIVE_SECONDS,
     LISTEN_BACKLOG,
     LISTEN_TRIES,
-    REFUSALS_TOLD_SECONDS,
+    REFUSALS_LOGGED_SECONDS,
     SEND_BUFFER_BYTES,
 )
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 MakeSession: TypeAlias = Callable[[str, str, int], object]
 
 
-class _Door(NamedTuple):
+class _Acceptor(NamedTuple):
     """What accepting goes by."""
 
     loop: AbstractEventLoop
@@ -42,15 +42,15 @@ class _Refusals:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._count = 0
-        self._told_at: float | None = None
+        self._logged_at: float | None = None
 
     def add(self, reason: str) -> None:
         """One more; the first is told at once, the next with all those since."""
         self._count += 1
         now = self._loop.time()
-        if self._told_at is None or now - self._told_at >= REFUSALS_TOLD_SECONDS:
+        if self._logged_at is None or now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
             _log.warning("connections refused: count=%d reason=%s", self._count, reason)
-            self._told_at, self._count = now, 0
+            self._logged_at, self._count = now, 0
 
 
 class Listener:
@@ -77,11 +77,11 @@ class Listener:
         """Hand every connection that comes to the poller."""
         self._refusals = _Refusals(loop)
         for listening in self._sockets:
-            self._watch(listening, _Door(loop, poller, make_session, connections_max))
+            self._watch(listening, _Acceptor(loop, poller, make_session, connections_max))
 
-    def _watch(self, listening: socket.socket, door: _Door) -> None:
+    def _watch(self, listening: socket.socket, acceptor: _Acceptor) -> None:
         if listening.fileno() >= 0:  # it may have been closed meanwhile
-            door.loop.add_reader(listening.fileno(), self._accept, listening, door)
+            acceptor.loop.add_reader(listening.fileno(), self._accept, listening, acceptor)
 
     def close(self, loop: AbstractEventLoop) -> None:
         """Take no more connections."""
@@ -89,7 +89,7 @@ class Listener:
             loop.remove_reader(listening.fileno())
             listening.close()
 
-    def _accept(self, listening: socket.socket, door: _Door) -> None:
+    def _accept(self, listening: socket.socket, acceptor: _Acceptor) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
                 accepted, peer = listening.accept()
@@ -98,15 +98,15 @@ class Listener:
             except OSError as error:
                 # EMFILE: it stays in the backlog, and the loop would be told of it without end.
                 self._refusals.add(f"accept failed: {error}")
-                door.loop.remove_reader(listening.fileno())
-                door.loop.call_later(ACCEPT_AGAIN_SECONDS, self._watch, listening, door)
+                acceptor.loop.remove_reader(listening.fileno())
+                acceptor.loop.call_later(ACCEPT_AGAIN_SECONDS, self._watch, listening, acceptor)
                 return
-            count_max = door.connections_max()
-            if len(door.poller.connections) >= count_max:
+            count_max = acceptor.connections_max()
+            if len(acceptor.poller.connections) >= count_max:
                 self._refusals.add(f"max.connections and descriptors allow {count_max}")
                 accepted.close()
                 continue
-            self._hand_over(accepted, str(peer[0]), door.poller, door.make_session)
+            self._hand_over(accepted, str(peer[0]), acceptor.poller, acceptor.make_session)
 
     def _hand_over(
         self, accepted: socket.socket, peer: str, poller: Poller, make_session: MakeSession

@@ -94,14 +94,14 @@ class V1Import:
         if groups or offsets:
             await self._io_thread.run(lambda: file_ops.write_file_atomic(mark, b""))
             try:
-                await self._bring(groups, offsets)
+                await self._import(groups, offsets)
             except TimeoutError as error:
                 seconds = limits.V1_LOAD_SECONDS
                 reason = f"{seconds} seconds have passed without a group or an offset"
                 raise self._failure(reason) from error
             except RequestError as error:
                 raise self._failure(str(error)) from error
-            self._say(len(groups), len(offsets))
+            self._report(len(groups), len(offsets))
         await self._io_thread.run(self._finish)
 
     def _finish(self) -> None:
@@ -120,17 +120,17 @@ class V1Import:
         groups = v1_files.read_groups(self._folder) or {}
         return groups, v1_files.read_offsets(self._folder) or {}
 
-    async def _bring(self, groups: Mapping[str, V1Group], offsets: Mapping[str, Offsets]) -> None:
+    async def _import(self, groups: Mapping[str, V1Group], offsets: Mapping[str, Offsets]) -> None:
         """All offsets, then all groups: a group with live members takes offsets from these only."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(limits.V1_LOAD_SECONDS) as patience:
+        async with asyncio.timeout(limits.V1_LOAD_SECONDS) as timeout:
 
             def progressed() -> None:
-                patience.reschedule(loop.time() + limits.V1_LOAD_SECONDS)
+                timeout.reschedule(loop.time() + limits.V1_LOAD_SECONDS)
 
             await self._topics.offsets_topic()
-            await _all_of(starmap(self._bring_offsets, self._commits(offsets)), progressed)
-            await _all_of(starmap(self._bring_group, groups.items()), progressed)
+            await _all_of(starmap(self._import_offsets, self._commits(offsets)), progressed)
+            await _all_of(starmap(self._import_group, groups.items()), progressed)
 
     def _commits(
         self, offsets: Mapping[str, Offsets]
@@ -141,7 +141,7 @@ class V1Import:
             while part := tuple(islice(legal, limits.V1_OFFSETS_PER_COMMIT)):
                 yield group_id, part
 
-    async def _bring_offsets(self, group_id: str, part: tuple[OffsetToCommit, ...]) -> None:
+    async def _import_offsets(self, group_id: str, part: tuple[OffsetToCommit, ...]) -> None:
         """Commit as a consumer without membership would."""
         request = CommitRequest(group_id, NO_MEMBER_ID, None, NO_GENERATION, part)
 
@@ -151,11 +151,11 @@ class V1Import:
 
         error = await _until_served(commit)
         # With live members: it was brought before, and its offsets before it.
-        was_brought = self._is_second and error is ErrorCode.UNKNOWN_MEMBER_ID
-        if error is not ErrorCode.NONE and not was_brought:
+        was_imported = self._is_second and error is ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not ErrorCode.NONE and not was_imported:
             self._left_out.append(f"offsets of group {group_id}: {error.value}")
 
-    async def _bring_group(self, group_id: str, group: V1Group) -> None:
+    async def _import_group(self, group_id: str, group: V1Group) -> None:
         try:
             image = _image(group_id, group, self._clock.wall_ms())
         except (ValueError, RequestError) as reason:
@@ -167,8 +167,8 @@ class V1Import:
 
         error = await _until_served(restore)
         # Here already: it was brought before, and this start goes on after one that ended.
-        was_brought = self._is_second and error is AssignedError.OTHER_FAMILY
-        if error is not AssignedError.NONE and not was_brought:
+        was_imported = self._is_second and error is AssignedError.OTHER_PROTOCOL
+        if error is not AssignedError.NONE and not was_imported:
             self._left_out.append(f"group {group_id}: {error.value}")
 
     def _legal(self, group_id: str, topics: Offsets) -> Iterator[OffsetToCommit]:
@@ -185,7 +185,7 @@ class V1Import:
                 else:
                     yield OffsetToCommit(topic, partition, offset)
 
-    def _say(self, groups: int, offsets: int) -> None:
+    def _report(self, groups: int, offsets: int) -> None:
         _log.info(
             "groups of V1 taken over: folder=%s groups=%d groups_with_offsets=%d",
             self._folder,

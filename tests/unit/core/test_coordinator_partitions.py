@@ -69,7 +69,7 @@ class Shard:
 class Broker:
     """Two partitions, whose machines are as a test has them."""
 
-    def __init__(self, prepare: Callable[[Shard], None], *, goes_on_in_part: bool = True) -> None:
+    def __init__(self, prepare: Callable[[Shard], None], *, can_resume_partly: bool = True) -> None:
         self.machine = ManualClock()
         self.clock = GuardedClock(self.machine, "boot", None, 0)
         self.wakes: list[int] = []
@@ -83,7 +83,7 @@ class Broker:
             RecordFormat(lambda record: (record.encode(), b""), lambda key, _: key.decode()),
             self.make,
             expiry_interval_ms=EXPIRY_MS,
-            goes_on_in_part=goes_on_in_part,
+            can_resume_partly=can_resume_partly,
         )
 
     def create_future(self) -> Any:
@@ -202,7 +202,7 @@ def test_a_machine_that_must_go_on_with_everything_is_loaded_again() -> None:
     def prepare(shard: Shard) -> None:
         shard.fails = "resume"
 
-    broker = Broker(prepare, goes_on_in_part=False)
+    broker = Broker(prepare, can_resume_partly=False)
     broker.load(0)
     with pytest.raises(RuntimeError):
         broker.turn()

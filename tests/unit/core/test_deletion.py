@@ -98,9 +98,9 @@ def test_while_the_disk_is_short_of_room_no_delay_is_waited_for(is_before: bool)
 
     async def scenario() -> None:
         if is_before:
-            fakes.deletions.hurry(is_hurried=True)
+            fakes.deletions.set_urgent(is_urgent=True)
         await fakes.deletions.put_away(fakes.topic("a"), 600_000)
-        fakes.deletions.hurry(is_hurried=True)
+        fakes.deletions.set_urgent(is_urgent=True)
         await fakes.until_forgotten()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -94,21 +94,21 @@ def test_the_reserve_is_made_again_when_there_is_room() -> None:
 
     observation = disk.look(space(total, total // 2), 0, found_none=False)
 
-    assert observation == (Level.ROOM, whole_reserve(total))
+    assert observation == (Level.NORMAL, whole_reserve(total))
 
 
 def test_a_write_that_found_no_room_refuses_until_the_next_look() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
 
     assert disk.look(plenty, 4 * MIB, found_none=True).level is Level.REFUSE
-    assert disk.look(plenty, MIB // 2, found_none=False).level is Level.ROOM
+    assert disk.look(plenty, MIB // 2, found_none=False).level is Level.NORMAL
 
 
 def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
     levels = []
     for _ in range(600):
-        tries = disk.level is Level.ROOM  # a client writes as soon as it may
+        tries = disk.level is Level.NORMAL  # a client writes as soon as it may
         levels.append(disk.look(plenty, 4 * MIB, found_none=tries).level)
 
     changes = sum(one is not other for one, other in pairwise(levels))
@@ -118,18 +118,18 @@ def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
 def test_a_quota_that_has_room_again_is_forgotten_by_and_by() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
     for _ in range(600):
-        disk.look(plenty, 4 * MIB, found_none=disk.level is Level.ROOM)
+        disk.look(plenty, 4 * MIB, found_none=disk.level is Level.NORMAL)
     for _ in range(2 * DISK_HOLD_LOOKS_MAX):
         disk.look(plenty, 4 * MIB, found_none=False)
 
     assert disk.look(plenty, 4 * MIB, found_none=True).level is Level.REFUSE
-    assert disk.look(plenty, 4 * MIB, found_none=False).level is Level.ROOM
+    assert disk.look(plenty, 4 * MIB, found_none=False).level is Level.NORMAL
 
 
 @pytest.mark.parametrize(
     ("free", "level"),
     [
-        (245, Level.ROOM),
+        (245, Level.NORMAL),
         (35, Level.LOW),
         (18, Level.TRIM),
         (11, Level.REFUSE),

@@ -161,7 +161,7 @@ def test_a_batch_that_unfolds_to_much_is_read_beside_the_loop(partition: Partiti
 def test_a_batch_that_unfolds_to_more_than_the_limit_is_stepped_over_and_told(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     partition.append(b"a")
     partition.append(bytes(20 << 20), b"lost", codec="gzip")
     partition.append(b"d")

@@ -36,10 +36,10 @@ class State:
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    async def to_its_end() -> None:
+    async def run_to_completion() -> None:
         await work()
 
-    asyncio.run(to_its_end())
+    asyncio.run(run_to_completion())
 
 
 def test_many_who_ask_at_once_share_one() -> None:

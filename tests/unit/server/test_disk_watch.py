@@ -96,10 +96,10 @@ def test_the_reserve_comes_and_goes_with_the_room(
 
     asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
 
-    assert disk.levels == [Level.REFUSE, Level.ROOM]
+    assert disk.levels == [Level.REFUSE, Level.NORMAL]
     assert disk.flags == (False, False, False)
     lines = [record.getMessage() for record in caplog.records]
-    assert [line.split()[1] for line in lines] == ["level=REFUSE", "level=ROOM"]
+    assert [line.split()[1] for line in lines] == ["level=REFUSE", "level=NORMAL"]
     assert "delete topics or records" in lines[0]
 
 

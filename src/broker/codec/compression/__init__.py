@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from broker.codec.compression import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from broker.model.compressions import COMPRESSIONS, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from broker.model.errors import LimitExceeded, Unsupported
-from broker.model.limits import PRODUCE_UNFOLDED_PIECES_MAX
+from broker.model.limits import PRODUCE_DECOMPRESSED_PIECES_MAX
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -118,7 +118,9 @@ def decompress_into(
 
 def decompress_sent_into(codec: int, data: "Buffer", output: "Buffer") -> int:
     """Unfold a producer's batch on the loop, strictly; LimitExceeded where it may take long."""
-    return decompress_into(codec, data, output, strict=True, pieces_max=PRODUCE_UNFOLDED_PIECES_MAX)
+    return decompress_into(
+        codec, data, output, strict=True, pieces_max=PRODUCE_DECOMPRESSED_PIECES_MAX
+    )
 
 
 def _view(buffer: "Buffer") -> memoryview:

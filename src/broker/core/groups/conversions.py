@@ -94,7 +94,7 @@ class Conversions:
     ) -> Outcome:
         """An assigned group that another server has left; one that is here already goes on."""
         is_here = isinstance(known, AssignedGroup)  # also when nobody in it is alive any more
-        error = AssignedError.OTHER_FAMILY if is_here else self._taken_error(known, now)
+        error = AssignedError.OTHER_PROTOCOL if is_here else self._taken_error(known, now)
         if error is not AssignedError.NONE:
             return Decision(), AssignedResponse(error)
         group = self._assigned(group_id, image)
@@ -116,7 +116,7 @@ class Conversions:
             is_free = known.state is GroupState.EMPTY
         elif isinstance(known, AssignedGroup):
             is_free = not known.has_live_members(now)
-        return AssignedError.NONE if is_free else AssignedError.OTHER_FAMILY
+        return AssignedError.NONE if is_free else AssignedError.OTHER_PROTOCOL
 
     # ---- to a consumer group ---------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ class GroupCoordinator:
                     self._settings, budget, topics, self._count_assigned_change
                 ),
                 expiry_interval_ms=limits.OFFSETS_EXPIRY_INTERVAL_MS,
-                goes_on_in_part=True,  # one group needs no other
+                can_resume_partly=True,  # one group needs no other
             )
         )
         budget.count(lambda: (shard.held for shard in self._partitions.shards()))
@@ -390,7 +390,9 @@ class GroupCoordinator:
     def topic_deleted(self, topic: str) -> None:
         """Every group forgets the offsets of a topic that is gone."""
         now_ms = self._clock.latest_ms()
-        self._partitions.everywhere(lambda shard: shard.administration.forget_topic(topic, now_ms))
+        self._partitions.in_every_partition(
+            lambda shard: shard.administration.forget_topic(topic, now_ms)
+        )
 
     def watch_rebalances(self, notify: Callable[[str], None]) -> None:
         """Tell the name of each assigned group whose members or partitions may be others now.

@@ -16,7 +16,7 @@ from broker.codec.columns import records
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.log import Log
 from broker.core.named_producers.sequences import Run, Sequences
-from broker.core.reading import UNREADABLE, RunInThread, unfold
+from broker.core.reading import UNREADABLE, RunInThread, decode_limited
 from broker.core.steps import in_steps, next_step
 from broker.model.limits import NAMED_PRODUCERS_LOADED_PER_TURN, READ_BYTES_PER_STEP
 
@@ -36,7 +36,7 @@ class SequenceHeaders(NamedTuple):
     sequence_of: Callable[[list[tuple[bytes, bytes | None]]], tuple[bytes, int, int] | None]
 
 
-class _Heard:
+class _SequenceRun:
     """Records in a row that say sequences in a row; the time is the last one's."""
 
     __slots__ = ("epoch", "first", "last", "producer_id", "time_ms")
@@ -48,7 +48,7 @@ class _Heard:
         self.time_ms = time_ms
 
 
-_Said = list[_Heard | None]  # by a batch, in order; None where records are missing
+_Runs = list[_SequenceRun | None]  # by a batch, in order; None where records are missing
 
 
 async def read(
@@ -63,12 +63,14 @@ async def read(
     try:
         async for header, batch in _batches(log, start):
             if header.base_offset > expected:
-                sequences.cut()
+                sequences.begin_gap()
             if header.producer_id < 0:
-                await _replay(sequences, await _said(batch, header, start, headers, run_in_thread))
+                await _replay(
+                    sequences, await _runs_of(batch, header, start, headers, run_in_thread)
+                )
             expected = header.last_offset + 1
     finally:
-        sequences.whole()
+        sequences.end_load()
     return expected
 
 
@@ -86,19 +88,21 @@ async def _batches(log: Log, offset: int) -> AsyncIterator[tuple[BatchHeader, by
         await next_step()
 
 
-async def _said(
+async def _runs_of(
     batch: bytes,
     header: BatchHeader,
     start: int,
     headers: SequenceHeaders,
     run_in_thread: RunInThread,
-) -> _Said:
+) -> _Runs:
     is_plain = not header.attributes & _COMPRESSION
     is_whole = header.record_count == header.last_offset - header.base_offset + 1
     if is_plain and is_whole and headers.mark not in batch and validate(batch) is None:
         return []
     try:
-        return await unfold(header, partial(_decode, batch, header, start, headers), run_in_thread)
+        return await decode_limited(
+            header, partial(_decode, batch, header, start, headers), run_in_thread
+        )
     except UNREADABLE as error:
         offset = header.base_offset
         _log.warning("batch not read for its named producers: offset=%d error=%s", offset, error)
@@ -107,9 +111,9 @@ async def _said(
 
 def _decode(
     batch: bytes, header: BatchHeader, start: int, headers: SequenceHeaders, bytes_max: int
-) -> _Said:
-    said: _Said = []
-    heard: _Heard | None = None
+) -> _Runs:
+    runs: _Runs = []
+    last_run: _SequenceRun | None = None
     follows = None  # what a record says that goes on with it
     expected = max(header.base_offset, start)
     for record in records(batch, bytes_max=bytes_max):
@@ -117,30 +121,30 @@ def _decode(
         if offset < start:
             continue
         if offset > expected:
-            said.append(None)
+            runs.append(None)
             follows = None
         expected = offset + 1
         found = headers.sequence_of(record.headers)
         if found is None:
             continue
         producer_id, epoch, sequence = found
-        if heard is not None and found == follows:
-            heard.last = sequence
-            heard.time_ms = record.timestamp
+        if last_run is not None and found == follows:
+            last_run.last = sequence
+            last_run.time_ms = record.timestamp
         else:
-            heard = _Heard(producer_id, epoch, sequence, record.timestamp)
-            said.append(heard)
+            last_run = _SequenceRun(producer_id, epoch, sequence, record.timestamp)
+            runs.append(last_run)
         follows = (producer_id, epoch, sequence + 1)
     if expected <= header.last_offset:
-        said.append(None)
-    return said
+        runs.append(None)
+    return runs
 
 
-async def _replay(sequences: Sequences, said: _Said) -> None:
-    async for each in in_steps(said, NAMED_PRODUCERS_LOADED_PER_TURN):
+async def _replay(sequences: Sequences, runs: _Runs) -> None:
+    async for each in in_steps(runs, NAMED_PRODUCERS_LOADED_PER_TURN):
         if each is None:
-            sequences.cut()
+            sequences.begin_gap()
         else:
-            records_said = each.last - each.first + 1
-            run = Run(each.producer_id, each.epoch, each.first, each.last, records_said)
+            count = each.last - each.first + 1
+            run = Run(each.producer_id, each.epoch, each.first, each.last, count)
             sequences.replay([run], each.time_ms)

@@ -34,7 +34,7 @@ class StaleEpochError(SequenceError):
 class _Producer:
     """What has arrived of one producer's epoch: all up to `done`, and some gaps later `ahead`."""
 
-    __slots__ = ("ahead", "cuts", "done", "epoch", "largest", "seen_ms")
+    __slots__ = ("ahead", "done", "epoch", "gaps", "largest", "seen_ms")
 
     def __init__(self, epoch: int, seen_ms: int) -> None:
         self.epoch = epoch
@@ -42,7 +42,7 @@ class _Producer:
         self.done = 0
         self.ahead: list[tuple[int, int]] = []  # rising, with gaps between them
         self.largest = 0  # batch that was seen of it, in records
-        self.cuts = 0  # up to which it has been seen, see Sequences.cut
+        self.gaps = 0  # up to which it has been seen, see Sequences.cut
 
     def copy(self) -> "_Producer":
         other = _Producer(self.epoch, self.seen_ms)
@@ -78,7 +78,7 @@ class _Producer:
         while self.ahead and self.ahead[0][0] <= self.done + 1:
             self.done = max(self.done, self.ahead.pop(0)[1])
 
-    def fill_before(self, first: int) -> None:
+    def close_gap_before(self, first: int) -> None:
         """All between the last that has arrived and this one has, too."""
         newest = self.ahead[-1][1] if self.ahead else self.done
         if first > newest + 1:
@@ -115,13 +115,13 @@ class Plan(NamedTuple):
 class Sequences:
     """All producers of one partition."""
 
-    __slots__ = ("_cuts", "_producers", "_producers_max")
+    __slots__ = ("_gaps", "_producers", "_producers_max")
 
     def __init__(self, producers_max: int) -> None:
         """Know nobody; the one that was silent for longest makes room for one too many."""
         self._producers: dict[bytes, _Producer] = {}  # the one seen last is last
         self._producers_max = producers_max
-        self._cuts = 0
+        self._gaps = 0
 
     def __len__(self) -> int:
         """Return how many producers are known."""
@@ -168,32 +168,32 @@ class Sequences:
         for run in arrivals:
             producer = self._producers.pop(run.producer_id, None)
             if producer is None or run.epoch > producer.epoch:
-                self._make_room()
+                self._evict()
                 producer = _Producer(run.epoch, now_ms)
             self._producers[run.producer_id] = producer
             producer.seen_ms = max(producer.seen_ms, now_ms)
             if run.epoch == producer.epoch:
-                if producer.cuts < self._cuts:
-                    producer.cuts = self._cuts
-                    producer.fill_before(run.first)
+                if producer.gaps < self._gaps:
+                    producer.gaps = self._gaps
+                    producer.close_gap_before(run.first)
                 producer.take(run.first, run.last)
                 producer.largest = max(producer.largest, run.records)
 
-    def cut(self) -> None:
+    def begin_gap(self) -> None:
         """While a log is read: here it lacks records, or has some that cannot be read.
 
         The gap that a producer has there is no gap: what is missing had arrived. Nobody will send
         it again, and who waited for it would be refused for good.
         """
-        self._cuts += 1
+        self._gaps += 1
 
-    def whole(self) -> None:
+    def end_load(self) -> None:
         """The log has been read: from here on a gap is one."""
-        self._cuts = 0
+        self._gaps = 0
         for producer in self._producers.values():
-            producer.cuts = 0
+            producer.gaps = 0
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         if len(self._producers) >= self._producers_max:
             del self._producers[next(iter(self._producers))]
 

@@ -36,8 +36,8 @@ from broker.core.transactions.commands import (
     WriteMarkers,
 )
 from broker.core.transactions.end_driver import EndDriver
+from broker.core.transactions.hanging_transactions import HangingTransactions
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.orphans import Orphans
 from broker.core.transactions.records import Place
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.core.transactions.step_queue import StepQueue
@@ -78,12 +78,12 @@ class TransactionCoordinator:
         self._markers = Markers(find_log, groups.end_transaction, environment.clock)
         self._steps = StepQueue(self.wake)
         self._end_driver = EndDriver(self, self._markers, self._steps)
-        self._orphans = Orphans(self._markers, Notes(environment.clock))
+        self._hanging = HangingTransactions(self._markers, Notes(environment.clock))
         self._waiters = TransactionWaiters(environment)
         settings = settings or TransactionSettings()
         transaction_limits = TransactionLimits(settings)
         # Where messages to the outside go: a waiter who always waits.
-        desk: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
+        outbox: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
         self._partitions: CoordinatorPartitions[
             records.TransactionRecord, Response, TransactionShard
         ] = CoordinatorPartitions(
@@ -91,9 +91,9 @@ class TransactionCoordinator:
             partition_count,
             environment,
             RECORD_FORMAT,
-            lambda _number: TransactionShard(settings, transaction_limits, desk),
+            lambda _number: TransactionShard(settings, transaction_limits, outbox),
             expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
-            goes_on_in_part=False,  # what is decided must come true
+            can_resume_partly=False,  # what is decided must come true
         )
         transaction_limits.count(self._partitions.shards)
         self._retry_ms: int | None = None
@@ -111,7 +111,7 @@ class TransactionCoordinator:
 
     def suspect(self, place: Place) -> None:
         """A log has recovered, and holds open transactions that somebody has to know of."""
-        self._orphans.suspect(place)
+        self._hanging.suspect(place)
         self.wake()
 
     @property
@@ -123,12 +123,12 @@ class TransactionCoordinator:
         """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
         now_ms = self._environment.clock.monotonic_ms()
         self._waiters.tick()
-        self._abort_orphans()
+        self._abort_hanging()
         self._end_some(now_ms)
         deadlines = [self._partitions.tick(), self._waiters.next_deadline_ms(), self._retry_ms]
         if self._steps.wants_turn:
             deadlines.append(now_ms)
-        if self._orphans.has_suspects:
+        if self._hanging.has_suspects:
             is_complete = self._partitions.is_complete
             deadlines.append(now_ms + (0 if is_complete else limits.TRANSACTION_RETRY_MS))
         return min(each for each in deadlines if each is not None)
@@ -138,19 +138,19 @@ class TransactionCoordinator:
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         if is_retry:
             self._end_driver.retry()
-            self._orphans.retry()
+            self._hanging.retry()
         self._steps.tick()
-        if not (self._end_driver.wants_retry or self._orphans.wants_retry):
+        if not (self._end_driver.wants_retry or self._hanging.wants_retry):
             self._retry_ms = None
         elif is_retry or self._retry_ms is None:
             self._retry_ms = now_ms + limits.TRANSACTION_RETRY_MS
 
-    def _abort_orphans(self) -> None:
-        if self._orphans.has_suspects and self._partitions.is_complete:
+    def _abort_hanging(self) -> None:
+        if self._hanging.has_suspects and self._partitions.is_complete:
             undecided: dict[int, frozenset[Place]] = {}
             for shard in self._partitions.shards():
                 undecided.update(shard.undecided())
-            self._orphans.abort_some(
+            self._hanging.abort_some(
                 lambda producer_id, place: place in undecided.get(producer_id, ()),
                 epoch=0,
                 is_certain=not self._partitions.lost_count,
@@ -202,7 +202,7 @@ class TransactionCoordinator:
             await self._waiters.wait(transactional_id)
         return True
 
-    async def commits_have_come(self, place: Place, timeout_ms: int) -> bool:
+    async def wait_for_commits(self, place: Place, timeout_ms: int) -> bool:
         """Wait until a partition has all of the commits that have begun by now; False: not in time.
 
         Also False as long as not every transaction is known, as after a start.

@@ -132,9 +132,9 @@ class _Syncing:
             self._one_is(is_durable=False)
         else:
             log.dismiss_transaction(self._request.producer.producer_id)
-            log.when_synced(log.log_end_offset, self._told)
+            log.when_synced(log.log_end_offset, self._synced)
 
-    def _told(self, is_durable: bool) -> None:
+    def _synced(self, is_durable: bool) -> None:
         self._one_is(is_durable=is_durable)
 
     def _one_is(self, *, is_durable: bool) -> None:

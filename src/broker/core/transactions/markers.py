@@ -54,7 +54,7 @@ class Markers:
 
 
 def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], None]) -> None:
-    def told(is_durable: bool) -> None:
+    def finish(is_durable: bool) -> None:
         answer(ErrorCode.NONE if is_durable else ErrorCode.KAFKA_STORAGE_ERROR)
 
     try:
@@ -62,4 +62,4 @@ def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], N
     except PolylogError:  # Whoever waits must hear of it, whatever it is.
         answer(ErrorCode.KAFKA_STORAGE_ERROR)
     else:
-        log.when_synced(offset + 1, told)
+        log.when_synced(offset + 1, finish)

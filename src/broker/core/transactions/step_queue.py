@@ -16,18 +16,18 @@ class StepQueue:
         """Begin with nothing; `wake` asks for a `tick` in a later turn."""
         self._wake = wake
         self._begun: deque[Iterator[None]] = deque()
-        self._room = limits.MARKERS_PER_TURN  # for steps, until the next tick
+        self._left = limits.MARKERS_PER_TURN  # for steps, until the next tick
 
     @property
     def wants_turn(self) -> bool:
         """Whether there is something left to do, or no room for what begins now."""
-        return bool(self._begun) or self._room <= 0
+        return bool(self._begun) or self._left <= 0
 
     def begin(self, steps: Iterator[None]) -> None:
         """Take the first steps at once, as far as this turn has room, the others in later turns."""
         if not self._take(steps):
             self._begun.append(steps)
-        if self._room <= 0:
+        if self._left <= 0:
             self._wake()
 
     def queue(self, steps: Iterator[None]) -> None:
@@ -37,21 +37,21 @@ class StepQueue:
 
     def tick(self) -> None:
         """Begin a turn, and go on with what was begun first; what fails is dropped."""
-        self._room = limits.MARKERS_PER_TURN
-        while self._begun and self._room > 0:
+        self._left = limits.MARKERS_PER_TURN
+        while self._begun and self._left > 0:
             steps = self._begun.popleft()
             if not self._take(steps):
                 self._begun.appendleft(steps)
 
     def _take(self, steps: Iterator[None]) -> bool:
         """Take steps while there is room, which others may begin to use in them; whether all."""
-        if self._room <= 0:
+        if self._left <= 0:
             return False
         is_first = True
         for _ in steps:
             is_first = False
-            self._room -= 1
-            if self._room <= 0:
+            self._left -= 1
+            if self._left <= 0:
                 return False
-        self._room -= is_first  # Where there was nothing to do, it took a look.
+        self._left -= is_first  # Where there was nothing to do, it took a look.
         return True

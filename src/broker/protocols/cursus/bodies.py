@@ -21,7 +21,7 @@ from broker.codec.compression import decompress
 from broker.core.recompression import Recompression
 from broker.model.compressions import GZIP, LZ4, SNAPPY, ZSTD
 from broker.model.errors import CodecError
-from broker.model.limits import CURSUS_FRAME_BYTES_MAX, CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX
+from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX
 from broker.protocols.cursus.errors import Refusal, RefusedError, quoted, refused
 from broker.protocols.cursus.grammar import BLANKS, WHITE_SPACE, keyword_of
 
@@ -113,10 +113,10 @@ def _is_command(text: Text) -> bool:
 
 async def _unfolded(codec: int, body: bytes, thread: Recompression) -> bytes:
     try:
-        if len(body) <= CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX:
+        if len(body) <= CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX:
             with suppress(CodecError):  # it is longer, or what is wrong is found out below
-                return decompress(codec, body, CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX)
-        return await thread.unfold(codec, body, CURSUS_FRAME_BYTES_MAX)
+                return decompress(codec, body, CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX)
+        return await thread.decompress(codec, body, CURSUS_FRAME_BYTES_MAX)
     except CodecError as error:
         raise refused("decode_failed", reason=quoted(str(error))) from None
 

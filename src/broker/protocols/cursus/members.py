@@ -92,7 +92,7 @@ def _of_group(response: AssignedResponse, call: AssignedCall) -> RefusedError:
     error = response.error
     if error is AssignedError.OTHER_TOPIC:
         return refused("topic_not_assigned_to_group", expected=response.topic, actual=call.topic)
-    if error is AssignedError.OTHER_FAMILY:
+    if error is AssignedError.OTHER_PROTOCOL:
         text = quoted("it has live members of another protocol")
         return refused("group_in_use", group=call.group_id, reason=text)
     if error is AssignedError.FULL:

@@ -22,9 +22,9 @@ from broker._native.wire.cursus_stream import CursusStream
 from broker.codec.headers import BatchHeader, scan_headers
 from broker.core.broker import Broker
 from broker.core.groups.assigned.commands import AssignedCall
-from broker.core.reading import UNREADABLE, unfold_records
+from broker.core.reading import UNREADABLE, decompress_records
 from broker.model.errors import RequestError, StorageError
-from broker.model.limits import CURSUS_STREAMS_UNFOLDED_BYTES_MAX
+from broker.model.limits import CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
 from broker.protocols.cursus.connections import ConnectionState
 from broker.protocols.cursus.errors import RefusedError
 from broker.protocols.cursus.grammar import encoded
@@ -174,7 +174,7 @@ class Streams:
         self, stream: CursusStream, reader: Reader, header: BatchHeader, batch: bytes
     ) -> None:
         try:
-            records = await unfold_records(header, batch, reader.broker.recompression.run)
+            records = await decompress_records(header, batch, reader.broker.recompression.run)
         except UNREADABLE as error:
             if stream.is_open:
                 _step_over(stream, header.last_offset + 1, str(error))
@@ -194,7 +194,7 @@ class Streams:
         self._unfolded.pop(stream, None)
         held = {each: each.unfolded_bytes for each in self._unfolded}
         self._unfolded = {each: None for each, has in held.items() if has > 0}
-        over = sum(held.values()) + size - CURSUS_STREAMS_UNFOLDED_BYTES_MAX
+        over = sum(held.values()) + size - CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX
         for each in tuple(self._unfolded):
             if over <= 0:
                 break

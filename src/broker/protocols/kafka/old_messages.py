@@ -12,7 +12,7 @@ from broker._native.records.up_conversion import convert_messages, read_wrapper
 from broker.codec import down_convert
 from broker.codec.compression import decompress
 from broker.core.partition import MAGIC, MAGIC_POSITION
-from broker.core.recompression import fold, is_folded
+from broker.core.recompression import compress_batch, needs_compression
 from broker.model.compressions import COMPRESSIONS, NONE, ZSTD, Compression
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, RequestError, Unsupported
 from broker.model.limits import decompressed_bytes_max
@@ -45,7 +45,7 @@ class Conversion(NamedTuple):
     def is_slow(self) -> bool:
         """Whether it takes long: not on the loop."""
         is_compressed = self.records[_ATTRIBUTES_POSITION] & _CODEC != 0
-        return self.is_long or is_compressed or is_folded(self.config, NONE)
+        return self.is_long or is_compressed or needs_compression(self.config, NONE)
 
     def run(self) -> bytes:
         """The batch to be appended; RequestError when the messages are not what they should be."""
@@ -57,7 +57,7 @@ class Conversion(NamedTuple):
             raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
         except CodecError as error:
             raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-        return fold(self.config, batch, came)
+        return compress_batch(self.config, batch, came)
 
     def _unfolded(self) -> tuple[Compression, bytes]:
         wrapper = read_wrapper(self.records)

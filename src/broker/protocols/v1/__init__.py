@@ -13,7 +13,7 @@ wrong in V1's words. What was decided where the original could not be followed:
   there only then: nothing is lost, and no reader stops at a record that somebody else wrote. A null
   value reads as an empty one.
 - Records that cannot be read, since their batch is damaged or unfolds to more than
-  READ_UNFOLDED_BYTES_MAX, are stepped over: the first offset of each such batch stands in
+  READ_DECOMPRESSED_BYTES_MAX, are stepped over: the first offset of each such batch stands in
   ` skipped=[..]` behind everything else, which is there only then.
 - `hw` is the offset of the last record that can be read, -1 for none: the last stable offset less
   one. Behind a PRODUCE it is what it will be once that record can be read.

@@ -82,7 +82,7 @@ _OF_GROUP: Final[dict[AssignedError, Refusal]] = {
     AssignedError.INVALID_NAME: Refusal(
         Code.BAD_REQUEST, "invalid group, topic or consumer_id: it is too long"
     ),
-    AssignedError.OTHER_FAMILY: Refusal(
+    AssignedError.OTHER_PROTOCOL: Refusal(
         Code.BAD_REQUEST, "group has live members of another protocol"
     ),
     AssignedError.FULL: Refusal(Code.BAD_REQUEST, "too many groups, or members in this one"),

@@ -31,7 +31,7 @@ from broker.core.groups.coordinator import GroupCoordinator
 from broker.core.groups.records import OffsetRecord, encode
 from broker.model import limits
 from broker.model.clock import ManualClock
-from broker.model.errors import DiskFull, ErrorCode, NoRoom, RequestError, StorageError
+from broker.model.errors import DiskFull, ErrorCode, RequestError, StorageError, TooManyProducers
 from tests.batches import batch_of, header
 from tests.memory_log import MemoryLog
 
@@ -492,7 +492,7 @@ def test_a_log_without_room_for_a_producer_refuses_its_offsets_and_nothing_else(
 
     def full(batch: bytes) -> int:
         if scan_headers(batch)[0].producer_id >= 0:
-            raise NoRoom("10,000 producers")
+            raise TooManyProducers("10,000 producers")
         return append(batch)
 
     monkeypatch.setattr(broker.log, "append_internal", full)

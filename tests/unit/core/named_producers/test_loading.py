@@ -34,7 +34,7 @@ def test_a_producer_goes_on_behind_a_damaged_batch(
 def test_a_producer_goes_on_behind_a_batch_that_unfolds_too_far(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     partition.append(1)
     partition.append(2, value=bytes(20 << 20), compression="gzip")
     partition.append(3, value=bytes(10 << 20), compression="gzip")

@@ -178,9 +178,9 @@ ORDERS = st.permutations(range(6)).flatmap(
 )
 
 
-@given(orders=st.lists(ORDERS, min_size=1, max_size=3), cut=st.integers(0, 20))
+@given(orders=st.lists(ORDERS, min_size=1, max_size=3), begin_gap=st.integers(0, 20))
 def test_everything_is_stored_once_and_a_load_knows_the_same(
-    orders: list[list[int]], cut: int
+    orders: list[list[int]], begin_gap: int
 ) -> None:
     sequences = Sequences(3)
     log: list[int] = []
@@ -188,7 +188,7 @@ def test_everything_is_stored_once_and_a_load_knows_the_same(
     for number, each in enumerate(batches):
         first = 10 * each + 1
         log += [first + place for place in sent(sequences, run(first, first + 9))]
-        if number == cut:
+        if number == begin_gap:
             loaded = Sequences(3)
             for sequence in log:  # one by one, as the records of a log say it
                 loaded.replay([run(sequence, sequence)], NOW_MS)

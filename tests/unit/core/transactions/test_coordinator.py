@@ -400,7 +400,7 @@ def committing_offsets(broker: Broker, name: str = "x") -> Producer:
 
 def come(broker: Broker) -> "asyncio.Task[bool]":
     """Somebody waits for the commits in a partition, and has had a turn."""
-    waiting = broker.loop.create_task(broker.transactions.commits_have_come(OFFSETS, 3_000))
+    waiting = broker.loop.create_task(broker.transactions.wait_for_commits(OFFSETS, 3_000))
     broker.loop.run_until_complete(asyncio.sleep(0))
     return waiting
 

@@ -13,7 +13,7 @@ from broker._native.wire.cursus_batch import CursusBatch
 from broker.codec.compression import compress
 from broker.core.recompression import Recompression
 from broker.model.compressions import LZ4, SNAPPY, ZSTD
-from broker.model.limits import CURSUS_FRAME_BYTES_MAX, CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX
+from broker.model.limits import CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX, CURSUS_FRAME_BYTES_MAX
 from broker.protocols.cursus.bodies import BadBatch, Body, Text, read
 from broker.protocols.cursus.errors import RefusedError
 from tests.compressed import raw_snappy
@@ -60,7 +60,7 @@ def test_so_is_one_in_an_envelope(fold: str) -> None:
 
 def test_a_large_batch_is_unfolded_beside_the_loop() -> None:
     large = batch("t", 0, [Message(bytes(1000))] * 1000)
-    assert len(large) > CURSUS_UNFOLDED_ON_LOOP_BYTES_MAX
+    assert len(large) > CURSUS_DECOMPRESSED_ON_LOOP_BYTES_MAX
 
     for fold in FOLDS.values():
         found = read_now(fold(large))

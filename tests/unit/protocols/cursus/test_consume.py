@@ -42,7 +42,7 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Broker:
     """Batches that unfold to more than 17 MiB cannot be read."""
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     return Broker(tmp_path)
 
 

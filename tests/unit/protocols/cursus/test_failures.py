@@ -95,7 +95,7 @@ def test_an_ipv6_address_is_one_that_clients_can_cut_at_its_colon(broker: FakeBr
 
 
 def test_a_committed_group_with_members_is_not_changed(broker: FakeBroker) -> None:
-    broker.groups.answers = [AssignedResponse(AssignedError.OTHER_FAMILY)]
+    broker.groups.answers = [AssignedResponse(AssignedError.OTHER_PROTOCOL)]
 
     assert ask(broker, "COMMIT t g 0 1") == (
         'ERROR: group_in_use group=g reason="it has live members of another protocol"'

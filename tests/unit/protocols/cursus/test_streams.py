@@ -102,7 +102,7 @@ def test_a_fault_while_unfolding_ends_the_stream(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
-        monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_PER_TURN", 0)
+        monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
 
         async def fail(_work: object) -> bytes:
             raise MemoryError
@@ -121,8 +121,8 @@ def test_a_fault_while_unfolding_ends_the_stream(
 
 
 def test_nothing_is_unfolded_for_a_stream_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_PER_TURN", 0)
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_PER_TURN", 0)
+    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 1 << 20)
 
     async def play() -> None:
         turn = asyncio.Semaphore(0)
@@ -156,7 +156,9 @@ def test_streams_together_hold_no_more_unfolded_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:
-        monkeypatch.setattr(streams_module, "CURSUS_STREAMS_UNFOLDED_BYTES_MAX", 2 * UNFOLDED_BYTES)
+        monkeypatch.setattr(
+            streams_module, "CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX", 2 * UNFOLDED_BYTES
+        )
         fakes = Fakes()
         opened = [fakes.open() for _ in range(4)]
 
@@ -173,7 +175,9 @@ def test_who_has_sent_what_was_unfolded_leaves_room_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:
-        monkeypatch.setattr(streams_module, "CURSUS_STREAMS_UNFOLDED_BYTES_MAX", 2 * UNFOLDED_BYTES)
+        monkeypatch.setattr(
+            streams_module, "CURSUS_STREAMS_DECOMPRESSED_BYTES_MAX", 2 * UNFOLDED_BYTES
+        )
         fakes = Fakes()
         first, second, third = (fakes.open() for _ in range(3))
         for stream in (first, second):

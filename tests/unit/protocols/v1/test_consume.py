@@ -42,7 +42,7 @@ def test_a_value_larger_than_a_line_comes_alone(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ_UNFOLDED_BYTES_MAX", 17 << 20)
+    monkeypatch.setattr(reading, "READ_DECOMPRESSED_BYTES_MAX", 17 << 20)
     speaker = Speaker()
     log = speaker.fakes.create("t").logs[0]
     for values in ([b"a"], [bytes(20 << 20), b"lost"], [b"b,"]):

@@ -106,7 +106,10 @@ def test_a_name_that_collides_is_refused(speaker: Speaker) -> None:
     [
         (AssignedError.LOADING, f"{NO_COORDINATOR}: it is still loading"),
         (AssignedError.UNAVAILABLE, NO_COORDINATOR),
-        (AssignedError.OTHER_FAMILY, "ERR|BAD_REQUEST|group has live members of another protocol"),
+        (
+            AssignedError.OTHER_PROTOCOL,
+            "ERR|BAD_REQUEST|group has live members of another protocol",
+        ),
         (AssignedError.STALE_GENERATION, "ERR|GENERATION_MISMATCH|stale generation"),
     ],
 )

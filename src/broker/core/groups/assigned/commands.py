@@ -44,7 +44,7 @@ class AssignedError(Enum):
     UNAVAILABLE = "unavailable"
     # Of a join, and of a commit without a member.
     INVALID_NAME = "invalid name"  # a group, topic or member is empty or longer than can be kept
-    OTHER_FAMILY = "other family"  # the group has live members of another dialect
+    OTHER_PROTOCOL = "other family"  # the group has live members of another dialect
     FULL = "full"  # of members in the group, or of groups in the broker
     # Of everything else.
     GROUP_NOT_FOUND = "group not found"  # no such group of this family; V1: or of another topic

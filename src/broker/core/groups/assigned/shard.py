@@ -142,7 +142,7 @@ class AssignedGroups:
         """Whether somebody who is no member may commit for a group that is no dialect's here."""
         nobodys = CommitRequest(call.group_id, NO_MEMBER_ID, None, NO_GENERATION, ())
         error = self._commit_error(nobodys, now)
-        return AssignedResponse(_NOBODYS.get(error, AssignedError.OTHER_FAMILY))
+        return AssignedResponse(_NOBODYS.get(error, AssignedError.OTHER_PROTOCOL))
 
     def _raised(
         self, request: AssignedCommits, response: AssignedResponse, now: Moment

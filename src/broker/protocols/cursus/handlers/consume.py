@@ -17,7 +17,7 @@ from broker._native.wire.cursus_frames import CursusFrame
 from broker.codec.headers import scan_headers
 from broker.core.log import Log
 from broker.core.lookup import log_of
-from broker.core.reading import UNREADABLE, Unreadable, unfold_records
+from broker.core.reading import UNREADABLE, Unreadable, decompress_records
 from broker.core.steps import in_steps, next_step
 from broker.core.topic import Topic
 from broker.model.errors import ErrorCode, RequestError
@@ -220,7 +220,7 @@ async def _unfold(request: Request, source: _Source, frame: CursusFrame) -> str 
     [header, *_] = scan_headers(data)
     batch = data[: header.size]
     try:
-        records = await unfold_records(header, batch, request.broker.recompression.run)
+        records = await decompress_records(header, batch, request.broker.recompression.run)
     except UNREADABLE as error:
         return Unreadable(offset, header.last_offset, str(error))
     return frame.add(batch, records, offset)

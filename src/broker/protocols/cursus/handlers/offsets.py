@@ -66,7 +66,7 @@ async def committed_offset(request: Request, group: str, topic: str, partition: 
     if response.unstable:
         place = broker.transactions.offsets_place(group)
         wait_ms = CURSUS_TRANSACTION_END_WAIT_MS
-        if not await broker.transactions.commits_have_come(place, wait_ms):
+        if not await broker.transactions.wait_for_commits(place, wait_ms):
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         response = await groups.fetch_offsets(wanted)
     if response.error is not ErrorCode.NONE and response.error not in _NOWHERE:

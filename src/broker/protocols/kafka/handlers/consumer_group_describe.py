@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from broker.core.groups.consumer.commands import ConsumerGroupDescription, DescribedConsumerMember
 from broker.core.groups.consumer.records import Partitions
 from broker.core.session import Session
-from broker.core.steps import Pace, in_steps
+from broker.core.steps import StepBudget, in_steps
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP
 from broker.protocols.kafka import errors
 from broker.protocols.kafka.api import Api, Fields, Request, once
@@ -35,11 +35,11 @@ async def handle(request: Request, session: Session) -> Fields:
 
 async def _group(group: ConsumerGroupDescription, operations: int) -> Fields:
     members = []
-    pace = Pace(PARTITIONS_ANSWERED_PER_STEP)
+    budget = StepBudget(PARTITIONS_ANSWERED_PER_STEP)
     for each in group.members:
         members.append(_member(each, group.topic_names))
         topics = len(each.current.assigned) + len(each.target)
-        await pace.spend(_MEMBER_COST + topics)
+        await budget.spend(_MEMBER_COST + topics)
     return {
         "error_code": errors.number(group.error),
         "error_message": group.message or errors.message(group.error),

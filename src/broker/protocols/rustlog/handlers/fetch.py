@@ -11,7 +11,13 @@ from contextlib import aclosing
 from broker._native.wire.rustlog_answer import FetchAnswerWriter
 from broker.codec.headers import BatchHeader
 from broker.core.log import Log
-from broker.core.reading import CODEC, UNREADABLE, RunInThread, committed_batches, unfold_records
+from broker.core.reading import (
+    CODEC,
+    UNREADABLE,
+    RunInThread,
+    committed_batches,
+    decompress_records,
+)
 from broker.model.errors import CodecError, ErrorCode, LimitExceeded, StorageError
 from broker.model.limits import RUSTLOG_FRAME_BYTES_MAX
 from broker.protocols.rustlog.call import Call
@@ -118,7 +124,7 @@ async def _unfolded(
 ) -> bytes | None:
     if header.attributes & CODEC == 0:
         return None
-    return await unfold_records(header, batch, run_in_thread)
+    return await decompress_records(header, batch, run_in_thread)
 
 
 def _next_offset(answer: FetchAnswerWriter, end: int) -> int:

@@ -133,7 +133,7 @@ def test_a_group_survives_a_restart(broker: Broker) -> None:
 def test_a_member_of_kafka_that_died_does_not_keep_others_out(broker: Broker) -> None:
     """Also when no timer has rung yet: the join itself ends the session."""
     broker.groups.join(KAFKA_JOIN).result()
-    assert broker.join().result().error is AssignedError.OTHER_FAMILY
+    assert broker.join().result().error is AssignedError.OTHER_PROTOCOL
 
     broker.clock.advance(120_000)
 
@@ -202,7 +202,7 @@ def test_a_member_id_that_was_asked_for_lets_its_member_in(broker: Broker) -> No
 
     assert unknown.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert (joined.error, joined.generation) == (ErrorCode.NONE, 1)
-    assert broker.join().result().error is AssignedError.OTHER_FAMILY
+    assert broker.join().result().error is AssignedError.OTHER_PROTOCOL
 
 
 def test_a_member_id_that_nobody_has_joined_with_keeps_nobody_out(broker: Broker) -> None:
@@ -228,7 +228,7 @@ def test_a_group_that_was_restored_before_stays_as_it_is(broker: Broker) -> None
     joined = broker.join("b").result()
     broker.clock.advance(10_001)
 
-    assert again.error is AssignedError.OTHER_FAMILY
+    assert again.error is AssignedError.OTHER_PROTOCOL
     assert (joined.generation, joined.partitions) == (9, (0, 1, 2))  # a has died, b came
     assert broker.join("c").result().partitions == (0, 1, 2)  # b has died
 

@@ -43,7 +43,7 @@ class LoadingLog(Protocol):
 LogT = TypeVar("LogT", bound=LoadingLog)
 
 
-class Loading(Generic[LogT]):
+class LogLoader(Generic[LogT]):
     """The logs of one start, until all of them are ready."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Loading(Generic[LogT]):
         self._settling = Lock()
         self._settled_at = 0.0
         self._settled: deque[tuple[LogT, str | None]] = deque()
-        self._is_told = False  # the loop will look into `_settled`
+        self._is_scheduled = False  # the loop will look into `_settled`
         self._left = 0
         self._offline = 0
         self._started = 0.0
@@ -140,12 +140,12 @@ class Loading(Generic[LogT]):
         failed = self._settle([log for log, error in recovered if error is None])
         self._settled.extend((log, error or failed.get(log)) for log, error in recovered)
         self._settled_at = self._loop.time()
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._loop.call_soon_threadsafe(self._publish)
 
     def _publish(self) -> None:
-        self._is_told = False  # what is settled from here on is told again
+        self._is_scheduled = False  # what is settled from here on is told again
         if not self._settled:
             return
         while self._settled:

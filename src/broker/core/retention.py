@@ -82,7 +82,7 @@ _Configured: TypeAlias = tuple[TrimmedLog, TopicConfig]
 Logs = Callable[[], Iterable[_Configured]]
 
 
-class _Doomed(NamedTuple):
+class _Removal(NamedTuple):
     """Segments whose files were renamed and wait to be removed."""
 
     due_ms: int  # monotonic
@@ -90,10 +90,10 @@ class _Doomed(NamedTuple):
     base_offsets: list[int]
 
 
-class Upkeep:
+class Retention:
     """Applies retention to every log, again and again."""
 
-    __slots__ = ("_clock", "_doomed", "_logs", "_on_disk", "_save_log_starts", "is_hurried")
+    __slots__ = ("_clock", "_logs", "_on_disk", "_removals", "_save_log_starts", "is_urgent")
 
     def __init__(
         self,
@@ -107,17 +107,17 @@ class Upkeep:
         self._clock = clock
         self._on_disk = on_disk
         self._save_log_starts = save_log_starts
-        self._doomed: deque[_Doomed] = deque()
-        self.is_hurried = False  # the disk is short of room: nothing waits for its time
+        self._removals: deque[_Removal] = deque()
+        self.is_urgent = False  # the disk is short of room: nothing waits for its time
 
     async def run(self, interval_ms: int) -> None:
         """Check every `interval_ms`, sooner where it is hurried; remove files when they are due."""
         checked_ms = self._clock.monotonic_ms()
         while True:
-            await asyncio.sleep(min(limits.UPKEEP_SECONDS, interval_ms / 1000))
+            await asyncio.sleep(min(limits.RETENTION_TICK_SECONDS, interval_ms / 1000))
             await self.remove_due_files()
-            hurried_ms = min(interval_ms, limits.TRIM_INTERVAL_MS)
-            wait_ms = hurried_ms if self.is_hurried else interval_ms
+            urgent_ms = min(interval_ms, limits.TRIM_INTERVAL_MS)
+            wait_ms = urgent_ms if self.is_urgent else interval_ms
             if self._clock.monotonic_ms() - checked_ms >= wait_ms:
                 await self.apply_retention()
                 checked_ms = self._clock.monotonic_ms()
@@ -149,7 +149,7 @@ class Upkeep:
             if not log.is_in_service:
                 continue
             log.move_log_start(start)
-            base_offsets = log.take_off(limits.UPKEEP_SEGMENTS_PER_STEP)
+            base_offsets = log.take_off(limits.RETENTION_SEGMENTS_PER_STEP)
             if base_offsets:
                 unfinished.append((log, config))
                 taken[log] += len(base_offsets)
@@ -161,7 +161,7 @@ class Upkeep:
     ) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
         """The logs that have something to let go of, and where they are to begin."""
         now_ms = self._clock.aged_ms()
-        async for log, config in in_steps(logs, limits.UPKEEP_LOGS_PER_STEP):
+        async for log, config in in_steps(logs, limits.LOGS_CHECKED_PER_STEP):
             if not log.is_in_service:
                 continue
             try:
@@ -182,16 +182,16 @@ class Upkeep:
         delay_ms = config.integer("file.delete.delay.ms")
         if await self._on_disk(partial(segment_files.mark_deleted, folder, base_offsets)):
             due_ms = self._clock.monotonic_ms() + delay_ms
-            self._doomed.append(_Doomed(due_ms, folder, base_offsets))
+            self._removals.append(_Removal(due_ms, folder, base_offsets))
 
     async def remove_due_files(self) -> None:
         """Remove the files whose time is over."""
         now_ms = self._clock.monotonic_ms()
-        waiting, self._doomed = self._doomed, deque()
-        due: list[_Doomed] = []
-        for doomed in waiting:
-            is_due = self.is_hurried or doomed.due_ms <= now_ms
-            (due if is_due else self._doomed).append(doomed)
+        waiting, self._removals = self._removals, deque()
+        due: list[_Removal] = []
+        for removal in waiting:
+            is_due = self.is_urgent or removal.due_ms <= now_ms
+            (due if is_due else self._removals).append(removal)
         for _, folder, base_offsets in due:
             await self._on_disk(partial(segment_files.remove_deleted, folder, base_offsets))
 
@@ -209,7 +209,9 @@ def _facts(log: TrimmedLog) -> LogFacts:
         SegmentFacts(
             base_offset, size, newest_ms if newest_ms >= 0 else _changed_ms(folder, base_offset)
         )
-        for base_offset, size, newest_ms in log.oldest_entries(limits.UPKEEP_SEGMENTS_PER_STEP + 1)
+        for base_offset, size, newest_ms in log.oldest_entries(
+            limits.RETENTION_SEGMENTS_PER_STEP + 1
+        )
     ]
     return LogFacts(
         segments,

@@ -114,7 +114,7 @@ class _GivenUpError(Exception):
     """The pass cannot go on, and why; nothing is damaged."""
 
 
-class Cleaning:
+class Cleaner:
     """Compacts every log whose topic wants it, again and again."""
 
     __slots__ = (
@@ -157,7 +157,7 @@ class Cleaning:
         self.is_paused = False  # a pass needs room before it makes some
         self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
 
-    def obey(self, settings: Settings) -> None:
+    def alter_settings(self, settings: Settings) -> None:
         """Go by other settings, from the next pass on, and look at once whether one is due."""
         self._settings = settings
         self._has_altered.set()
@@ -189,7 +189,7 @@ class Cleaning:
         """Do one pass over the most urgent log; False when none is due."""
         plans: dict[str, Plan] = {}
         logs: dict[str, tuple[CompactedLog, TopicConfig]] = {}
-        async for log, config in in_steps(list(self._logs()), limits.UPKEEP_LOGS_PER_STEP):
+        async for log, config in in_steps(list(self._logs()), limits.LOGS_CHECKED_PER_STEP):
             if "compact" in config.words("cleanup.policy") and self._may_clean(log):
                 plan = self._plan(log, config)
                 if plan is not None:
@@ -279,7 +279,7 @@ class Cleaning:
             now_ms=now_ms,
             delete_retention_ms=config.integer("delete.retention.ms") + later_ms,
             index_interval_bytes=config.integer("index.interval.bytes"),
-            unfolded_bytes_max=limits.COMPACTION_UNFOLDED_BYTES_MAX,
+            unfolded_bytes_max=limits.COMPACTION_DECOMPRESSED_BYTES_MAX,
             producer_ends=log.producer_ends,
             aborted=log.aborted_transactions(start, plan.end_offset),
             parent_pid=os.getpid(),

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _EPOCH_MIN = 0
 
 
-class Orphans:
+class HangingTransactions:
     """What recovered logs have open, until it is known whose it is."""
 
     def __init__(self, markers: Markers, notes: Notes) -> None:
@@ -60,17 +60,17 @@ class Orphans:
         Unless `is_certain`, a record of `__transaction_state` could not be read that may know them:
         they may have been committed, and an operator decides.
         """
-        room = limits.MARKERS_PER_TURN
-        while self._suspects and room > 0:
+        budget = limits.MARKERS_PER_TURN
+        while self._suspects and budget > 0:
             place = next(iter(self._suspects))
             left = self._suspects.pop(place)
             log = self._markers.find_log(place)
             if log is None or log.is_loading:
-                room -= 1
+                budget -= 1
                 continue
             still_open = log.open_transactions
             producers = tuple(still_open) if left is None else left
-            for producer_id in producers[:room]:
+            for producer_id in producers[:budget]:
                 if producer_id in still_open and not is_known(producer_id, place):
                     known = log.active_producer(producer_id)
                     # Of one that a full log could not remember, an epoch that fences no other.
@@ -79,9 +79,9 @@ class Orphans:
                         self._abort(place, Marker(producer_id, producer_epoch, False, epoch))
                     else:
                         self._leave_open(place, producer_id, still_open[producer_id])
-            if len(producers) > room:
-                self._suspects[place] = producers[room:]
-            room -= max(1, len(producers))
+            if len(producers) > budget:
+                self._suspects[place] = producers[budget:]
+            budget -= max(1, len(producers))
 
     def _leave_open(self, place: Place, producer_id: int, first_offset: int) -> None:
         topic, partition = place

@@ -8,7 +8,7 @@ from threading import current_thread, main_thread
 import pytest
 
 from broker.core import loading
-from broker.core.loading import Loading
+from broker.core.log_loader import LogLoader
 
 
 class SlowLog:
@@ -40,7 +40,7 @@ def run(
 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        job: Loading[SlowLog] = Loading(loop, load, settle, lambda log: ready.append(log.name))
+        job: LogLoader[SlowLog] = LogLoader(loop, load, settle, lambda log: ready.append(log.name))
         job.start(logs, threads)
         await asyncio.wait_for(job.until_loaded(logs), 60)
         job.stop()
@@ -125,7 +125,7 @@ def test_a_stop_leaves_what_was_not_begun_and_publishes_what_was() -> None:
             loop.call_soon_threadsafe(begun.set)
             job._waiting.clear()  # as `stop` does, while the first is being loaded
 
-        job: Loading[SlowLog] = Loading(loop, load, lambda _: {}, lambda _: None)
+        job: LogLoader[SlowLog] = LogLoader(loop, load, lambda _: {}, lambda _: None)
         job.start(logs, 1)
         await begun.wait()
         job.stop()

@@ -18,7 +18,7 @@ import pytest
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.segment_check import digest_of
 from broker.core import compactor_process
-from broker.core.cleaning import Cleaning, Settings
+from broker.core.cleaner import Cleaner, Settings
 from broker.core.guarded_clock import GuardedClock
 from broker.model import limits
 from broker.model.clock import ManualClock
@@ -78,9 +78,9 @@ class Bench:
         self.log = written(self.logs, writes)
         self.cleaning = self.started()
 
-    def started(self) -> Cleaning:
+    def started(self) -> Cleaner:
         settings = Settings(BACKOFF_MS, 1 << 20)
-        return Cleaning(
+        return Cleaner(
             self.all, self.clock, self.disk.run, self.disk.save_recovery_points, self.path, settings
         )
 
@@ -534,7 +534,7 @@ def compact_all(bench: Bench, writes: Writes) -> None:
     bench.clean()
 
 
-class Looking(Cleaning):
+class Looking(Cleaner):
     """Compaction that says when it looks what is due, and never finds anything."""
 
     async def clean_next(self) -> bool:
@@ -555,7 +555,7 @@ def test_altered_settings_are_obeyed_at_once(bench: Bench) -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         assert not cleaning.has_looked.is_set()
-        cleaning.obey(an_hour._replace(map_bytes=1 << 21))
+        cleaning.alter_settings(an_hour._replace(map_bytes=1 << 21))
         await asyncio.wait_for(cleaning.has_looked.wait(), 60)
         running.cancel()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker._native.log.partition_log import PartitionLog
-from broker.core.upkeep import Upkeep
+from broker.core.retention import Retention
 from broker.model import limits
 from broker.model.clock import ManualClock
 from broker.model.config import Config, load
@@ -48,7 +48,7 @@ class Bench:
         for place in range(segments):
             appended(self.log, records(timestamp=NOW_MS + place))
             self.logs.settle(self.log)  # or one segment takes what follows: the log has its share
-        self.upkeep = Upkeep(self.all, self.clock, self.disk.run, self.disk.save)
+        self.upkeep = Retention(self.all, self.clock, self.disk.run, self.disk.save)
 
     def all(self) -> Iterable[tuple[PartitionLog, TopicConfig]]:
         return [(self.log, self.config)]
@@ -88,7 +88,7 @@ def test_while_the_disk_is_short_of_room_files_go_at_once(tmp_path: Path) -> Non
 
     bench.remove()
     assert bench.names("*.deleted") != []
-    bench.upkeep.is_hurried = True
+    bench.upkeep.is_urgent = True
     bench.remove()
 
     assert bench.names("*.deleted") == []
@@ -167,7 +167,7 @@ def test_records_without_a_time_count_by_the_change_of_their_file(tmp_path: Path
     assert bench.log.log_start_offset == 3
 
 
-@pytest.mark.parametrize("count", [limits.UPKEEP_SEGMENTS_PER_STEP * 2 + 3])
+@pytest.mark.parametrize("count", [limits.RETENTION_SEGMENTS_PER_STEP * 2 + 3])
 def test_many_segments_go_in_small_steps(tmp_path: Path, count: int) -> None:
     bench = Bench(tmp_path, count, retention_bytes="1")
 
