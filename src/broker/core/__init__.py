@@ -1,1 +1,1 @@
-"""What the broker means: topics, partitions, groups; no sockets, no wire formats."""
+"""The broker's logic: topics, partitions, groups, transactions; no sockets, no wire formats."""

@@ -1,15 +1,16 @@
-"""How much memory requests that become many objects take together, and who is served next.
+"""The memory budget of requests that decode to many objects, and the order in which they start.
 
     WAITS ---------> RUNS -----------> PARKED ----------> ENDED
-      as bytes         takes a part      takes a part
-                       of bytes_max      of the Parking
+    holds its bytes  counts against    counts against
+                     bytes_max         the Parking
 
-A request runs while it is decoded, handled and encoded. From its first wait on, for the disk,
-another thread or the records of a long poll, it is parked: nobody waits until it goes on.
+A request runs while it is decoded, handled and encoded. From its first wait on (for the disk, for
+another thread, for records of a long poll) it counts as parked until it ends: when its wait is
+over, it continues without waiting for its turn again.
 
-Requests are begun in the order of fair clocks (fair_clocks.py), which go on by the weight of each
-request: so short requests do not wait for many long ones, and a connection that asks for more than
-the others comes behind them.
+Requests start in the order of fair clocks (fair_clocks.py), which advance by the weight of each
+request. So short requests do not wait for many long ones, and a connection that asks for more than
+the others is served after them.
 """
 
 from asyncio import Future, get_running_loop
@@ -34,14 +35,14 @@ class _State(Enum):
 
 
 class Share:
-    """The memory that one request takes while it is under way."""
+    """The share of the memory budget that one request takes until it has ended."""
 
     __slots__ = ("_ended_running", "_is_needed", "_parking", "_state", "weight")
 
     def __init__(
         self, weight: int, parking: Parking, ended_running: Callable[[int], None] | None = None
     ) -> None:
-        """Run. `ended_running` is called with the weight once it does not any more."""
+        """Start as running; `ended_running` is called with the weight when it stops running."""
         self.weight = weight
         self._parking = parking
         self._ended_running = ended_running
@@ -49,23 +50,23 @@ class Share:
         self._is_needed = False
 
     def park(self) -> None:
-        """Note that the request waits. It stays parked until it ends."""
+        """Mark the request as waiting. It stays parked until it ends."""
         self._park(is_poll=False)
 
     @contextmanager
     def polling(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Note that it waits and may be answered early: `wake` is called when it has to be."""
+        """Mark the request as a long poll: `wake` is called when its memory is needed by others."""
         self._park(is_poll=True)
         with self._parking.poll(self.weight, lambda: self._end_poll(wake)):
             yield
 
     @property
     def is_needed(self) -> bool:
-        """Whether others need its memory: it is to be answered with what there is."""
+        """Whether others need its memory: it has to be answered with what has been found so far."""
         return self._is_needed
 
     def end(self) -> None:
-        """Take nothing any more."""
+        """Release everything that the request holds."""
         state, self._state = self._state, _State.ENDED
         if state is _State.PARKED:
             self._parking.leave(self.weight, was_woken=self._is_needed)
@@ -88,20 +89,20 @@ class Share:
 
 
 class Parked(Generic[_T]):
-    """Awaits the work of a request and parks it when it waits for something for the first time.
+    """Awaits the work of a request, and parks the request when the work first waits for something.
 
-    A step that only lets others have their turn of the loop is no wait.
+    Yielding the loop to others between two steps (NextStep) is not such a wait.
     """
 
     __slots__ = ("_share", "_work")
 
     def __init__(self, work: Awaitable[_T], share: Share) -> None:
-        """Begin when it is awaited."""
+        """Keep the work; it starts when this object is awaited."""
         self._work = work
         self._share = share
 
     def __await__(self) -> Generator[Any, None, _T]:
-        """Go on step by step, as the loop does."""
+        """Advance the work step by step, as the event loop does with a coroutine."""
         steps = self._work.__await__()
         raised: BaseException | None = None
         while True:
@@ -121,28 +122,28 @@ class Parked(Generic[_T]):
 
 
 class _Waiting(NamedTuple):
-    """A request that has not begun, in the order in which they do."""
+    """A request that has not started, in the order in which they start."""
 
-    clock: int  # what its connection's clock will show behind it
-    number: int  # of those alike the first to come
+    clock: int  # what its connection's clock shows after this request
+    number: int  # breaks ties: the first to arrive is served first
     size: int
     weight: int
     begins: Future[None]
 
 
 class Admission:
-    """Who runs, and who waits for that."""
+    """Decides which requests run and which wait."""
 
     def __init__(
         self, bytes_max: int, waiting_bytes_max: int, parking: Parking | None = None
     ) -> None:
-        """Begin with none.
+        """Start without requests.
 
         Args:
-            bytes_max: what those that run may take together.
-            waiting_bytes_max: how many bytes of requests may wait.
-            parking: where they are counted while they wait for something else; None: one of
-                its own, for requests that are never parked.
+            bytes_max: what all running requests together may take.
+            waiting_bytes_max: how many bytes of requests may wait to be started.
+            parking: the budget of requests that wait for something else; None: a separate one,
+                for requests that are never parked.
         """
         self._bytes_max = bytes_max
         self._waiting_bytes_max = waiting_bytes_max
@@ -151,7 +152,7 @@ class Admission:
         self._running = 0
         self._waiting_bytes = 0
         self._waiting: list[_Waiting] = []  # a heap
-        self._passed: list[tuple[int, _Waiting]] = []  # a heap: no room in the parking, by weight
+        self._passed: list[tuple[int, _Waiting]] = []  # a heap by weight: the parking has no space
         self._clocks = FairClocks()
         self._number = 0
 
@@ -159,15 +160,15 @@ class Admission:
     async def turn(self, owner: object, size: int, weight: int) -> AsyncIterator[Share]:
         """Wait until a request of `size` bytes that takes `weight` may be served.
 
-        One that is larger than all may be runs alone.
+        A request that is larger than the whole budget runs alone.
 
         Args:
-            owner: the connection; None: one that asks for the first time.
+            owner: the connection; None: one that has not asked for anything before.
             size: its bytes.
-            weight: the bytes of the objects that become of it.
+            weight: the bytes of the objects that it is decoded to.
 
         Raises:
-            PeerError: too much waits, and this is the largest of it.
+            PeerError: too many bytes wait, and this request is the largest of them.
         """
         if self._waiting or not self._fits(weight):
             await self._wait(owner, size, weight)
@@ -180,7 +181,7 @@ class Admission:
             share.end()
 
     def short(self, weight: int) -> Share:
-        """Serve a request that is too small to wait for a turn: it counts once it is parked."""
+        """Serve a request too small to wait for its turn: it counts only while it is parked."""
         return Share(weight, self._parking)
 
     def _fits(self, weight: int) -> bool:
@@ -196,7 +197,7 @@ class Admission:
         self._begin_some()
 
     async def _wait(self, owner: object, size: int, weight: int) -> None:
-        """Wait for a turn, which is taken when it comes."""
+        """Wait for the request's turn; its weight is taken when the turn comes."""
         self._number += 1
         begins = get_running_loop().create_future()
         clock = self._clocks.advance(owner, weight)
@@ -208,7 +209,7 @@ class Admission:
             self._begin_some()
             await begins
         except BaseException:
-            # Whoever asked has gone; if its turn had come just then, it is the next one's.
+            # The request was cancelled. If its turn came at the same time, the next one may start.
             if begins.done() and not begins.cancelled() and begins.exception() is None:
                 self._running -= weight
             begins.cancel()
@@ -218,7 +219,7 @@ class Admission:
             self._waiting_bytes -= size
 
     def _refuse_largest(self) -> None:
-        """Refuse the one that takes most of the memory, whoever came last."""
+        """Refuse the largest waiting request, not the newest one."""
         waiting = (*self._waiting, *(each for _, each in self._passed))
         largest = max((each for each in waiting if not each.begins.done()), key=_size)
         text = f"more than {self._waiting_bytes_max} bytes of long requests wait"

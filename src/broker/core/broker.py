@@ -1,4 +1,4 @@
-"""What the protocols and the server see of core: the parts, side by side, without logic."""
+"""The parts of a broker that protocols and the server use, in one tuple, without logic."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ from broker.storage.log_dir import DiskSpace, disk_space
 
 
 class Broker(NamedTuple):
-    """The parts of a running broker, which the server has made, wired and loaded."""
+    """The parts of a running broker, made and loaded by the server."""
 
     configs: BrokerConfigs
     clock: Clock
@@ -35,14 +35,14 @@ class Broker(NamedTuple):
     transactions: TransactionCoordinator
     producer_ids: ProducerIds
     recompression: Recompression
-    # That logs are to begin there is durable, or StorageError.
+    # Makes new log start offsets durable; raises StorageError.
     persist_log_starts: Callable[[Sequence[tuple[Log, int]]], Awaitable[None]]
     group_configs: GroupConfigs
-    # What the metadata store counts its changes with.
+    # The revision of the metadata store: it grows with each change.
     metadata_revision: Callable[[], Awaitable[int]]
     named_producers: NamedProducers
-    long_answers: Admission  # those that are whole in memory before they are sent
-    shared_answers: SharedAnswers  # those of all topics
+    long_answers: Admission  # responses that are whole in memory before they are sent
+    shared_answers: SharedAnswers  # responses about all topics
 
     @property
     def config(self) -> Config:
@@ -51,9 +51,9 @@ class Broker(NamedTuple):
 
     @property
     def node_id(self) -> int:
-        """The id under which clients know this broker."""
+        """The broker id that clients see."""
         return self.config.integer("node.id")
 
     async def disk_space(self) -> DiskSpace:
-        """How large the data directory's file system is; StorageError when it does not say."""
+        """Return the size of the data directory's file system; raises StorageError."""
         return await self.io_thread.run(partial(disk_space, self.config.data_dir))

@@ -1,9 +1,9 @@
 """The broker's configuration while it runs: given at the start, altered since (KIP-226).
 
-An alteration is for this broker, under its id, or for all, under no name. It is checked against
-everything that would inherit it, then durable, then in force:
+An alteration applies to this broker, under its id, or to all brokers, under an empty name. It is
+checked against everything that would inherit it, then made durable, then applied:
 
-    plan ── topics agree ── commit ── topics and their logs obey ── who else follows obeys
+    plan ── topics agree ── commit ── applied to topics and their logs ── callbacks are called
 """
 
 import asyncio
@@ -26,13 +26,13 @@ _log = logging.getLogger(__name__)
 ALL_BROKERS = ""
 
 Commit: TypeAlias = Callable[[], Awaitable[None]]
-# Have topics inherit from a configuration that becomes durable on the way; without a way, only
-# check that they can. RequestError refuses.
+# Makes topics inherit from a configuration, which the given function makes durable on the way;
+# without that function it only checks. Raises RequestError.
 AlterDefaults: TypeAlias = Callable[[Config, Commit | None], Awaitable[None]]
 
 
 class BrokerConfigs:
-    """The configuration in force, and what of it was altered."""
+    """The configuration in force, and which settings of it were altered."""
 
     __slots__ = (
         "_alter_defaults",
@@ -52,7 +52,7 @@ class BrokerConfigs:
         io_thread: IoThread,
         alter_defaults: AlterDefaults,
     ) -> None:
-        """Read what was altered in earlier lives; what can no longer be obeyed is passed over."""
+        """Read what was altered before this start; values no longer allowed are ignored."""
         self._store = store
         self._io_thread = io_thread
         self._alter_defaults = alter_defaults
@@ -71,15 +71,15 @@ class BrokerConfigs:
         return str(self.current.integer("node.id"))
 
     def when_altered(self, callback: Callable[[Config], None]) -> None:
-        """Call with the configuration in force, each time that it has been altered."""
+        """Register a callback that gets each new configuration once it is in force."""
         self._callbacks.append(callback)
 
     async def plan(self, name: str, change: ConfigChange) -> None:
-        """Check that it may be altered so; RequestError says why not."""
+        """Check an alteration without making it; raises RequestError."""
         await self._alter_defaults(self._planned(name, self._changed(name, change)), None)
 
     async def alter(self, name: str, change: ConfigChange) -> None:
-        """Alter it for a broker or for all: in force when this returns, and after every start."""
+        """Alter the configuration of one broker or of all: in force at return, and durable."""
         await self._tasks.run_to_completion(self._alter(name, change))
 
     async def _alter(self, name: str, change: ConfigChange) -> None:
@@ -108,12 +108,12 @@ class BrokerConfigs:
     def _planned(self, name: str, own: Mapping[str, str]) -> Config:
         try:
             return self._config({**self._own, name: own})
-        except ConfigError as error:  # Kafka's code for brokers; of topics it says INVALID_CONFIG
+        except ConfigError as error:  # as Kafka for brokers; for topics it is INVALID_CONFIG
             raise RequestError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
     def _config(self, own: Mapping[str, Mapping[str, str]]) -> Config:
         config = self.current.altered(own.get(ALL_BROKERS, {}), own.get(self._name, {}))
-        TopicConfig({}, config)  # what is altered and what is given at a start may contradict
+        TopicConfig({}, config)  # raises where altered values contradict those given at the start
         return config
 
     def _report(self, config: Config) -> None:
@@ -128,11 +128,11 @@ class BrokerConfigs:
                 )
 
     def _restored(self) -> Config:
-        """Leave out key by key what another version or another start no longer allows."""
+        """Apply the altered values one by one, without those that this version or start refuses."""
         try:
             return self._config(self._own)
         except ConfigError:
-            pass  # then one by one
+            pass  # find out below which values are refused
         kept: dict[str, dict[str, str]] = {name: {} for name in self._own}
         for name, own in self._own.items():
             for key, text in own.items():

@@ -1,14 +1,14 @@
-"""Compaction of the logs that are due for it, one at a time, for as long as the broker runs.
+"""The log cleaner: compacts the logs that are due, one at a time, as long as the broker runs.
 
     facts of each compacted log → plan (storage/compaction.py) → the most urgent
-      →  recovery points made durable: recovery never reads what a pass has thinned out
-      →  the pass in a process of its own (storage/compactor.py)
+      →  recovery points made durable: recovery never reads what a pass has compacted
+      →  the pass, in a process of its own (storage/compactor.py)
       →  group by group, oldest first: commit, install and replace, finish (storage/swap.py)
-      →  the first dirty offset made durable; what a crash undoes is done again
+      →  the first dirty offset made durable; after a crash the pass is repeated
 
-A log with a damaged batch is left as it is until the next start, and so is one with a swap that is
-not known to be on the disk or off it: the start sorts that out. One whose pass failed otherwise
-waits as long as the loop does when nothing is due.
+A log with a damaged batch is not compacted again before the next start. The same holds for a log
+with a swap of which it is unknown whether it reached the disk: the next start completes or undoes
+it. A log whose pass failed for another reason waits for log.cleaner.backoff.ms.
 """
 
 import asyncio
@@ -36,35 +36,35 @@ _log = logging.getLogger(__name__)
 
 
 class CompactedLog(Protocol):
-    """What compaction asks of a log; the native `PartitionLog` is one."""
+    """What compaction needs of a log; implemented by the native `PartitionLog`."""
 
     @property
     def topic(self) -> str:
-        """Its topic's name."""
+        """The name of its topic."""
 
     @property
     def partition(self) -> int:
-        """Its number in the topic."""
+        """Its partition number."""
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """Its folder."""
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is given out."""
+        """The first offset that can be read."""
 
     @property
     def high_watermark(self) -> int:
-        """The end of what anybody may read."""
+        """The end of what may be read, exclusive."""
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what belongs to no open transaction."""
+        """The first offset of the oldest open transaction, or else the high watermark."""
 
     @property
     def durable_end(self) -> int:
-        """Up to here all is on the disk."""
+        """The offset below which everything is on the disk."""
 
     @property
     def is_in_service(self) -> bool:
@@ -79,43 +79,43 @@ class CompactedLog(Protocol):
         """(id, epoch, last offset) of each live producer."""
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """(producer id, first offset, marker's offset) of aborted ones in [start, end)."""
+        """(producer id, first offset, marker's offset) of aborted transactions in [start, end)."""
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from the one that holds `offset` on."""
+        """Read whole batches, from the one that holds `offset` on."""
 
     def roll(self) -> bool:
         """Close the active segment and begin the next."""
 
     def can_replace(self, old: list[int]) -> bool:
-        """Whether these are neighbours, all sealed and on the disk."""
+        """Whether these segments are adjacent, sealed and on the disk."""
 
     def replace(self, old: list[int], new: int | None) -> None:
-        """Use the files of one segment where those of others were."""
+        """Use the files of segment `new` in place of those of `old`."""
 
     def take_offline(self, reason: str) -> None:
-        """Refuse everything from here on."""
+        """Refuse every request from now on."""
 
 
 # Every log with the configuration of its topic.
 Logs = Callable[[], Iterable[tuple[CompactedLog, TopicConfig]]]
-# Work for the I/O thread; whether it was done.
+# Runs work in the I/O thread; returns whether it succeeded.
 OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
 
 
 class Settings(NamedTuple):
-    """What the broker's configuration says."""
+    """The settings of the cleaner."""
 
     backoff_ms: int
     map_bytes: int
 
 
 class _GivenUpError(Exception):
-    """The pass cannot go on, and why; nothing is damaged."""
+    """The pass cannot continue, with the reason; nothing is damaged."""
 
 
 class Cleaner:
-    """Compacts every log whose topic wants it, again and again."""
+    """Compacts every log whose topic asks for it, repeatedly."""
 
     __slots__ = (
         "_clock",
@@ -142,7 +142,7 @@ class Cleaner:
         path: Path,
         settings: Settings,
     ) -> None:
-        """Take part in a broker with that data directory; reads where the last passes ended."""
+        """Read from the data directory up to where each log has been compacted."""
         self._logs = logs
         self._clock = clock
         self._on_disk = on_disk
@@ -154,16 +154,16 @@ class Cleaner:
         self._uncleanable: set[str] = set()  # folders of damaged logs
         self._not_before: dict[str, int] = {}  # folder → monotonic ms, after a failure
         self._swapping: str | None = None  # the folder in which a swap is under way
-        self.is_paused = False  # a pass needs room before it makes some
-        self._saving: asyncio.Future[None] | None = None  # the last change that nobody waits for
+        self.is_paused = False  # set while the disk is full: a pass first takes space
+        self._saving: asyncio.Future[None] | None = None  # the last write that is not awaited
 
     def alter_settings(self, settings: Settings) -> None:
-        """Go by other settings, from the next pass on, and look at once whether one is due."""
+        """Use other settings from the next pass on, and check at once whether one is due."""
         self._settings = settings
         self._has_altered.set()
 
     async def run(self) -> None:
-        """Do what is due, then wait."""
+        """Do every pass that is due, then wait; runs until cancelled."""
         known = {(log.topic, log.partition) for log, _ in self._logs()}
         self._forget(key for key in list(self._first_dirty) if key not in known)
         while True:
@@ -174,7 +174,7 @@ class Cleaner:
                 pass
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget a topic, before one of the same name has its first file."""
+        """Forget a deleted topic, before a topic of the same name creates its first file."""
         self._forget(key for key in list(self._first_dirty) if key[0] == topic)
         for folder in {*self._uncleanable, *self._not_before}:
             if Path(folder).name.rpartition("-")[0] == topic:
@@ -210,7 +210,7 @@ class Cleaner:
         )
 
     def _plan(self, log: CompactedLog, config: TopicConfig) -> Plan | None:
-        """The pass that a log is due for; what must be rolled for it is rolled."""
+        """Return the pass that a log is due for; roll the active segment if the pass needs it."""
         now_ms = self._clock.aged_ms()
         facts = self._facts(log, config)
         if compaction.must_roll(facts, now_ms):
@@ -222,7 +222,7 @@ class Cleaner:
             facts = self._facts(log, config)
         plan = compaction.plan(facts, now_ms)
         groups = [[each.base_offset for each in group] for group in plan.groups] if plan else []
-        # A segment that was closed just now is not cut to its size yet: then the next time.
+        # A segment that was closed just now is not truncated yet: it waits for the next pass.
         return plan if all(map(log.can_replace, groups)) else None
 
     def _facts(self, log: CompactedLog, config: TopicConfig) -> LogFacts:
@@ -247,14 +247,14 @@ class Cleaner:
     # ---- a pass ------------------------------------------------------------------------------
 
     async def _clean(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> None:
-        """Do a pass; a failure is logged and this log waits."""
+        """Do a pass; a failure is logged, and this log is skipped for the backoff time."""
         folder = Path(log.folder)
         try:
             if not await self._save_recovery_points():
                 raise _GivenUpError("recovery points not written")
             await self._pass(log, self._job(log, config, plan))
         except (_GivenUpError, CompactorFailedError, OSError) as error:
-            if log.is_in_service:  # of a deleted topic nothing needs to be said
+            if log.is_in_service:  # a deleted topic needs no log line
                 self._give_up(log, str(error))
         else:
             return
@@ -268,7 +268,7 @@ class Cleaner:
     def _job(self, log: CompactedLog, config: TopicConfig, plan: Plan) -> Job:
         start = plan.groups[0][0].base_offset
         now_ms = self._clock.aged_ms()
-        # A horizon that is set now must not be early by any of the clocks.
+        # Tombstones must not be removed too early by either of the two clocks.
         later_ms = self._clock.latest_ms() - now_ms
         return Job(
             folder=os.path.abspath(log.folder),  # noqa: PTH100 (as the log has it, links and all)
@@ -289,7 +289,7 @@ class Cleaner:
         async with compacting(job) as messages:
             async for message in messages:
                 if not log.is_in_service:
-                    raise _GivenUpError("the log has gone")
+                    raise _GivenUpError("the log was deleted or went offline")
                 if message["kind"] == "cleaned":
                     ready = Swap(Path(log.folder), message["old"], message["new"])
                     await self._swap(log, ready)
@@ -308,7 +308,7 @@ class Cleaner:
         raise _GivenUpError("a damaged batch")
 
     def is_swapping(self, log: CompactedLog) -> bool:
-        """Whether files of a log are being replaced: nobody else may write beside them."""
+        """Whether files of a log are being replaced: nothing else may write files beside them."""
         return self._swapping == log.folder
 
     async def _swap(self, log: CompactedLog, ready: Swap) -> None:
@@ -319,7 +319,7 @@ class Cleaner:
             self._swapping = None
 
     async def _replace(self, log: CompactedLog, ready: Swap) -> None:
-        """Take a compacted group into use, as long as the log still has what it was made from."""
+        """Put a compacted group into service if the log still has its source segments."""
         if not log.can_replace(ready.old):
             raise _GivenUpError(f"segments {ready.old} have changed")
         await self._must(log, partial(swap.commit, ready))
@@ -330,13 +330,13 @@ class Cleaner:
             swap.install(ready)
             log.replace(ready.old, ready.new)
         except (StorageError, OSError) as error:
-            # The names may be half the old files' and half the new ones': the next start mends it.
+            # Old and new files may be mixed: the next start completes or undoes the swap.
             log.take_offline(f"compacted segments cannot be used: {error}")
             raise _GivenUpError(str(error)) from error
         await self._must(log, partial(swap.finish, ready))
 
     async def _must(self, log: CompactedLog, step: Callable[[], None]) -> None:
-        """Do a step of a swap; without it, this log is compacted no more in this life."""
+        """Do one step of a swap; if it fails, this log is not compacted again before a restart."""
         if not await self._on_disk(step):
             self._uncleanable.add(log.folder)
             raise _GivenUpError("a swap was cut off")
@@ -362,11 +362,11 @@ class Cleaner:
 
 
 def _time_at(log: CompactedLog, offset: int) -> int:
-    """The time of the first batch from an offset on, -1 when there is none to be read."""
+    """Return the time of the first batch from an offset on, -1 when none can be read."""
     if not log.log_start_offset <= offset < log.high_watermark:
         return -1
     try:
         batch = log.read(offset, 1)
-    except StorageError:  # it is damaged there, which the pass will find out
+    except StorageError:  # damaged there; the pass will report it
         return -1
     return int.from_bytes(batch[_MAX_TIMESTAMP], signed=True) if batch else -1

@@ -1,4 +1,4 @@
-"""The process that compacts, as the broker sees it: a job in, messages out, an end in any case."""
+"""Runs the compactor process: sends it a job, receives its messages, always ends it."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ _MODULE = "broker.storage.compactor"
 
 
 class CompactorFailedError(Exception):
-    """The process has ended or stands still without having said why."""
+    """The process has ended, or has stalled, without reporting a reason."""
 
 
 @asynccontextmanager
 async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
-    """Start a process for the job; its messages. When the block is left the process has ended."""
+    """Start a process for the job and yield its messages; at the exit the process has ended."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -33,7 +33,7 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
         stdout=asyncio.subprocess.PIPE,
         limit=limits.COMPACTION_LINE_BYTES_MAX,
         env=_environment(),
-        start_new_session=True,  # a Ctrl-C is for the broker, which ends this one
+        start_new_session=True,  # Ctrl-C reaches only the broker, which then ends this process
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -45,7 +45,7 @@ async def compacting(job: Job) -> AsyncIterator[AsyncIterator[Message]]:
         await messages.aclose()
         if process.returncode is None:
             process.kill()
-        process.stdin.close()  # until now it tells the process that its parent lives
+        process.stdin.close()  # while it is open, the process knows that its parent lives
         await process.wait()
 
 
@@ -57,7 +57,7 @@ def _send(pipe: asyncio.StreamWriter, job: Job) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Run the code that runs here, wherever it was imported from."""
+    """Return an environment in which the child imports the same code as this process."""
     here = str(Path(broker.__file__).parents[1])
     inherited = os.environ.get("PYTHONPATH")
     path = here if not inherited else os.pathsep.join((here, inherited))
@@ -76,7 +76,7 @@ async def _messages(
             seconds = limits.COMPACTION_STALLED_SECONDS
             raise CompactorFailedError(f"the process stood still for {seconds} s") from None
         except ValueError as error:
-            raise CompactorFailedError(f"the process said no message: {error}") from None
+            raise CompactorFailedError(f"the process sent an invalid message: {error}") from None
         if not line:
             raise CompactorFailedError(f"the process ended with {await process.wait()}")
         yield message

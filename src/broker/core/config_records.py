@@ -1,4 +1,4 @@
-"""How own configurations stand in the metadata store: texts by key, none when there are none.
+"""Configurations of resources in the metadata store: JSON by key, no entry without own values.
 
 conf/topic/<name>   of a topic
 conf/broker/<id>    of a broker, altered while it runs; conf/broker/ for all brokers
@@ -14,7 +14,7 @@ from broker.storage import metadata
 
 
 def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
-    """What makes this the configuration under a key."""
+    """Return the operation that stores this configuration under a key."""
     if not own:
         return metadata.Delete(key)
     return metadata.Put(key, json.dumps({"version": 1, "config": dict(own)}).encode())
@@ -23,7 +23,7 @@ def operation(key: bytes, own: Mapping[str, str]) -> metadata.Operation:
 async def put(
     store: metadata.MetaStore, io_thread: IoThread, key: bytes, own: Mapping[str, str]
 ) -> None:
-    """Make this the configuration under a key, for good; RequestError when the store fails."""
+    """Store this configuration under a key, durably; raises RequestError when the store fails."""
     change = operation(key, own)
     try:
         await io_thread.run(lambda: store.transact([], [change]))
@@ -32,7 +32,7 @@ async def put(
 
 
 def read_all(store: metadata.MetaStore, prefix: bytes) -> dict[str, dict[str, str]]:
-    """Every configuration under a prefix, by what follows it."""
+    """Return every configuration under a prefix, by the rest of its key."""
     return {
         entry.key.removeprefix(prefix).decode(): _parse(entry) for entry in store.scan(prefix)[0]
     }

@@ -1,15 +1,16 @@
-"""The driver of a state machine whose memory is a log: one coordinator partition.
+"""The driver of a state machine whose state is a log: one coordinator partition.
 
     command -> machine -> Decision(records, replies)
                               |         |
                  append as one batch    |      then replay, before the next command
                               |         v
-                        durable? ----> replies leave
+                        durable? ----> replies are sent
 
-Loading (coordinator_load.py) reads the same log through the same `replay`. Every reply waits until
-all that was appended before it is durable, reads included: nobody is told what a power cut can take
-back. When an append fails or the log goes offline, the machine is dropped, who waits is told to
-look for the coordinator again, and the next command loads a new machine from the log.
+Loading (coordinator_load.py) reads the same log through the same `replay`. Every reply, also to a
+read, waits until everything appended before it is durable: a power cut takes back nothing that was
+returned. When an append fails or the log goes offline, the machine is dropped, waiting requests
+are answered with an error that makes clients look for the coordinator again, and the next command
+loads a new machine from the log.
 """
 
 import logging
@@ -37,65 +38,65 @@ ResponseT_contra = TypeVar("ResponseT_contra", contravariant=True)
 
 
 class ResponseFuture(Protocol[ResponseT_contra]):
-    """Where a response is put: an asyncio.Future."""
+    """Receives a response: an asyncio.Future, or a Callback."""
 
     def done(self) -> bool:
-        """Whether somebody has answered, or the one who asked has gone."""
+        """Whether it has a result, or was cancelled by its requester."""
 
     def set_result(self, result: ResponseT_contra, /) -> None:
-        """Answer."""
+        """Set the response."""
 
 
 class Callback(Generic[ResponseT_contra]):
-    """A promise of the broker's own: it calls back with the response, at once."""
+    """A ResponseFuture for the broker's own requests: it calls a function with the response."""
 
     __slots__ = ("_callback",)
 
     def __init__(self, callback: Callable[[ResponseT_contra], None]) -> None:
-        """Keep who is to be told."""
+        """Keep the function that gets the response."""
         self._callback = callback
 
     def done(self) -> bool:
-        """Nobody has gone."""
+        """Return False: it cannot be cancelled."""
         return False
 
     def set_result(self, result: ResponseT_contra, /) -> None:
-        """Tell."""
+        """Call the function."""
         self._callback(result)
 
 
 class Waiter(Generic[ResponseT]):
-    """One who waits for a response: the token that this driver gives to machines."""
+    """A request that waits for its response: the token that this driver gives to machines."""
 
     __slots__ = ("_future", "_refusal")
 
     def __init__(
         self, future: ResponseFuture[ResponseT], refusal: Callable[[ErrorCode], ResponseT]
     ) -> None:
-        """Keep where the response goes, and how a refusal of this request looks."""
+        """Keep where the response goes, and how an error is expressed in a response of its kind."""
         self._future = future
         self._refusal = refusal
 
     def answer(self, response: ResponseT) -> None:
-        """Give the response, unless the one who asked has gone."""
+        """Send the response, unless the requester has gone."""
         if not self._future.done():
             self._future.set_result(response)
 
     def refuse(self, error: ErrorCode) -> None:
-        """Answer with an error."""
+        """Respond with an error."""
         self.answer(self._refusal(error))
 
 
 class PartitionState(Enum):
-    """What a coordinator partition can do."""
+    """The states of a coordinator partition."""
 
     LOADING = "loading"
     ACTIVE = "active"
-    UNLOADED = "unloaded"  # for good: whoever needs it opens another
+    UNLOADED = "unloaded"  # final: another object is made when the partition is needed again
 
 
 class CoordinatorPartition(Generic[RecordT, ResponseT]):
-    """One machine and its log."""
+    """One state machine and its log."""
 
     def __init__(  # noqa: PLR0913 (a machine, a log, and what each needs)
         self,
@@ -111,8 +112,8 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     ) -> None:
         """Begin to load: `load_step` has to be called until `state` is not LOADING.
 
-        `wake` is called when a load that had to wait can go on, and when there are more replies to
-        give than one turn takes. `known_damages`: see CoordinatorLoad.
+        `wake` is called when a load that had to wait can continue, and when there are more replies
+        than may be sent in one turn. `known_damages`: see CoordinatorLoad.
         """
         self.name = name
         self.state = PartitionState.LOADING
@@ -125,30 +126,30 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
         self._load = CoordinatorLoad(log, machine, record_format, known_damages)
         self._load_is_waiting = False
         self._end_offset = log.log_end_offset
-        self._awaited_offset = 0  # the log has been asked to call back up to here
+        self._awaited_offset = 0  # the log will call back when this offset is durable
         self._held: deque[tuple[int, list[tuple[Token, ResponseT]]]] = deque()
-        self._replies_later = False  # this turn has given as many replies as it may
+        self._replies_later = False  # this turn has sent REPLIES_PER_TURN
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of its log: larger after each start that was not clean."""
+        """The leader epoch of its log: it grows with each unclean start."""
         return self._log.leader_epoch
 
     # ---- load ------------------------------------------------------------------------------------
 
     @property
     def wants_load_step(self) -> bool:
-        """Whether there is something to load now, rather than to wait for."""
+        """Whether there is something to load now, as opposed to waiting for durability."""
         return self.state is PartitionState.LOADING and not self._load_is_waiting
 
     def load_step(self) -> None:
         """Replay the next part of the log; ACTIVE once its end is reached, UNLOADED on failure.
 
-        Raises what the machine raises, UNLOADED then too.
+        An exception of the machine is raised; the state is UNLOADED then, too.
         """
         load = self._load
         try:
-            if not load.is_done and not load.step():  # The rest is not durable yet.
+            if not load.is_done and not load.step():  # the rest is not durable yet
                 self._load_is_waiting = True
                 self._log.when_durable(load.end_offset, self._continue_load)
         except (PolylogError, OSError, IndexError) as error:
@@ -182,7 +183,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     @property
     def lost_count(self) -> int:
-        """How many records the load could not read, so far."""
+        """How many records the load has not been able to read so far."""
         return self._load.lost.total
 
     def _continue_load(self, is_durable: bool) -> None:
@@ -195,16 +196,17 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     # ---- serve -----------------------------------------------------------------------------------
 
     def apply(self, decision: Decision[RecordT, ResponseT]) -> bool:
-        """Append, replay, and give the replies once all that was appended is durable.
+        """Append, replay, and send the replies once everything appended so far is durable.
 
-        False when there was no room for its records: it has had no effect, and who waits is told.
+        Return False when the disk had no space for the records: the decision has no effect, and
+        its requests are refused.
         """
         self.check()
         is_active = self.state is PartitionState.ACTIVE
         try:
             if is_active and decision.records and not self._append(decision):
                 self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        except TooManyProducers as error:  # For the records of one more transactional producer.
+        except TooManyProducers as error:  # one more transactional producer than the log may have
             self._notes.log([f"records refused partition={self.name} reason={error}"])
             _refuse((token for token, _ in decision.replies), ErrorCode.POLICY_VIOLATION)
             return True
@@ -232,11 +234,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     @property
     def _can_answer_now(self) -> bool:
-        """Whether all that was appended is durable, and nobody waits to hear of it."""
+        """Whether everything appended is durable and no earlier reply is waiting."""
         return not self._held and self._end_offset <= self._log.high_watermark
 
     def end_transaction(self, marker: Marker, waiter: Waiter[ErrorCode]) -> None:
-        """Write a marker, have its effect, and answer NONE once it is durable."""
+        """Append a marker, apply its effect, and respond NONE once it is durable."""
         self.check()
         pending = self._machine.pending
         if self.state is PartitionState.ACTIVE and pending is not None:
@@ -244,7 +246,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
             batch = encode_marker(marker, leader_epoch=epoch, timestamp_ms=now_ms)
             try:
                 is_appended = self._append_batch(batch, 1)
-            except DiskFull:  # who asks for it asks again
+            except DiskFull:  # the requester retries
                 waiter.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 return
             if is_appended:
@@ -269,7 +271,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     def _append(self, decision: Decision[RecordT, ResponseT]) -> bool:
         producer_id, epoch = decision.transaction or (-1, -1)
         try:
-            # One batch, whatever its size: the records of a decision stand or fall together.
+            # One batch, whatever its size: the records of a decision are written all or not at all.
             [batch] = encode(
                 [self._format.encode(record) for record in decision.records],
                 batch_bytes_max=BATCH_BYTES_MAX,
@@ -279,7 +281,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
                 is_transactional=decision.transaction is not None,
                 timestamp_ms=self._clock.wall_ms(),
             )
-        except (PolylogError, ValueError) as error:  # ValueError: it cannot be said in the format.
+        except (PolylogError, ValueError) as error:  # ValueError: the format cannot express it
             return self._failed(error)
         return self._append_batch(batch, len(decision.records))
 
@@ -294,14 +296,14 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     def _failed(self, error: Exception) -> bool:
         logger.error(
-            "coordinator append failed partition=%s error=%s: what it keeps is loaded again",
+            "coordinator append failed partition=%s error=%s: its state is loaded again",
             self.name,
             error,
         )
         return False
 
     def _release(self, is_durable: bool) -> None:
-        """Give the replies whose records are durable; without durability, nobody gets any."""
+        """Send the replies whose records are durable; if durability failed, refuse all of them."""
         if not is_durable:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
@@ -319,11 +321,11 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
     @property
     def has_replies(self) -> bool:
-        """Whether somebody can be answered now."""
+        """Whether there are replies that can be sent now."""
         return bool(self._held) and self._held[0][0] <= self._log.high_watermark
 
     def send_replies(self) -> None:
-        """Answer the next ones in a new turn; the end of a rebalance is told to a thousand."""
+        """Send the next replies in a new turn: the end of a rebalance answers up to a thousand."""
         self._replies_later = False
         if self.has_replies:
             self._release(is_durable=True)
@@ -331,12 +333,12 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
     # ---- stop ------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Serve nothing over a log whose disk has failed."""
+        """Unload the partition when the disk of its log has failed."""
         if self._log.is_offline:
             self.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def unload(self, error: ErrorCode) -> None:
-        """Forget everything and tell whoever waits; the log stays as it is."""
+        """Drop the state and refuse all waiting requests; the log stays as it is."""
         if self.state is PartitionState.UNLOADED:
             return
         self.state = PartitionState.UNLOADED
@@ -346,7 +348,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
 
 
 def _waiter(token: Token) -> Waiter[object]:
-    """The token as what this driver has made it: the machines only hand it back."""
+    """Return the token as the Waiter that it is: machines do not look inside."""
     return cast("Waiter[object]", token)
 
 

@@ -1,27 +1,28 @@
-"""Loading a coordinator partition: its log, read in steps and replayed into its machine.
+"""Loading a coordinator partition: its log is read in steps and replayed into its state machine.
 
-What cannot be read is set aside and the load goes on: one bad record is no reason to refuse every
-other group or transactional id of its partition. Each load writes one ERROR line with the count,
-the first offsets and the first reason. The bytes stay in the log until compaction takes them.
-Clients write no such records (polylog.internal.topics.writable); a later version can, and a disk.
+A record that cannot be read is skipped and the load continues: one bad record is no reason to
+refuse every other group or transactional id of its partition. Each load writes one ERROR line with
+the count, the first offsets and the first reason. The bytes stay in the log until compaction
+removes them. Clients cannot write such records (polylog.internal.topics.writable); a later version
+of the broker can, and so can a disk.
 
-    an unknown type of key          passed over without a line, as Kafka does: a later version's
-    a key, or there is none         lost: nobody knows what it said
-    a value in __consumer_offsets   lost: the record before it of the same key counts. A consumer
-                                    reads again from its last offset that can be read; members join
-                                    or sync again
+    a key of an unknown type        skipped without a line, as in Kafka: a later version wrote it
+    an unreadable or missing key    lost: its content is unknown
+    a value in __consumer_offsets   lost: the previous record of the same key counts. A consumer
+                                    reads again from its last readable offset; members join or
+                                    sync again
     a value in __transaction_state  lost, and the id is forgotten: its next producer gets another
-                                    producer id, and earlier ones are refused. The record before it
-                                    would have epochs given out a second time
+                                    producer id, and earlier ones are refused. With the previous
+                                    record, epochs would be given out a second time
     a batch: CRC, compression       each of its offsets is lost
-    a marker                        the offsets that it decided are not committed, and read again
+    a marker                        the offsets that it decides are not committed: records are
+                                    consumed again
     a damaged range of the log      each of its offsets is lost when a second load meets it: `_read`
 
-Nothing is lost where a later record of the same key can be read: each says all there is of it.
-transactions/hanging_transactions.py says what a lost record of __transaction_state means for
-transactions that are still open in other logs. (Kafka: a record of a group that cannot be read makes its partition
-unavailable until an operator removes it; one of a transaction ends the load, and what was read by
-then is served.)
+Nothing is lost where a later record of the same key can be read: each record is complete. What a
+lost record of __transaction_state means for transactions that are still open in other logs is in
+transactions/hanging_transactions.py. How Kafka differs, and why, is in
+docs/decisions/0016-unreadable-coordinator-records-are-skipped.md.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,10 +45,10 @@ RecordT = TypeVar("RecordT")
 
 
 class LostRecords(NamedTuple):
-    """Records that a load could not read.
+    """The records that a load could not read.
 
     Attributes:
-        total: how many there were.
+        total: how many they are.
         offsets: the first of them; one for each batch that could not be read.
         reason: why the first could not be read.
     """
@@ -57,7 +58,7 @@ class LostRecords(NamedTuple):
     reason: str = ""
 
     def and_more(self, count: int, offset: int, reason: str) -> "LostRecords":
-        """These, and `count` others from an offset on."""
+        """Return these, and `count` others from an offset on."""
         return LostRecords(
             self.total + count,
             (*self.offsets, offset)[:LOST_OFFSETS_SHOWN],
@@ -66,7 +67,7 @@ class LostRecords(NamedTuple):
 
 
 class CoordinatorLoad(Generic[RecordT]):
-    """One load: a log up to where it ended when the load began."""
+    """One load: a log up to its end offset at the beginning of the load."""
 
     def __init__(
         self,
@@ -78,29 +79,29 @@ class CoordinatorLoad(Generic[RecordT]):
         """Begin at the start of the log.
 
         `known_damages`: ranges of offsets that an earlier load of this log found damaged. A load
-        passes over those and fails at others, which it adds.
+        skips those, and fails at others, which it adds to the set.
         """
         self._log = log
         self._machine = machine
         self._format = record_format
         self._known_damages = known_damages
         self.next_offset = log.log_start_offset
-        # What was appended before a failure may still become durable, and then counts.
+        # What was appended before a failure may still become durable, and counts then.
         self.end_offset = log.log_end_offset
         self.lost = LostRecords()
-        self._replaying: Iterator[None] | None = None  # what was read and is not all replayed
+        self._replaying: Iterator[None] | None = None  # what was read and is not all replayed yet
 
     @property
     def is_done(self) -> bool:
-        """Whether the end is reached."""
+        """Whether the end has been reached."""
         return self.next_offset >= self.end_offset
 
     def step(self) -> bool:
         """Replay the next part of the log; False when the next record is not durable yet.
 
         Raises:
-            StorageError: the log is offline, or damage was found that is looked at meanwhile.
-            IndexError: the log begins later now.
+            StorageError: the log is offline, or new damage was found; its range is being determined.
+            IndexError: the log start offset has moved past the next record.
         """
         if self._replaying is None:
             data = self._read()
@@ -117,10 +118,10 @@ class CoordinatorLoad(Generic[RecordT]):
         return True
 
     def _read(self) -> bytes | None:
-        """Read the next batches; None when they are damaged, and have been passed over.
+        """Read the next batches; None when they are damaged and have been skipped.
 
-        A log that meets damage first refuses the rest of the segment, then finds out how much of it
-        is damaged. The first load to meet it therefore fails, and the next one, later, goes on.
+        A log that meets damage first refuses the rest of the segment, then determines how much of
+        it is damaged. So the first load to meet it fails, and the next one, later, continues.
         """
         try:
             return self._log.read(self.next_offset, LOAD_BYTES_PER_STEP)
@@ -144,20 +145,20 @@ class CoordinatorLoad(Generic[RecordT]):
         replayed = self.next_offset - 1  # up to this offset
         if pending is None or not any(map(is_transactional, headers)):
             try:
-                # Many batches at once: the most of a log are small.
+                # Decode many batches in one call: most batches of such a log are small.
                 for stored in records(data):
                     self._replay(stored.offset, stored.key, stored.value, self._machine.replay)
                     replayed = stored.offset
                     yield
             except CodecError:
-                pass  # Batch by batch: the others are whole.
+                pass  # batch by batch below: the other batches are readable
             else:
                 replayed = headers[-1].last_offset
         for header in headers:
             if header.last_offset > replayed:
                 batch = data[header.position : header.position + header.size]
                 yield from self._replay_batch(header, batch, replayed)
-        # Not behind the last record: compaction leaves gaps, and batches without records.
+        # Not the offset after the last record: compaction leaves gaps, and empty batches.
         self.next_offset = headers[-1].last_offset + 1
         self._replaying = None
 
@@ -185,7 +186,7 @@ class CoordinatorLoad(Generic[RecordT]):
             marker = decode_marker(batch)
         except CodecError as error:
             self.lost = self.lost.and_more(1, header.base_offset, str(error))
-            # What it ended counts no more as open. Groups read again what they may have committed.
+            # Its transaction counts as ended. What it may have committed is consumed again.
             pending.end_transaction(header.producer_id, is_committed=False)
             return
         if marker is not None:
@@ -204,13 +205,13 @@ class CoordinatorLoad(Generic[RecordT]):
             record = self._format.decode(key, value)
             if record is not None:
                 replay(record)
-        except CodecError as error:  # Also of what stands inside a record, which the machine reads.
+        except CodecError as error:  # also from inside a record, which the machine decodes
             self.lost = self.lost.and_more(1, offset, str(error))
             instead = None if key is None else self._format.without_value(key)
             if instead is not None:
                 replay(instead)
 
     def _lose(self, offset: int, end_offset: int, reason: str) -> None:
-        """Go on behind a range of offsets."""
+        """Continue after a range of offsets."""
         self.lost = self.lost.and_more(end_offset - offset, offset, reason)
         self.next_offset = end_offset

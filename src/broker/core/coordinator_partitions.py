@@ -1,11 +1,11 @@
-"""The partitions of one internal topic, whose machines together are one coordinator.
+"""The partitions of one internal topic: their state machines together are one coordinator.
 
-What a key names (a group, a transactional id) lives in the partition that the key hashes to. That
-partition is opened and loaded on first need; while it loads, and after its log has failed, commands
-are refused with the retriable errors by which clients wait and look for their coordinator again.
+A key (group id, transactional id) lives in the partition that it hashes to. That partition is
+opened and loaded on first use. While it loads, and after its log has failed, commands are refused
+with the retriable errors on which clients wait and look for their coordinator again.
 
-Nothing here waits: `tick` is to be called when the time given to `wake_at` has come. It takes so
-many decisions and no more, and asks to be called again at once if there are others.
+Nothing here blocks: `tick` has to be called at the time given to `wake_at`. It takes a limited
+number of decisions, and asks to be called again at once if there are more.
 """
 
 import logging
@@ -41,40 +41,40 @@ class CreateFuture(Protocol):
     """An event loop's create_future."""
 
     def __call__(self) -> Future[AnswerT]:
-        """A future that nobody has answered."""
+        """Return a pending future."""
 
 
 class Shard(Machine[RecordT], Protocol[RecordT, ResponseT]):
-    """The machine of one partition: what all coordinators ask of theirs, beside its commands."""
+    """The machine of one partition: what every coordinator's machine has beside its commands."""
 
     def resume(self, now: Moment) -> Iterable[Decision[RecordT, ResponseT]]:
-        """Everything is loaded: go on from here."""
+        """Return what has to be done after a load, before time passes for the machine."""
 
     def tick(self, now: Moment) -> Iterator[Decision[RecordT, ResponseT]]:
-        """Let the time pass; each decision has its effect before the next one is asked for."""
+        """Let time pass; each decision is applied before the next one is asked for."""
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time of the next tick; None if there is none."""
+        """Return the monotonic time of the next tick; None if there is none."""
 
     def expire(self, now: Moment) -> Iterator[Decision[RecordT, ResponseT]]:
-        """Forget what is too old; asked for at the coordinator's interval."""
+        """Remove what has expired; called at the coordinator's interval."""
 
 
 ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
-# What is to be done with a shard: now, or once it is loaded.
+# What has to be done with a shard: now, or once it is loaded.
 Work: TypeAlias = Callable[[ShardT], Iterable[Decision[Any, Any]]]
 
 
 class Environment(NamedTuple):
-    """What a pure core needs of its world.
+    """What a coordinator needs from outside.
 
     Attributes:
-        open_log: the log of a partition, which it creates with the topic if need be; raises
-            PolylogError while that cannot be had.
+        open_log: returns the log of a partition, and creates the topic if need be; raises
+            PolylogError while the log is not available.
         create_future: the event loop's.
-        clock: for deadlines and for what is stored.
-        wake_at: asks that `tick` be called at this monotonic time in ms, or before.
-        partition_count: how many partitions the topic has; None before there is a topic.
+        clock: for deadlines and for stored timestamps.
+        wake_at: asks for a call of `tick` at this monotonic time in ms, or earlier.
+        partition_count: how many partitions the topic has; None before it exists.
     """
 
     open_log: Callable[[int], InternalLog]
@@ -93,8 +93,8 @@ class _Partition(Generic[RecordT, ResponseT, ShardT]):
         self.number = number
         self.driver = driver
         self.shard = shard
-        self.is_resumed = False  # time passes for it
-        # What has begun and is not finished: the time that passes, and everything else.
+        self.is_resumed = False  # `resume` has finished: deadlines are checked
+        # What has begun and is not finished: checks of deadlines, and everything else.
         self.ticking: deque[Iterator[Decision[RecordT, ResponseT]]] = deque()
         self.work: deque[Iterator[Decision[RecordT, ResponseT]]] = deque()
 
@@ -113,10 +113,10 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         expiry_interval_ms: int,
         can_resume_partly: bool,
     ) -> None:
-        """Know how to reach the world; nothing is opened yet.
+        """Keep what it needs; nothing is opened yet.
 
-        The topic is made with `partition_count` partitions; one that exists may have another count.
-        A shard that fails while it resumes is loaded again, unless it can go on in part.
+        The topic is created with `partition_count` partitions; an existing one may have another
+        count. A shard that fails while it resumes is loaded again, unless `can_resume_partly`.
         """
         self._topic = topic
         self._partition_count = partition_count
@@ -129,62 +129,62 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         self._expiry_ms = environment.clock.monotonic_ms() + expiry_interval_ms
         self._partitions: dict[int, _Partition[RecordT, ResponseT, ShardT]] = {}
         self._expected: set[int] = set()  # their logs are being recovered
-        self._not_empty: set[int] = set()  # when they were recovered, or in use since
-        self._lost: set[int] = set()  # their disk has failed: not before the next start
-        self._damages: dict[int, set[tuple[int, int]]] = {}  # what their loads have found so far
-        # What is to be done everywhere and is not: a shard that is dropped leaves it to the next.
+        self._not_empty: set[int] = set()  # had records when they were recovered, or used since
+        self._lost: set[int] = set()  # their disk has failed: unavailable until a restart
+        self._damages: dict[int, set[tuple[int, int]]] = {}  # that their loads have found so far
+        # What has to be done in every partition: it is kept until a shard of it has done it all.
         self._unfinished: dict[int, list[Work[ShardT]]] = {}
         self._retry_ms: dict[int, int] = {}  # when a partition may be opened again
         self._turn = 0
-        self._awake_at_ms: int | None = None  # what wake_at was told last
+        self._awake_at_ms: int | None = None  # the earliest time given to wake_at
         self._is_closed = False
 
-    # ---- which there are -------------------------------------------------------------------------
+    # ---- partitions ------------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
-        """The partition that keeps a key, as Kafka finds it.
+        """Return the partition of a key, computed as Kafka does.
 
-        The setting may have changed since the topic was made: what counts is what there is.
+        The count is the topic's own: the setting may have changed since it was created.
         """
         if len(key) > limits.COORDINATOR_KEY_CHARS_MAX:
-            return 0  # Nothing has such a key: any partition will say so.
+            return 0  # no such key exists: any partition will answer so
         count = self._environment.partition_count() or self._partition_count
         hash_code = _java_hash(key)
         return 0 if hash_code == _INT32_MIN else abs(hash_code) % count
 
     @property
     def is_loading(self) -> bool:
-        """Whether a partition that exists cannot say yet what it holds."""
+        """Whether a partition that exists is not loaded yet."""
         return bool(self._expected) or any(
             each.driver.state is PartitionState.LOADING for each in self._partitions.values()
         )
 
     def numbers(self) -> list[int]:
-        """Every partition that may hold something, whether it can serve now or not."""
+        """Return every partition that may hold something, whether it can serve now or not."""
         return sorted(self._expected | self._not_empty)
 
     def within_reach(self) -> list[int]:
-        """Those of them that serve, or will: without those whose disk has failed."""
+        """Return those that serve, or will: all but those whose disk has failed."""
         return [number for number in self.numbers() if number not in self._lost]
 
     def shards(self) -> Iterator[ShardT]:
-        """Every shard that is in memory, also of partitions that load."""
+        """Return every shard in memory, also of partitions that are being loaded."""
         return (each.shard for each in self._partitions.values())
 
     def shard(self, number: int) -> ShardT | None:
-        """The shard of a partition that serves now."""
+        """Return the shard of a partition that serves now, or None."""
         partition = self._partitions.get(number)
         is_active = partition is not None and partition.driver.state is PartitionState.ACTIVE
         return partition.shard if partition is not None and is_active else None
 
     @property
     def is_complete(self) -> bool:
-        """Whether every partition that holds something can say what."""
+        """Whether every partition that holds something is loaded."""
         return all(self.shard(number) is not None for number in self.numbers())
 
     @property
     def is_ready(self) -> bool:
-        """Whether every partition within reach can say what it holds."""
+        """Whether every partition that holds something is loaded, except on failed disks."""
         return all(self.shard(number) is not None for number in self.within_reach())
 
     @property
@@ -193,15 +193,15 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return sum(each.driver.lost_count for each in self._partitions.values())
 
     def leader_epoch(self, number: int) -> int:
-        """The epoch under which a partition is coordinated: its log's."""
+        """Return the coordinator epoch of a partition: the leader epoch of its log."""
         return self._partitions[number].driver.leader_epoch
 
     def expect(self, partitions: Iterable[int]) -> None:
-        """These partitions exist, and their logs are still being recovered."""
+        """Register partitions that exist and whose logs are still being recovered."""
         self._expected.update(partitions)
 
     def recovered(self, number: int, *, is_empty: bool) -> None:
-        """Begin to load a partition that was expected, to be ready when its keys are asked for."""
+        """Begin to load an expected partition, so that it is ready when its keys are asked for."""
         self._expected.discard(number)
         if is_empty:
             self._unfinished.pop(number, None)
@@ -218,7 +218,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         command: Callable[[ShardT, Token, Moment], Decision[RecordT, ResponseT]],
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> Future[AnswerT]:
-        """Have the shard of a key decide; its answer, or the refusal, is the future's result."""
+        """Have the shard of a key decide; the future gets its response, or the refusal."""
         future: Future[AnswerT] = self._environment.create_future()
         self.serve_to(self.partition_for(key), command, future, refusal)
         return future
@@ -230,7 +230,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         future: ResponseFuture[AnswerT],
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> None:
-        """As `serve`, of a partition by its number, with a promise of the caller's."""
+        """Do as `serve`, for a partition by its number, with a future of the caller's."""
         waiter = Waiter(future, refusal)
         partition = self._ready(number, waiter)
         if partition is not None:
@@ -243,7 +243,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         command: Callable[[ShardT, Token, Moment], Iterator[Decision[RecordT, ResponseT]]],
         refusal: Callable[[ErrorCode], AnswerT],
     ) -> Future[AnswerT]:
-        """As `serve`, of a partition by its number: a command that may take many decisions."""
+        """Do as `serve`, for a partition by its number and a command of many decisions."""
         future: Future[AnswerT] = self._environment.create_future()
         waiter = Waiter(future, refusal)
         partition = self._ready(number, waiter)
@@ -256,7 +256,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def end_transaction(
         self, number: int, marker: Marker, future: ResponseFuture[ErrorCode]
     ) -> None:
-        """Write a marker into a partition, whose pending records of the producer it decides."""
+        """Write a marker, which decides the producer's pending records in that partition."""
         waiter = Waiter(future, lambda error: error)
         partition = self._ready(number, waiter)
         if partition is not None:
@@ -266,7 +266,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _ready(
         self, number: int, waiter: Waiter[AnswerT]
     ) -> _Partition[RecordT, ResponseT, ShardT] | None:
-        """The partition if it can serve; if it cannot, who waits is told why."""
+        """Return the partition if it can serve; otherwise refuse the request and return None."""
         if self._is_closed:
             waiter.refuse(ErrorCode.NOT_COORDINATOR)
             return None
@@ -283,7 +283,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return partition
 
     def in_every_partition(self, work: Work[ShardT]) -> None:
-        """Have something done in every partition that may hold something, once it is loaded."""
+        """Have work done in every partition that may hold something, once it is loaded."""
         for number in self.within_reach():
             self._unfinished.setdefault(number, []).append(work)
             partition = self._partitions.get(number)
@@ -294,7 +294,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _finish(
         self, partition: _Partition[RecordT, ResponseT, ShardT], work: Work[ShardT]
     ) -> Iterator[Decision[RecordT, ResponseT]]:
-        """Do what is to be done everywhere; who comes to the end of it has done it."""
+        """Do work that is for every partition; it is done once its end has been reached."""
         yield from work(partition.shard)
         unfinished = self._unfinished[partition.number]
         unfinished.remove(work)
@@ -304,9 +304,9 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self) -> int:
-        """Load on, let deadlines pass; the monotonic time in ms at which to be called again."""
+        """Load, check deadlines; return the monotonic time in ms of the next call."""
         now = self._now()
-        awake_at_ms = None  # If this fails, its caller decides when, and whoever needs it earlier.
+        awake_at_ms = None  # if this fails, the caller decides, or an earlier wake_at
         try:
             self._take_turn(now)
             awake_at_ms = self._next_deadline_ms(now)
@@ -318,13 +318,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         is_expiry = now.monotonic_ms >= self._expiry_ms
         is_loading = False
         for number in list(self._not_empty):
-            # Nobody may ask, and what it keeps goes on without it.
+            # Open it again without a request: its deadlines have to be checked all the same.
             self._partition(number, loads_now=False)
         for partition in list(self._partitions.values()):
             partition.driver.check()
             partition.driver.send_replies()
             if partition.driver.wants_load_step and not is_loading:
-                is_loading = True  # One after the other: the first is ready as soon as can be.
+                is_loading = True  # one at a time, so that the first is ready as soon as possible
                 self._load_step(partition)
             if is_expiry and partition.driver.state is PartitionState.ACTIVE:
                 partition.work.append(partition.shard.expire(self._aged()))
@@ -335,9 +335,9 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _pass_time(self, now: Moment) -> None:
         """Take the decisions of this turn: those of deadlines first, a long expiry can wait.
 
-        But not for ever: there may be deadlines in every turn, so a share is kept for other work,
-        and for partitions first in which no time passes before it is done. Each turn begins with
-        another partition, so that none takes the room of the others.
+        A share is kept for other work, since every turn may have deadlines, and its first users
+        are partitions that have not resumed: their deadlines wait for it. Each turn begins with
+        another partition, so that none takes the share of the others.
         """
         partitions = [
             each for each in self._partitions.values() if each.driver.state is PartitionState.ACTIVE
@@ -379,7 +379,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         begun: deque[Iterator[Decision[RecordT, ResponseT]]],
         budget: int,
     ) -> int:
-        """Take the next decisions of what has begun; how many there were, large ones more."""
+        """Take the next decisions of what has begun; return their count, weighted by size."""
         taken = 0
         while begun and taken < budget and partition.driver.state is PartitionState.ACTIVE:
             decision = next(begun[0], None)
@@ -389,13 +389,13 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 size = len(decision.records) + len(decision.replies)
                 taken += 1 + size // limits.COORDINATOR_DECISION_RECORDS + decision.weight
                 if not partition.driver.apply(decision):
-                    # What goes on by itself would go on for ever without an effect.
+                    # Without a record of it, it would be decided again and again.
                     partition.driver.unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                     self._retry_later(partition.number)
         return taken
 
     def close(self) -> None:
-        """Stop serving: who waits looks for its coordinator again, what was written stays."""
+        """Stop serving: waiting requests get NOT_COORDINATOR, what was appended stays."""
         self._is_closed = True
         for partition in self._partitions.values():
             partition.driver.unload(ErrorCode.NOT_COORDINATOR)
@@ -407,7 +407,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _partition(
         self, number: int, *, loads_now: bool = True
     ) -> _Partition[RecordT, ResponseT, ShardT] | None:
-        """The partition, opened if need be; None if it cannot be had now."""
+        """Return the partition, opened if need be; None if it is not available now."""
         partition = self._partitions.get(number)
         if partition is not None and partition.driver.state is not PartitionState.UNLOADED:
             return partition
@@ -423,14 +423,14 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
                 "coordinator unavailable partition=%s-%d error=%s", self._topic, number, error
             )
             return None
-        if log.is_offline:  # It stays so: what is still to be done here, nobody will ever do.
+        if log.is_offline:  # until a restart: its pending work is dropped
             self._lost.add(number)
             self._unfinished.pop(number, None)
             return None
         return self._open(number, log, loads_now=loads_now)
 
     def _retry_later(self, number: int) -> None:
-        """A partition that failed is not opened again at once, and then without being asked for."""
+        """Open a partition that failed again after a delay, also without a request."""
         self._retry_ms[number] = self._environment.clock.monotonic_ms() + limits.LOAD_RETRY_MS
         if number in self._not_empty:
             self._wake(self._retry_ms[number])
@@ -471,7 +471,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
     def _resume(
         self, partition: _Partition[RecordT, ResponseT, ShardT]
     ) -> Iterator[Decision[RecordT, ResponseT]]:
-        """Have a shard go on; where a mistake stops it, time passes for what has not stopped."""
+        """Resume a shard; a bug in one part of it must not stop the deadlines of the others."""
         try:
             yield from partition.shard.resume(self._aged())
         except Exception:
@@ -486,7 +486,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
         return Moment(self._environment.clock.monotonic_ms(), self._environment.clock.latest_ms())
 
     def _aged(self) -> Moment:
-        """The moment that ages are told by: what was stored is no older than it looks by it."""
+        """Return the time by which ages are computed: it never makes a record too old."""
         return Moment(self._environment.clock.monotonic_ms(), self._environment.clock.aged_ms())
 
     def _wake_for(self, partition: _Partition[RecordT, ResponseT, ShardT]) -> None:
@@ -508,7 +508,7 @@ class CoordinatorPartitions(Generic[RecordT, ResponseT, ShardT]):
 def _java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number.
 
-    Remembered, because every command of a key asks for it, and a key may have a thousand units.
+    Cached, because every command of a key needs it, and a key may have a thousand units.
     """
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     value = 0

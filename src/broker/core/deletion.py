@@ -1,10 +1,10 @@
-"""What deleted topics leave on the disk, until it is gone.
+"""Removal of the files of deleted topics.
 
-    commit: the topic does not exist, `deleted/<id>` does ── renames ── a sync of the data directory
+    commit: the topic is gone, `deleted/<id>` exists ── renames ── a sync of the data directory
       ── file.delete.delay.ms ── files removed, some at a time ── commit: `deleted/<id>` is gone
 
-A start finishes what it finds recorded: the renames at once, since a topic of the same name may
-come with the first request; the files beside everything else, without the delay.
+A start finishes what is recorded: the renames before anything else, since the first request may
+create a topic of the same name; the files in the background, without the delay.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ _log = logging.getLogger(__name__)
 
 
 class Folders(Protocol):
-    """What is done with the folders of deleted topics (`storage.deletion`)."""
+    """The operations on folders of deleted topics (`storage.deletion`)."""
 
     def put_away(
         self, topic: str, topic_id: bytes, partitions: Iterable[int], *, is_name_taken: bool
     ) -> None:
-        """Give folders a name that no partition has."""
+        """Rename folders so that their names cannot be a partition's."""
 
     def sync(self) -> None:
-        """Make that durable."""
+        """Make the renames durable."""
 
     def waiting(self, topic: str, topic_id: bytes, partitions: Iterable[int]) -> list[Path]:
-        """Where they are now."""
+        """Return where the folders are now."""
 
     def remove_some(self, folders: deque[Path]) -> None:
-        """Remove a bounded number of files, and take the folders that are gone off the list."""
+        """Remove a bounded number of files, and drop folders from the list that are gone."""
 
 
 class _Removal(NamedTuple):
-    """Folders to be removed, and the topic whose last they are."""
+    """Folders to be removed, and the topic whose record is removed with them."""
 
     due: float  # by the loop's clock
     folders: deque[Path]
@@ -52,10 +52,10 @@ class _Removal(NamedTuple):
 
 
 class Deletions:
-    """The deleted topics of one broker whose folders are still there."""
+    """The deleted topics of a broker whose folders still exist."""
 
     def __init__(self, store: metadata.MetaStore, io_thread: IoThread, folders: Folders) -> None:
-        """Nothing is deleted yet."""
+        """Start with none."""
         self._store = store
         self._io_thread = io_thread
         self._folders = folders
@@ -65,14 +65,14 @@ class Deletions:
         self._is_urgent = False
 
     def set_urgent(self, *, is_urgent: bool) -> None:
-        """While the disk is short of room, wait for no delay: readers keep what they have open."""
+        """Skip the delay while disk space is short: readers keep the files that they have open."""
         self._is_urgent = is_urgent
         if is_urgent:
             self._removals = [removal._replace(due=0) for removal in self._removals]
             self._more.set()
 
     def resume(self, is_name_taken: Callable[[str], bool]) -> None:
-        """At a start: finish the renames of what is recorded; `remove` finishes the rest."""
+        """Finish, at a start, the renames of recorded topics; their files are removed later."""
         recorded = topic_records.read_deleted(self._store)
         for topic in recorded:
             self._folders.put_away(
@@ -87,15 +87,15 @@ class Deletions:
             self._schedule(topic, self._waiting(topic), 0)
 
     def remove(self, folders: Iterable[Path]) -> None:
-        """Remove folders that no record tells of."""
+        """Remove folders that no record refers to."""
         removal = _Removal(0, deque(folders), None)
         if removal.folders:
             self._add(removal)
 
     async def put_away(self, topic: DeletedTopic, delay_ms: int) -> None:
-        """Rename the folders of a topic whose delete is committed; they are removed later.
+        """Rename the folders of a topic whose deletion is committed; they are removed later.
 
-        When this fails the next start finishes it: the topic is deleted in any case.
+        If this fails, the next start finishes it: the topic is deleted in any case.
         """
         everything = range(topic.partitions)
         try:
@@ -129,7 +129,7 @@ class Deletions:
             self._removing = asyncio.get_running_loop().create_task(self._remove_all())
 
     def stop(self) -> None:
-        """Leave what is left to the next start."""
+        """Leave the rest to the next start."""
         if self._removing is not None:
             self._removing.cancel()
 
@@ -144,7 +144,7 @@ class Deletions:
                 _log.warning("folders of a deleted topic stay: error=%s", error)
 
     async def _is_due(self) -> bool:
-        """Wait for the first that is due; False when an earlier one has come meanwhile."""
+        """Wait for the first removal that is due; False when an earlier one was added meanwhile."""
         if len(self._removals) > DELETED_TOPICS_WAITING_MAX:
             return True
         self._more.clear()

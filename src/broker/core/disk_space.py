@@ -1,19 +1,21 @@
-"""How full the data directory's disk is, and what follows: a state machine without a disk.
+"""How full the data directory's disk is, and what follows from it: pure, without I/O.
 
-    free bytes or inodes below    level        what is done, what is refused
+    free bytes or inodes below    level        effect
     15 %                          LOW          a line in the log
-    8 %                           TRIM         what retention and deletes let go of goes at once
-    5 %, at most 1 GiB            REFUSE       clients' records; the reserve is given up
-    2 %, at most 400 MiB          READ_ONLY    commits, groups and new topics too
+    8 %                           TRIM         expired segments and deleted topics are removed
+                                               without their delay
+    5 %, at most 1 GiB            REFUSE       records of clients are refused; the reserve is freed
+    2 %, at most 400 MiB          READ_ONLY    commits, groups and new topics are refused too
 
-A level is left for a better one when there is a quarter more than it asks for. Fetches, deletes and
-changes of settings go on at every level. A write that found no room counts as REFUSE until the next
-look: a quota does not show in what the file system says. When it has looked like room and was none
-again and again, for more looks each time, up to a bound; it takes as many quiet ones to forget.
+A level is left for a better one when a quarter more is free than its bound. Fetches, deletes and
+changes of settings are served at every level. A write that failed with "no space" counts as REFUSE
+until the next check: a quota does not show in what the file system reports. If that happens again
+although the file system reports free space, REFUSE lasts for twice as many checks each time, up to
+a bound, and for one less after each check without such a failure.
 
-The reserve is a file that takes room as long as there is enough. Down to REFUSE the levels count
-what is missing of it as taken, so that giving it up does not look like room. A small last part of
-it is kept for deletes until READ_ONLY, which counts that part alone.
+The reserve is a file that occupies space while there is enough. Down to REFUSE, the part of the
+reserve that is missing counts as used, so that freeing it does not look like free space. A small
+last part of it is kept for deletes until READ_ONLY, which counts that part alone.
 """
 
 from enum import IntEnum
@@ -23,7 +25,7 @@ from broker.model import limits
 
 
 class Level(IntEnum):
-    """How full, the worst last."""
+    """How full the disk is, from free to full."""
 
     NORMAL = 0
     LOW = 1
@@ -33,7 +35,7 @@ class Level(IntEnum):
 
 
 class Space(NamedTuple):
-    """What a file system has in all, and what this user may still take of it.
+    """Size of a file system, and what this user may still allocate.
 
     Inodes are 0 and 0 where they are not counted.
     """
@@ -45,7 +47,7 @@ class Space(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What a look has found: the level from now on, and how large the reserve is to be then."""
+    """The result of a check: the level from now on, and the size that the reserve should have."""
 
     level: Level
     reserve_bytes: int
@@ -57,15 +59,15 @@ class DiskSpace:
     __slots__ = ("_held_looks", "_hold_looks", "level")
 
     def __init__(self) -> None:
-        """Take it that there is room."""
+        """Start at the level NORMAL."""
         self.level = Level.NORMAL
-        self._hold_looks = 0  # for how many a write that finds no room counts
-        self._held_looks = 0  # how many are left of them
+        self._hold_looks = 0  # for how many checks a failed write keeps the level at REFUSE
+        self._held_looks = 0  # how many of them are left
 
     def look(self, space: Space, reserve_bytes: int, *, found_none: bool) -> Observation:
-        """Decide by what the disk has while the reserve takes so many bytes of it.
+        """Determine the level from the free space while the reserve has `reserve_bytes`.
 
-        `found_none`: a write has found no room since the last look.
+        `found_none`: a write has failed for lack of space since the last check.
         """
         was_open = self.level < Level.REFUSE
         entered = _level(space, reserve_bytes, 1.0)
@@ -85,23 +87,23 @@ class DiskSpace:
 
 
 def bound_bytes(level: Level, total_bytes: int) -> int:
-    """How many bytes have to be free so that a level is not entered."""
+    """Return how many bytes have to be free so that a level is not entered."""
     percent, bytes_max = limits.DISK_LEVELS[level - 1]
     return min(total_bytes * percent // 100, bytes_max)
 
 
 def whole_reserve(total_bytes: int) -> int:
-    """How large the reserve of a disk is."""
+    """Return the full size of the reserve."""
     return min(limits.DISK_RESERVE_BYTES_MAX, total_bytes // limits.DISK_RESERVE_SHARE)
 
 
 def last_reserve(total_bytes: int) -> int:
-    """The part of it that deletes have for themselves."""
+    """Return the size of the last part of the reserve, which is kept for deletes."""
     return whole_reserve(total_bytes) // limits.DISK_LAST_RESERVE_SHARE
 
 
 def _level(space: Space, reserve_bytes: int, factor: float) -> Level:
-    """The worst level of which less is free than `factor` times its bound."""
+    """Return the worst level of which less is free than `factor` times its bound."""
     for level in (Level.READ_ONLY, Level.REFUSE, Level.TRIM, Level.LOW):
         free = _free_bytes(level, space, reserve_bytes)
         if free < factor * bound_bytes(level, space.total_bytes):
@@ -112,7 +114,7 @@ def _level(space: Space, reserve_bytes: int, factor: float) -> Level:
 
 
 def _free_bytes(level: Level, space: Space, reserve_bytes: int) -> int:
-    """What is free once the part of the reserve that the level counts on is there again."""
+    """Return what would be free if the level's part of the reserve were complete."""
     part = last_reserve if level is Level.READ_ONLY else whole_reserve
     return space.free_bytes - max(0, part(space.total_bytes) - reserve_bytes)
 

@@ -1,8 +1,8 @@
-"""Self-clocked fair queueing (Golestani 1994): who is next of owners that take different amounts.
+"""Self-clocked fair queueing (Golestani 1994) among owners whose requests differ in cost.
 
-Each owner has a clock that goes on by what it takes. The one whose clock shows least is served
-next, and the common clock goes on to there. Owners that take nothing for a while do not save up:
-their clocks are never behind the common one.
+Each owner has a clock that advances by what it consumes. The owner with the lowest clock is served
+next, and the common clock advances to that value. An idle owner earns no credit: its clock is never
+behind the common one.
 """
 
 _KEPT_MIN = 1_024  # before clocks that are not ahead of the common one are dropped
@@ -20,15 +20,15 @@ class FairClocks:
         self._kept_max = _KEPT_MIN
 
     def of(self, owner: object) -> int:
-        """What an owner's clock shows."""
+        """Return what an owner's clock shows."""
         return max(self._now, self._ahead.get(owner, 0))
 
     def advance(self, owner: object, cost: int) -> int:
-        """Let an owner's clock go on by what it takes, and return what it shows then.
+        """Advance an owner's clock by a cost, and return what it shows then.
 
         Args:
-            owner: whoever takes it; None: somebody who has taken nothing before.
-            cost: how much that is, in a unit that is the same for all.
+            owner: who consumes it; None: a new owner.
+            cost: how much, in a unit that is the same for all owners.
         """
         clock = self.of(owner) + cost
         if owner is None:
@@ -40,5 +40,5 @@ class FairClocks:
         return clock
 
     def reach(self, clock: int) -> None:
-        """Let the common clock go on to the one of the owner that is served."""
+        """Advance the common clock to that of the owner that is served."""
         self._now = max(self._now, clock)

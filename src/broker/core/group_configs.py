@@ -1,4 +1,4 @@
-"""The configurations of groups: which have values of their own, and what is in force for each."""
+"""The configurations of groups: own values of some groups, and what is in force for each."""
 
 import asyncio
 import logging
@@ -19,14 +19,14 @@ _log = logging.getLogger(__name__)
 
 
 class GroupConfigs:
-    """What groups go by; a group need not exist to be given a configuration."""
+    """The own configurations of groups; a group need not exist to have one."""
 
     __slots__ = ("_broker", "_changes", "_io_thread", "_own", "_store", "_tasks")
 
     def __init__(
         self, broker: Callable[[], Config], store: metadata.MetaStore, io_thread: IoThread
     ) -> None:
-        """Read what the store knows; what the broker's bounds no longer allow is passed over."""
+        """Read the store; a group whose values the broker's bounds no longer allow has none."""
         self._broker = broker
         self._store = store
         self._io_thread = io_thread
@@ -37,7 +37,7 @@ class GroupConfigs:
             try:
                 self._own[group_id] = GroupConfig(own, broker())
             except ConfigError as error:
-                _log.warning("group goes by the broker: group=%r error=%s", group_id, error)
+                _log.warning("group configuration not in force: group=%r error=%s", group_id, error)
 
     @property
     def names(self) -> list[str]:
@@ -45,19 +45,19 @@ class GroupConfigs:
         return sorted(self._own)
 
     def of(self, group_id: str) -> GroupConfig:
-        """What is in force for a group."""
+        """Return the configuration in force for a group."""
         own = self._own.get(group_id)
         return GroupConfig({}, self._broker()) if own is None else own
 
     def setting(self, group_id: str, name: str) -> int:
-        """One number that is in force for a group, by its group key; asked at each heartbeat."""
+        """Return one number in force for a group, by its group key; called for each heartbeat."""
         own = self._own.get(group_id)
         if own is not None:
             return own.integer(name)
         return self._broker().integer(GROUP_SETTINGS[name].synonyms[0].name)
 
     def plan(self, group_id: str, change: ConfigChange) -> GroupConfig:
-        """Check that a group's configuration may change so; RequestError says why not."""
+        """Check a change of a group's configuration without making it; raises RequestError."""
         check_name(group_id)
         try:
             config = GroupConfig(change(self.of(group_id)), self._broker())
@@ -70,7 +70,7 @@ class GroupConfigs:
         return config
 
     async def alter(self, group_id: str, change: ConfigChange) -> None:
-        """Change a group's configuration: in force when this returns, and after every start."""
+        """Change a group's configuration: in force at return, and durable."""
         await self._tasks.run_to_completion(self._alter(group_id, change))
 
     async def _alter(self, group_id: str, change: ConfigChange) -> None:
@@ -86,7 +86,7 @@ class GroupConfigs:
 
 
 def check_name(group_id: str) -> None:
-    """Refuse what no group with a configuration is called."""
+    """Refuse a name that no group with a configuration can have."""
     if not group_id:
         raise RequestError(ErrorCode.INVALID_REQUEST, "there is no configuration of all groups")
     if len(group_id.encode()) > GROUP_CONFIG_NAME_BYTES_MAX:

@@ -1,7 +1,8 @@
-"""The broker's clock: the system's, and beside it the times that a step cannot age anything by.
+"""The broker's clock: wall time, monotonic time, and times that are safe against clock steps.
 
-Retention, offsets, transactional ids and tombstones go by `aged_ms`; what is stamped only to tell
-its age by later, by `latest_ms`. Records have the wall clock's time, whatever it shows.
+Expiry (retention, offsets, transactional ids, tombstones) uses `aged_ms`; a timestamp that is
+stored only to compute an age later uses `latest_ms`. Records get the wall time as it is.
+docs/decisions/0007-clock-steps-pause-deletion.md has the reason.
 """
 
 import logging
@@ -14,60 +15,60 @@ _log = logging.getLogger(__name__)
 
 
 class MachineClock(Clock, Protocol):
-    """A clock that knows how long the machine runs."""
+    """A clock that also reports the time since boot."""
 
     def boot_ms(self) -> int:
-        """Milliseconds since its boot, those asleep too."""
+        """Return milliseconds since the boot, including time asleep."""
 
 
 class GuardedClock:
-    """A clock that is watched; each look at an age looks at the clocks first."""
+    """A clock that checks for steps of the wall clock each time an age is computed."""
 
     __slots__ = ("_clock", "_guard", "_heard_ms", "change_count")
 
     def __init__(
         self, clock: MachineClock, boot_id: str, seen: ClockState | None, confirmed_ms: int
     ) -> None:
-        """Go on from what an earlier life has seen of the clock."""
+        """Start from the clock state that was stored before the last stop, if any."""
         self._clock = clock
         self._guard = ClockGuard(seen, boot_id, self._now(), confirmed_ms)
-        self._heard_ms = 0  # the last confirmation that was looked at
-        self.change_count = 0  # of what the next life must know without delay
+        self._heard_ms = 0  # the last confirmation that was processed
+        self.change_count = 0  # of changes that must be stored without delay
         self.confirm(confirmed_ms)
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as the machine has them."""
+        """Return the wall time in milliseconds since 1970."""
         return self._clock.wall_ms()
 
     def monotonic_ms(self) -> int:
-        """Milliseconds of CLOCK_MONOTONIC."""
+        """Return milliseconds of CLOCK_MONOTONIC."""
         return self._clock.monotonic_ms()
 
     def aged_ms(self) -> int:
-        """The wall time to delete by; nothing is old by it while the clock is not believed."""
+        """Return the wall time for expiry; after a clock step nothing is old by it."""
         return self._guard.aged_ms(self._look())
 
     def latest_ms(self) -> int:
-        """The wall time to stamp by: the later one of what is shown and what was expected."""
+        """Return the later one of the wall time and the expected time."""
         return self._guard.latest_ms(self._look())
 
     def seen(self) -> ClockState:
-        """What the next life must know."""
+        """Return what has to be stored for the next start."""
         return self._guard.seen(self._look())
 
     def confirm(self, confirmed_ms: int) -> None:
-        """Take the confirmation that is in force now."""
+        """Process the operator's confirmation (polylog.clock.confirmed.ms) that is in force."""
         now = self._look()
         was_held = self._guard.is_held
         is_new = confirmed_ms != self._heard_ms
-        # The next life has to know it, or takes it for one that speaks for a later step.
+        # Stored, so that the next start does not take it for a confirmation of a later step.
         self.change_count += is_new
         change = self._guard.confirm(confirmed_ms, now)
         if change is not None:
             self._log_change(change, now)
         elif was_held and is_new:
             _log.warning(
-                "this says nothing of the clock's step, deletion by age still waits:"
+                "this value does not confirm the clock's step, deletion by age still waits:"
                 " polylog.clock.confirmed.ms=%d wall_ms=%d",
                 confirmed_ms,
                 now.wall_ms,

@@ -1,7 +1,7 @@
-"""The one Python thread for what may wait for the disk: metadata, checkpoints, small files.
+"""The one Python thread that may wait for the disk: metadata, checkpoints, small files.
 
-Work runs there one piece at a time, in the order given, so what only this thread touches needs no
-lock.
+It runs one piece of work at a time, in the order of submission, so data that only this thread uses
+needs no lock.
 """
 
 from asyncio import get_running_loop
@@ -13,18 +13,18 @@ _T = TypeVar("_T")
 
 
 class IoThread:
-    """Runs blocking work beside the loop."""
+    """Runs blocking work outside the event loop."""
 
     __slots__ = ("_executor",)
 
     def __init__(self) -> None:
-        """The thread itself starts with its first work."""
+        """Create the executor; the thread starts with its first work."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="broker-io")
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Run work in the thread and wait for what it returns or raises."""
+        """Run work in the thread; return its result or raise its exception."""
         return await get_running_loop().run_in_executor(self._executor, work)
 
     def stop(self) -> None:
-        """Finish what was given and end the thread."""
+        """Finish the submitted work and end the thread."""
         self._executor.shutdown()

@@ -1,6 +1,6 @@
-"""What core asks of a partition's log; the native `PartitionLog` is one.
+"""What core needs of a partition's log; implemented by the native `PartitionLog`.
 
-A client's log and one that a coordinator keeps its memory in are read and waited for in the same
+The logs of clients and those that hold a coordinator's state are read and waited for in the same
 way, and appended to in different ones.
 """
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class ReadableLog(Protocol):
-    """What everybody may know of a log."""
+    """The part of a log that every reader uses."""
 
     @property
     def log_start_offset(self) -> int:
@@ -17,32 +17,32 @@ class ReadableLog(Protocol):
 
     @property
     def log_end_offset(self) -> int:
-        """The next offset to be given out."""
+        """The next offset to be assigned."""
 
     @property
     def high_watermark(self) -> int:
-        """The end of what anybody may read, exclusive."""
+        """The offset below which records may be read, exclusive."""
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of appends from now on."""
+        """The leader epoch of appends from now on."""
 
     @property
     def is_offline(self) -> bool:
-        """Whether the disk failed under this log; it stays offline for good."""
+        """Whether the disk failed under this log; it stays offline until a restart."""
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Whole batches from the one that holds `offset` on, at least one if any is visible."""
+        """Read whole batches from the one that holds `offset` on, at least one if any is visible."""
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back once the high watermark is at `offset`: True; False if the log failed."""
+        """Call back when the high watermark reaches `offset`: True; False if the log failed."""
 
 
 class SyncedLog(ReadableLog, Protocol):
-    """A log whose bytes somebody needs on the disk."""
+    """A log of which a caller may need to know what is on the disk."""
 
     def when_synced(self, offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back once the disk has all below `offset`, whatever the durability: as above."""
+        """Call back when the disk has everything below `offset`, under any durability setting."""
 
 
 class InternalLog(SyncedLog, Protocol):
@@ -53,44 +53,44 @@ class InternalLog(SyncedLog, Protocol):
         """The (offset, end offset) of records that `read` refuses, ascending."""
 
     def append_internal(self, batch: bytes) -> int:
-        """Append a batch of our own; its base offset. StorageError when that fails.
+        """Append a batch of the broker; return its base offset. StorageError when that fails.
 
-        NoRoom, and nothing is different, for one more producer than the log may remember.
+        TooManyProducers, without any effect, for one more producer than the log may remember.
         """
 
 
 class TransactionalLog(SyncedLog, Protocol):
-    """A log as transactions see it, which a coordinator opens to a producer and ends."""
+    """A log as transactions use it: it admits a producer's batches until its marker."""
 
     @property
     def is_loading(self) -> bool:
-        """Whether its files are still being recovered: nothing else can be asked of it."""
+        """Whether its files are still being recovered: it answers nothing else until then."""
 
     @property
     def active_producers(self) -> list[tuple[int, int, int, int, int, int]]:
-        """What is known of the producers, -1 for what is not.
+        """The state of each producer, -1 for what is unknown.
 
         Id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.
         """
 
     def active_producer(self, producer_id: int) -> tuple[int, int, int, int, int, int] | None:
-        """The same of one producer; None when nothing is known of it."""
+        """Return the same of one producer; None when it is unknown."""
 
     @property
     def open_transactions(self) -> dict[int, int]:
-        """First offset of each producer's open transaction."""
+        """The first offset of each producer's open transaction, by producer id."""
 
     def admits_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer's transactional batches of an epoch are taken."""
+        """Whether a producer's transactional batches of an epoch are accepted."""
 
     def admit_transaction(self, producer_id: int, epoch: int) -> None:
-        """Take them from now on, until a marker of the producer is appended."""
+        """Accept them from now on, until a marker of the producer is appended."""
 
     def dismiss_transaction(self, producer_id: int) -> None:
-        """Take no more of them."""
+        """Accept no more of them."""
 
     def append_internal(self, batch: bytes) -> int:
-        """Append a transaction's marker; its offset. StorageError when that fails."""
+        """Append a transaction's marker; return its offset. StorageError when that fails."""
 
 
 class Log(TransactionalLog, Protocol):
@@ -106,45 +106,45 @@ class Log(TransactionalLog, Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether what was appended last found no room on the disk, and is written later."""
+        """Whether the last append found no space on the disk, and is written later."""
 
     @property
     def last_stable_offset(self) -> int:
         """The end of what a reader of committed records may read, exclusive."""
 
     def move_log_start(self, offset: int) -> None:
-        """Let the log begin later, at most at the high watermark; nobody reads what is below."""
+        """Move the log start offset forward, at most to the high watermark."""
 
     def has_batch(self, records: bytes) -> bool:
-        """Whether a batch repeats one of its producer's last here, which is appended only once."""
+        """Whether a batch repeats one of its producer's last batches: it is appended only once."""
 
     def append(self, records: bytes) -> tuple[int | tuple[str, int], int]:
-        """Append a client's batch: 0 or what was found, and its base offset (see `append`)."""
+        """Append a client's batch; return 0 or the fault (see `partition.append`), base offset."""
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int, int]]:
-        """Producer id, first offset and marker's offset of those with records in a range."""
+        """Return (producer id, first offset, marker's offset) of those with records in a range."""
 
     def read(
         self, offset: int, size_max: int, at_least_one: bool = True, end_offset: int = ...
     ) -> bytes:
-        """As of any log, at most up to `end_offset`, at which a batch begins.
+        """Read as of any log, at most up to `end_offset`, at which a batch begins.
 
-        None when the first does not fit and `at_least_one` is not asked for.
+        None when the first batch does not fit and `at_least_one` is False.
         """
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """Its folder."""
 
     @property
     def segment_entries(self) -> list[tuple[int, int, int]]:
         """(base offset, bytes, largest timestamp or -1) of its segments, oldest first."""
 
     def find_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record at or after a time."""
+        """Return offset and timestamp of the first record at or after a time."""
 
     def find_max_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the latest record."""
+        """Return offset and timestamp of the record with the largest timestamp."""
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to the given one, and where it ended; (-1, -1) for none."""
+        """Return the largest epoch up to the given one and its end offset; (-1, -1) for none."""

@@ -1,7 +1,7 @@
-"""A limit of lines of the log: an event writes so many in a second, whatever clients do.
+"""A rate limit for the broker's log: lines per event and second, whatever clients do.
 
-An event is a logger and the template of its message; ids and addresses are arguments. What was
-left out in a second is counted, and said in front of the next line that is written.
+An event is a logger and the template of its message; ids and addresses are arguments. Lines that
+were suppressed in a second are counted, and reported before the next line.
 """
 
 import logging
@@ -17,7 +17,7 @@ class LineLimit(logging.Filter):
     """Passes the first lines of each event in each second; for a handler, from any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin a second in which nothing was written."""
+        """Begin a second without lines."""
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class LineLimit(logging.Filter):
         self._levels: dict[tuple[str, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is written; says first what earlier seconds left out."""
+        """Return whether the line is written; first report what earlier seconds suppressed."""
         second = self._clock.monotonic_ms() // _SECOND_MS
         with self._lock:
             left_out = self._left_out() if second != self._second else []
@@ -42,7 +42,7 @@ class LineLimit(logging.Filter):
         return is_written
 
     def _left_out(self) -> list[tuple[int, str, str, int]]:
-        """What the second that is over left out: level, logger, template, how many lines."""
+        """Return what the past second suppressed: level, logger, template, number of lines."""
         found = [
             (self._levels[event], *event, count - LOG_LINES_PER_SECOND_MAX)
             for event, count in self._lines.items()

@@ -1,12 +1,12 @@
-"""Recovers logs in threads while the loop serves those that are ready.
+"""Recovers logs in threads while the event loop serves those that are ready.
 
     start(logs) ── waiting ──> threads: load(log) ── recovered ──> one of them: settle(logs)
         ── settled ──> loop: the log is published
 
-What is recovered waits for a moment, so that many logs share one sync. A log belongs to a thread
-from `start` until it is published, and nobody else looks at more of it than that it is loading.
-Internal topics are loaded first, because groups wait for them; the others as the store has them:
-their sizes are not known without a look at each, and a long tail holds up one thread only.
+A recovered log waits for RECOVERED_WAIT_MS at most, so that many logs share one sync. A log belongs
+to a thread from `start` until it is published; until then others may only read `is_loading`.
+Internal topics are loaded first, because groups wait for them, the others in the order of the
+store: their sizes are unknown before each is opened, and a long tail occupies one thread only.
 """
 
 import logging
@@ -27,17 +27,17 @@ _log = logging.getLogger(__name__)
 
 
 class LoadingLog(Protocol):
-    """What is loaded."""
+    """A log that can be loaded."""
 
     @property
     def is_loading(self) -> bool:
         """Whether it belongs to a thread."""
 
     def end_loading(self) -> None:
-        """Let everybody have it."""
+        """Put it into service."""
 
     def take_offline(self, reason: str) -> None:
-        """Say that its files cannot be used."""
+        """Refuse all requests, because its files cannot be used."""
 
 
 LogT = TypeVar("LogT", bound=LoadingLog)
@@ -53,7 +53,7 @@ class LogLoader(Generic[LogT]):
         settle: Callable[[list[LogT]], dict[LogT, str]],
         when_ready: Callable[[LogT], None],
     ) -> None:
-        """Load and settle in threads, which say what is wrong, if anything; publish on the loop."""
+        """Keep the functions: `load` and `settle` run in threads and return errors, if any."""
         self._loop = loop
         self._load = load
         self._settle = settle
@@ -63,7 +63,7 @@ class LogLoader(Generic[LogT]):
         self._settling = Lock()
         self._settled_at = 0.0
         self._settled: deque[tuple[LogT, str | None]] = deque()
-        self._is_scheduled = False  # the loop will look into `_settled`
+        self._is_scheduled = False  # a call of `_publish` is pending
         self._left = 0
         self._offline = 0
         self._started = 0.0
@@ -72,7 +72,7 @@ class LogLoader(Generic[LogT]):
         self._switch_interval = sys.getswitchinterval()
 
     def start(self, logs: Iterable[LogT], threads_max: int) -> None:
-        """Begin to load."""
+        """Start the threads."""
         self._waiting.extend(logs)
         self._left = len(self._waiting)
         self._started = self._settled_at = self._loop.time()
@@ -83,14 +83,14 @@ class LogLoader(Generic[LogT]):
         self._threads = [
             Thread(target=self._work, name=f"broker-load-{number}") for number in range(count)
         ]
-        # A loop that is kept busy by clients who ask again and again would let a thread wait its
-        # whole default of 5 ms after each of a log's many short file operations.
+        # While the loop is busy, a thread waits for the interpreter lock after each of a log's many
+        # short file operations: 5 ms by default.
         sys.setswitchinterval(LOADING_SWITCH_SECONDS)
         for thread in self._threads:
             thread.start()
 
     async def until_loaded(self, logs: Iterable[LogT]) -> None:
-        """Return when none of these logs is loading any more."""
+        """Wait until none of these logs is being loaded."""
         for log in logs:
             while log.is_loading:
                 asker: Future[None] = self._loop.create_future()
@@ -98,7 +98,7 @@ class LogLoader(Generic[LogT]):
                 await asker
 
     def stop(self) -> None:
-        """Begin no more; wait for those that are being loaded, and publish them."""
+        """Begin no more loads; wait for those under way, and publish them."""
         self._waiting.clear()
         for thread in self._threads:
             thread.join()
@@ -111,7 +111,7 @@ class LogLoader(Generic[LogT]):
         while self._waiting:
             try:
                 log = self._waiting.popleft()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 break
             try:
                 error = self._load(log)
@@ -120,7 +120,7 @@ class LogLoader(Generic[LogT]):
                 error = str(unexpected)
             self._recovered.append((log, error))
             self._settle_some()
-        with self._settling:  # what the last call left, because another thread was settling
+        with self._settling:  # what was recovered while another thread was settling
             self._settle_all()
 
     def _settle_some(self) -> None:
@@ -145,7 +145,7 @@ class LogLoader(Generic[LogT]):
             self._loop.call_soon_threadsafe(self._publish)
 
     def _publish(self) -> None:
-        self._is_scheduled = False  # what is settled from here on is told again
+        self._is_scheduled = False  # what is settled from here on schedules another call
         if not self._settled:
             return
         while self._settled:

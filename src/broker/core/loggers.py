@@ -1,6 +1,6 @@
-"""The levels of the process's loggers, to be seen and altered while it runs (KIP-412).
+"""The levels of the process's loggers, described and altered while it runs (KIP-412).
 
-Levels are Kafka's words. What is altered lasts as long as the process, as in Kafka.
+Levels have Kafka's names. An alteration lasts until the process ends, as in Kafka.
 """
 
 import logging
@@ -13,7 +13,7 @@ from broker.model.settings import Kind, Setting
 
 ROOT = "root"
 _OURS = "broker"
-_TRACE = 5  # less severe than anything that Python has a name for
+_TRACE = 5  # less severe than Python's named levels
 _LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -25,7 +25,7 @@ _LEVELS = {
 
 
 def describe() -> list[ConfigEntry]:
-    """Every logger with the level that it goes by, its own or inherited."""
+    """Return every logger with its level in force, its own or inherited."""
     return [
         ConfigEntry(
             name,
@@ -40,7 +40,7 @@ def describe() -> list[ConfigEntry]:
 
 
 def plan(change: ConfigChange) -> dict[str, int]:
-    """The own levels of the loggers as they shall be; RequestError refuses."""
+    """Return the loggers' own levels after a change; raises RequestError."""
     own = {name: _word(level) for name, level in _own_levels().items()}
     settings = {name: Setting(name, Kind.STRING, None, doc="") for name in _names()}
     try:
@@ -55,14 +55,14 @@ def plan(change: ConfigChange) -> dict[str, int]:
 
 
 def alter(change: ConfigChange) -> None:
-    """Set and reset levels; a logger without one of its own goes by the one above it."""
+    """Set and reset levels; a logger without an own level inherits from its parent."""
     wanted = plan(change)
     for name in _names():
         logging.getLogger(_python_name(name)).setLevel(wanted.get(name, logging.NOTSET))
 
 
 class _OwnLevels(OwnConfig):
-    """What is deleted need not be there, as everywhere, but has to be a logger, as in Kafka."""
+    """Alterations of levels: a deleted key may be unset, but has to be a logger, as in Kafka."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ def _check_name(name: str, settings: Mapping[str, Setting]) -> None:
 
 
 def _names() -> list[str]:
-    """Ours, once they were used by any module; what libraries log goes by the root."""
+    """Return the broker's loggers that exist so far; libraries log under the root's level."""
     ours = (name for name in logging.root.manager.loggerDict if name.split(".")[0] == _OURS)
     return [ROOT, *sorted(ours)]
 
@@ -94,7 +94,7 @@ def _own_levels() -> Mapping[str, int]:
 
 
 def _word(level: int) -> str:
-    """Kafka's word for a level; for one between two words the more severe."""
+    """Return Kafka's name for a level; between two names, the more severe."""
     return next((word for word, least in reversed(_LEVELS.items()) if least >= level), "FATAL")
 
 

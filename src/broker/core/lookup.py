@@ -1,4 +1,4 @@
-"""From a request's topic and partition to the broker's, or the error that clients understand."""
+"""Looks up the topic and partition of a request, or raises the error that clients get."""
 
 from broker.core.log import Log
 from broker.core.topic import Topic
@@ -9,7 +9,7 @@ from broker.model.identifiers import NO_ID
 
 
 def topic_by_name(topics: Topics, name: str) -> Topic:
-    """The topic of that name; an impossible name is told apart from an unknown one."""
+    """Return the topic of that name; an invalid name and an unknown one have different errors."""
     topic = topics.get(name)
     if topic is None:
         check_name(name)
@@ -18,7 +18,7 @@ def topic_by_name(topics: Topics, name: str) -> Topic:
 
 
 def topic_by_id(topics: Topics, topic_id: bytes) -> Topic:
-    """The topic with that id; an id is one incarnation of a name."""
+    """Return the topic with that id; an id belongs to one creation of a name."""
     topic = None if topic_id == NO_ID else topics.by_id(topic_id)
     if topic is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -26,7 +26,7 @@ def topic_by_id(topics: Topics, topic_id: bytes) -> Topic:
 
 
 def check_partition(topic: Topic, partition: int) -> Log:
-    """The log of one partition, whatever can be done with it now."""
+    """Return the log of one partition, in any state."""
     log = topic.log(partition)
     if log is None:
         raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -34,7 +34,7 @@ def check_partition(topic: Topic, partition: int) -> Log:
 
 
 def log_of(topic: Topic, partition: int) -> Log:
-    """The log of one partition, in service."""
+    """Return the log of one partition, if it is in service."""
     log = check_partition(topic, partition)
     if log.is_loading:
         raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

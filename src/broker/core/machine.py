@@ -1,9 +1,9 @@
-"""What a state machine and its driver say to each other (design.md 2, style.md 1.4).
+"""The interface between a state machine and its driver (docs/architecture.md).
 
-A machine takes a command and the moment it comes, and returns a Decision. It reads no clock, does
-no I/O and awaits nothing; what it remembers changes when the driver has appended the records and
-hands each of them to `replay`, which is also how it is loaded. Whoever waits for a reply is a token
-that the machine keeps and gives back.
+A machine takes a command and the time, and returns a Decision. It reads no clock, does no I/O and
+awaits nothing; its state changes only in `replay`, which the driver calls for each record after
+its append, and which also loads it. A request that waits for a reply is an opaque token that the
+machine keeps and hands back.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -18,19 +18,19 @@ ResponseT = TypeVar("ResponseT")
 
 
 class Moment(NamedTuple):
-    """The time of a command: monotonic for every deadline, wall for what is stored."""
+    """The time of a command: monotonic for deadlines, wall time for what is stored."""
 
     monotonic_ms: int
     wall_ms: int
 
 
 class Decision(Generic[RecordT, ResponseT]):
-    """What follows from a command: records to append, then replies to give once they are durable.
+    """The result of a command: records to append, and replies to send once they are durable.
 
-    The replies need not be to the one who asked: a join that completes a rebalance answers all who
-    waited for it, and one that has to wait answers nobody yet. Records of a producer's transaction
-    (its id and epoch) count when its marker commits them. The notes say why, for people: lines that
-    the driver logs when the records are appended.
+    Replies may answer other requests than the command's: a join that completes a rebalance answers
+    all joins, and one that has to wait answers none. Records of a producer's transaction (its id
+    and epoch) count when its marker commits them. Notes are log lines that say why; the driver
+    writes them when the records are appended.
     """
 
     __slots__ = ("notes", "records", "replies", "transaction", "weight")
@@ -43,9 +43,9 @@ class Decision(Generic[RecordT, ResponseT]):
         *,
         weight: int = 0,
     ) -> None:
-        """Begin with what is known already; a command adds to it.
+        """Start with these parts; a command adds others.
 
-        `weight`: how many other decisions have taken as long to make, where it was long.
+        `weight`: the cost of a long computation, in decisions of the usual cost.
         """
         self.records = list(records)
         self.replies = list(replies)
@@ -54,30 +54,30 @@ class Decision(Generic[RecordT, ResponseT]):
         self.notes: list[str] = []
 
     def reply(self, token: Token, response: ResponseT) -> None:
-        """Answer one who waits."""
+        """Add a reply to a waiting request."""
         self.replies.append((token, response))
 
     def note(self, event: str, reason: str, **names: object) -> None:
-        """Say why, in one line: what happened to whom, then the reason in words.
+        """Add a log line: the event, whom it concerns, and the reason in words.
 
-        Ids come from clients: what cannot be printed, or is too long, is not written as it is.
+        Ids come from clients: they are escaped where they cannot be printed, and shortened.
         """
         fields = [f"{name}={_shown(value)}" for name, value in names.items()]
         self.notes.append(" ".join([event, *fields, f"reason={_printable(reason)}"]))
 
 
 def _no_record(_key: bytes) -> None:
-    """What stands for a record whose value cannot be read: none, the one before it stays true."""
+    """Return no replacement for an unreadable value: the previous record of its key counts."""
 
 
 class RecordFormat(NamedTuple, Generic[RecordT]):
-    """How the records of a machine stand in its log.
+    """How the records of a machine are encoded in its log.
 
     Attributes:
-        encode: the key and value of a record.
-        decode: the record of a key and value; None: it is not one of this machine. Raises
+        encode: returns the key and value of a record.
+        decode: returns the record of a key and value; None: it is of an unknown type. Raises
             CodecError when they cannot be read.
-        without_value: the record to replay for a key whose value cannot be read; None: none.
+        without_value: returns the record to replay for a key whose value cannot be read, or None.
     """
 
     encode: Callable[[RecordT], tuple[bytes, bytes | None]]
@@ -86,13 +86,13 @@ class RecordFormat(NamedTuple, Generic[RecordT]):
 
 
 class PendingRecords(Protocol[RecordT_contra]):
-    """The records of open transactions, which count when their producer's marker commits them."""
+    """Records of open transactions, which count when their producer's marker commits them."""
 
     def replay_pending(self, producer_id: int, record: RecordT_contra) -> None:
         """Keep a record of a producer's transaction."""
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """Make true what was kept of a producer, or forget it."""
+        """Apply the records kept for a producer, or drop them."""
 
 
 class Machine(Protocol[RecordT_contra]):
@@ -100,13 +100,13 @@ class Machine(Protocol[RecordT_contra]):
 
     @property
     def pending(self) -> PendingRecords[RecordT_contra] | None:
-        """Where records of transactions go; None: nobody writes such to this machine's log."""
+        """Where records of transactions go; None: this machine's log has no such records."""
 
     def replay(self, record: RecordT_contra) -> None:
-        """Make true what a record says."""
+        """Apply a record."""
 
     def waiting(self) -> Iterable[Token]:
-        """Everybody whose request the machine has parked."""
+        """Return the tokens of all requests that the machine has parked."""
 
 
 def _shown(value: object) -> str:

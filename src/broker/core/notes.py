@@ -1,7 +1,7 @@
-"""The notes of coordinators as lines of the log: why a rebalance, a fencing, an expiry, an abort.
+"""Writes the notes of coordinators to the log: reasons of rebalances, fencing, expiry, aborts.
 
-So many a second and no more, whatever clients do; what was left out is counted, and said with the
-next line that is written.
+The number of lines in a second is limited, whatever clients do; suppressed ones are counted, and
+reported in the next second with a line.
 """
 
 import logging
@@ -15,17 +15,17 @@ _SECOND_MS = 1_000
 
 
 class Notes:
-    """Writes the notes of one kind of coordinator."""
+    """The notes of one kind of coordinator."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin a second in which nothing was written."""
+        """Begin a second without lines."""
         self._clock = clock
         self._second_ms = clock.monotonic_ms()
         self._written = 0
         self._left_out = 0
 
     def log(self, notes: Iterable[str]) -> None:
-        """Write them, as long as there is room in this second."""
+        """Write notes, up to the limit of this second."""
         for note in notes:
             now_ms = self._clock.monotonic_ms()
             if now_ms - self._second_ms >= _SECOND_MS:

@@ -1,8 +1,8 @@
-"""What requests keep in memory while they wait for something, and which long polls end early.
+"""The memory budget of requests that wait for something, and the early end of long polls.
 
-All parked requests together have one limit. A long poll can be answered at any time: above the
-limit the largest one is, of several of one size the one that has waited longest. Other waits, for
-the disk or another thread, end by themselves.
+All parked requests share one limit. A long poll can be answered at any time: above the limit, the
+largest is, and among those of one size the one that has waited longest. Other waits, for the disk
+or another thread, end by themselves.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,29 +23,29 @@ class Parking:
     """The memory of all parked requests."""
 
     def __init__(self, bytes_max: int) -> None:
-        """Begin with none.
+        """Start without requests.
 
         Args:
-            bytes_max: what parked requests may take together.
+            bytes_max: what all parked requests together may take.
         """
-        self.when_less: Callable[[], None] = lambda: None  # called when there may be more room
+        self.when_less: Callable[[], None] = lambda: None  # called when more may be free
         self._bytes_max = bytes_max
-        self._parked = 0  # bytes, with those of polls
+        self._parked = 0  # bytes, including those of polls
         self._polling = 0  # bytes of polls that can be woken
-        self._woken = 0  # bytes of polls that were, and are not answered yet
-        # By the bit length of their weight: near enough for the largest, and found at once.
+        self._woken = 0  # bytes of polls that were woken and have not ended yet
+        # By the bit length of their weight: close enough to the largest, found in constant time.
         self._polls: dict[int, dict[_Poll, None]] = {}
 
     @property
     def bytes(self) -> int:
-        """What they take."""
+        """The bytes of all parked requests."""
         return self._parked
 
     def has_room_for(self, weight: int) -> bool:
-        """Whether one more request may be begun that may have to wait.
+        """Whether one more request, which may have to wait, may be started.
 
-        It may take half of what is left beside waits that cannot be ended: so there is always room
-        for a smaller one. One that is larger than the half may be parked alone.
+        It may take half of what is left beside the waits that cannot be ended early, so a smaller
+        one can always start. One that is larger than half of the limit may be parked alone.
         """
         stuck = self._parked - self._polling
         return stuck == 0 or 2 * weight <= self._bytes_max - stuck
@@ -57,7 +57,7 @@ class Parking:
             self._reclaim()
 
     def leave(self, weight: int, *, was_woken: bool) -> None:
-        """Count it no more."""
+        """Stop counting a request."""
         self._parked -= weight
         if was_woken:
             self._woken -= weight
@@ -65,7 +65,7 @@ class Parking:
 
     @contextmanager
     def poll(self, weight: int, wake: Callable[[], None]) -> Iterator[None]:
-        """Let a parked request be woken when its memory is needed."""
+        """Allow a parked request to be woken when its memory is needed."""
         poll = _Poll(weight, wake)
         alike = self._polls.setdefault(weight.bit_length(), {})
         alike[poll] = None

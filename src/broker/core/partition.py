@@ -1,7 +1,7 @@
-"""What is decided about a partition: what it accepts, and who waits for it to grow.
+"""The rules of a partition: which batches it accepts, and waiting for new records.
 
-The bytes and the hot state are the native log's. Of a batch's header (Kafka's record batch v2)
-these fields are looked at here:
+Bytes and offsets belong to the native log. These fields of a batch's header (Kafka's record batch
+v2) are read here:
 
     8 length (int32)   16 magic (int8)   17 CRC-32C of all that follows   21 attributes (int16)
     27 base timestamp (int64)   35 max timestamp (int64)   61 end of the header
@@ -24,7 +24,7 @@ MAGIC_POSITION = 16
 ATTRIBUTES_POSITION = 21
 BATCH_HEADER_BYTES = 61
 _LENGTH_POSITION = 8
-_LENGTH_END = 12  # the length counts the bytes behind itself
+_LENGTH_END = 12  # the length counts the bytes after itself
 _CRC_POSITION = 17
 _TIMESTAMPS_POSITION = 27
 _LOG_APPEND_TIME = 0x08
@@ -36,14 +36,14 @@ _MAX_TIMESTAMP = Struct(">q")
 
 
 class Appended(NamedTuple):
-    """Where a batch stands."""
+    """The offsets of an appended batch."""
 
     base_offset: int
     end_offset: int  # exclusive; acknowledged once the high watermark is here
     append_time_ms: int  # -1: the records keep their producer's time
 
 
-# What the native append found wrong: BatchStatus, SequenceStatus, LogStatus by kind and number.
+# Errors for the faults of the native append: BatchStatus, SequenceStatus, LogStatus by number.
 _REFUSALS = {
     ("batch", 1): ErrorCode.INVALID_RECORD,  # empty
     ("batch", 2): ErrorCode.CORRUPT_MESSAGE,  # truncated
@@ -52,11 +52,11 @@ _REFUSALS = {
     ("batch", 5): ErrorCode.CORRUPT_MESSAGE,  # checksum
     ("batch", 6): ErrorCode.INVALID_RECORD,  # counts
     ("batch", 7): ErrorCode.INVALID_RECORD,  # unknown codec, or a client's control batch
-    ("batch", 8): ErrorCode.CORRUPT_MESSAGE,  # a length that no batch has
-    ("batch", 9): ErrorCode.INVALID_RECORD,  # a record that is not what it says
+    ("batch", 8): ErrorCode.CORRUPT_MESSAGE,  # an impossible length
+    ("batch", 9): ErrorCode.INVALID_RECORD,  # a malformed record
     ("sequence", 2): ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ("sequence", 3): ErrorCode.INVALID_PRODUCER_EPOCH,
-    ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # no room for one more producer
+    ("sequence", 4): ErrorCode.POLICY_VIOLATION,  # one more producer than may be remembered
     ("transaction", 0): ErrorCode.INVALID_TXN_STATE,  # plain, while a transaction is open
     ("transaction", 1): ErrorCode.INVALID_TXN_STATE,  # transactional, not admitted
     ("log", 1): ErrorCode.KAFKA_STORAGE_ERROR,
@@ -66,13 +66,13 @@ _REFUSALS = {
 
 
 def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Appended:
-    """Append a client's batch as its topic is configured; RequestError says why it is refused."""
+    """Append a client's batch under its topic's configuration; raises RequestError."""
     append_time_ms = -1
     if len(records) >= BATCH_HEADER_BYTES and records[MAGIC_POSITION] == MAGIC:
         try:
             check_settings(config, records, now_ms)
         except RequestError:
-            _check_crc(records)  # with a wrong CRC, no other field is a reason
+            _check_crc(records)  # if the CRC is wrong, no other field can be trusted
             raise
         if _is_stamped(config):
             _check_crc(records)
@@ -92,10 +92,10 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
 
 
 def check_settings(config: TopicConfig, records: bytes, now_ms: int) -> None:
-    """Refuse a batch with a sound header that its topic's configuration does not allow.
+    """Refuse a batch with a valid header that its topic's configuration does not allow.
 
-    RequestError says why. Its size on the wire is the log's own check.
-    """
+        Raises RequestError. The log itself checks max.message.bytes.
+        """
     if len(records) > config.integer("segment.bytes"):
         raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)
     if not _is_stamped(config):
@@ -103,7 +103,7 @@ def check_settings(config: TopicConfig, records: bytes, now_ms: int) -> None:
 
 
 def too_large(records: bytes, size_max: int) -> RequestError:
-    """What is said of a batch with more bytes than its topic takes."""
+    """Return the error for a batch with more bytes than its topic allows."""
     message = f"the batch has {len(records)} bytes, max.message.bytes is {size_max}"
     return RequestError(ErrorCode.MESSAGE_TOO_LARGE, message)
 
@@ -113,9 +113,9 @@ def _is_stamped(config: TopicConfig) -> bool:
 
 
 def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:
-    """Compare the batch's bounds, which its producer wrote, with what the topic accepts.
+    """Compare the batch's timestamps, which its producer wrote, with what the topic accepts.
 
-    Only a log says when it was that a record was appended.
+    A producer must not set the attribute LogAppendTime: only the log sets it.
     """
     base, latest = _TIMESTAMPS.unpack_from(records, _TIMESTAMPS_POSITION)
     before = config.integer("message.timestamp.before.max.ms")
@@ -127,7 +127,7 @@ def _check_timestamps(config: TopicConfig, records: bytes, now_ms: int) -> None:
 
 
 def _check_crc(records: bytes) -> None:
-    """Refuse a batch whose CRC is wrong; one with another length than it states is the log's."""
+    """Refuse a batch whose CRC is wrong; the log itself refuses one of a wrong length."""
     (length,) = _LENGTH.unpack_from(records, _LENGTH_POSITION)
     (crc,) = _CRC.unpack_from(records, _CRC_POSITION)
     if length + _LENGTH_END == len(records) and crc32c(records[ATTRIBUTES_POSITION:]) != crc:
@@ -135,7 +135,7 @@ def _check_crc(records: bytes) -> None:
 
 
 def _stamp(records: bytes, now_ms: int) -> bytes:
-    """Give every record of a sound batch the time of its append: the only change under the CRC."""
+    """Set LogAppendTime and the time in the header of a valid batch, and its new CRC."""
     stamped = bytearray(records)
     stamped[ATTRIBUTES_POSITION + 1] |= _LOG_APPEND_TIME
     _MAX_TIMESTAMP.pack_into(stamped, _TIMESTAMPS_POSITION + 8, now_ms)
@@ -144,10 +144,10 @@ def _stamp(records: bytes, now_ms: int) -> bytes:
 
 
 def start_after_delete(log: Log, config: TopicConfig, offset: int) -> int:
-    """Where a log is to begin once all below an offset is deleted, -1 for all that can be read.
+    """Return the log start after deleting all below an offset, -1: all that can be read (KIP-107).
 
-    Nothing is changed (KIP-107): the caller makes that durable before it moves the log start, so
-    that what a reader has seen to be gone never comes back. RequestError for what may not be.
+    Nothing is changed: the caller makes the result durable before it moves the log start, so that
+    deleted records never come back. Raises RequestError.
     """
     policy = config.words("cleanup.policy")
     if "compact" in policy and "delete" not in policy:
@@ -170,7 +170,7 @@ def check_leader_epoch(log: Log, current_leader_epoch: int) -> None:
 
 
 def epoch_at(log: Log, offset: int) -> int:
-    """The leader epoch in which a record was appended; the current one at the log's end."""
+    """Return the leader epoch of a record; the current one at the log's end."""
     epoch = log.leader_epoch
     while epoch > 0:
         older, end = log.epoch_end(epoch - 1)
@@ -195,16 +195,16 @@ async def wait_durable(log: Log, offset: int) -> bool:
 
 
 class LogWaiters:
-    """Wakes who waits for a log to grow.
+    """Wakes requests that wait for new records.
 
-    However many wait, and however often in vain, a log has at most one callback from here: what is
-    remembered is bounded by the number of logs and of waiting requests.
+    However many requests wait, a log has at most one callback from here: memory is bounded by the
+    number of logs and of waiting requests.
     """
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        """Start with nobody waiting."""
+        """Start without waiters."""
         self._waiting: dict[Log, set[Future[None]]] = {}
 
     async def wait(

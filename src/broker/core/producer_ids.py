@@ -1,8 +1,8 @@
-"""Producer ids, handed out from blocks that are reserved durably before use.
+"""Producer ids, assigned from blocks that are durably reserved before use.
 
-An id names a producer's sequence numbers in every log it wrote to, so no id may ever be given
-twice: the store learns the end of a block before the first id of it leaves, and what a dead broker
-had not used of its block is lost (there are 2^63).
+An id identifies a producer's sequences in every log that it has written to, so no id may be
+assigned twice: the store has the end of a block before the first id of it is used. What a broker
+has not used of its block when it ends is lost (there are 2^63 ids).
 """
 
 import json
@@ -15,7 +15,7 @@ _LAST_ID = (1 << 63) - 1
 
 
 class ProducerIds:
-    """Gives every caller an id that nobody had; one store write per thousand."""
+    """Assigns ids that were never used; one store write per thousand."""
 
     __slots__ = ("_block_end", "_next_id", "_store")
 
@@ -26,7 +26,7 @@ class ProducerIds:
         self._block_end = 0
 
     def next_id(self) -> int:
-        """A new producer id; StorageError when no block can be reserved."""
+        """Return a new producer id; StorageError when no block can be reserved."""
         if self._next_id == self._block_end:
             self._next_id, self._block_end = self._reserve()
         producer_id = self._next_id
@@ -34,7 +34,7 @@ class ProducerIds:
         return producer_id
 
     def _reserve(self) -> tuple[int, int]:
-        """Take the next block; another broker of the cluster may take one meanwhile."""
+        """Reserve the next block; another broker of the cluster may reserve one meanwhile."""
         while True:
             current = self._store.get(metadata.PRODUCER_ID_BLOCK)
             start = _parse(current.value) if current else 0
@@ -51,7 +51,7 @@ class ProducerIds:
 
 
 def _parse(value: bytes) -> int:
-    """Read the start of the free ids; a damaged one is not guessed, that could give ids twice."""
+    """Read the first free id; a damaged value is an error, a guess could assign ids twice."""
     try:
         match json.loads(value):
             case {"version": 1, "next_producer_id": int(start)} if 0 <= start < _LAST_ID:

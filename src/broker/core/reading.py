@@ -1,7 +1,7 @@
-"""Records one by one, for dialects whose answers are no batches.
+"""Records read one by one, for protocols whose responses are not batches.
 
-They have no isolation levels: everybody reads what is committed, up to the last stable offset.
-Control batches are stepped over, and so are the records of aborted transactions.
+These protocols have no isolation levels: every reader gets committed records, up to the last stable
+offset. Control batches and the records of aborted transactions are skipped.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,7 +25,7 @@ from broker.model.limits import (
     decompressed_bytes_max,
 )
 
-# What a stored batch can be that is no failure of the disk: damaged, or too much of it unfolded.
+# Errors of a stored batch that are not the disk's: damaged, or too large when decompressed.
 UNREADABLE = (Corrupt, LimitExceeded, Truncated)
 CODEC: Final = 0x07  # of a batch's attributes; 0: it is not compressed
 _T = TypeVar("_T")
@@ -35,21 +35,21 @@ _Batch = tuple[BatchHeader, memoryview]
 
 
 class RunInThread(Protocol):
-    """Does slow work beside the loop, as Recompression.run."""
+    """Runs slow work in a thread, as Recompression.run."""
 
     def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
-        """Return what the work returns."""
+        """Return the result of the work."""
 
 
 class StoredValue(NamedTuple):
-    """A record as those dialects know it."""
+    """A record without its key and headers."""
 
     offset: int
     value: memoryview | None  # None: null
 
 
 class Unreadable(NamedTuple):
-    """Records that are stepped over: those of one batch from an offset on."""
+    """Records that are skipped: those of one batch, from an offset on."""
 
     offset: int
     last_offset: int
@@ -57,10 +57,10 @@ class Unreadable(NamedTuple):
 
 
 async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, None]:
-    """The batches that have the committed records, as they are stored; the first may begin before.
+    """Yield the stored batches that have committed records; the first may begin before `offset`.
 
-    The loop has its turn between two reads; who does more with a batch gives it another.
-    StorageError when the log goes offline.
+    The loop serves others between two reads; a caller with more work per batch yields by itself.
+    Raises StorageError when the log goes offline.
     """
     end = log.last_stable_offset
     while (offset := max(offset, log.log_start_offset)) < end:
@@ -80,11 +80,11 @@ async def committed_batches(log: Log, offset: int) -> AsyncGenerator[_Batch, Non
 async def committed_values(
     log: Log, offset: int, run_in_thread: RunInThread
 ) -> AsyncGenerator[StoredValue | Unreadable, None]:
-    """The value of every record from an offset on, up to the last stable offset of the call.
+    """Yield the value of every record from an offset on, up to the current last stable offset.
 
-    Below the log start the first one is the first that there still is. The loop has its turn in
-    between. A batch that cannot be read is stepped over, and told. StorageError when the log goes
-    offline, CodecError when what follows a batch cannot be found, or read for want of a package.
+    Reading begins at the log start offset if that is greater. The loop serves others in between. A
+    batch that cannot be read is skipped and yielded as Unreadable. Raises StorageError when the log
+    goes offline; CodecError when the next batch cannot be found, or its codec is not installed.
     """
     given = 0
     offset = max(offset, log.log_start_offset)
@@ -111,7 +111,7 @@ async def committed_values(
 async def _columns(
     batches: AsyncGenerator[_Batch, None], offset: int, run_in_thread: RunInThread
 ) -> AsyncGenerator[Columns | Unreadable, None]:
-    """What each batch holds from the offset on."""
+    """Yield what each batch holds from the offset on."""
     async with aclosing(batches):
         async for header, batch in batches:
             try:
@@ -133,10 +133,10 @@ def _decode(batch: memoryview, offset: int, bytes_max: int) -> Columns:
 async def decode_limited(
     header: BatchHeader, decode: Callable[[int], _T], run_in_thread: RunInThread
 ) -> _T:
-    """What a stored batch holds: `decode` is told how many bytes it may unfold to.
+    """Decode a stored batch: `decode` gets the limit of the decompressed bytes.
 
-    A little is unfolded at once, and the loop has its turn behind it, whatever came of it; more of
-    it beside the loop. UNREADABLE is what cannot be unfolded.
+    A small batch is decoded at once, and the loop serves others after it; a larger one is decoded
+    in the thread. Raises what UNREADABLE lists.
     """
     if header.size <= READ_DECOMPRESSED_BYTES_PER_TURN:
         with suppress(LimitExceeded):
@@ -151,7 +151,7 @@ async def decode_limited(
 async def decompress_records(
     header: BatchHeader, batch: memoryview | bytes, run_in_thread: RunInThread
 ) -> bytes:
-    """What stands behind the header of a compressed batch, in the same way."""
+    """Return the decompressed records of a batch, in the same way."""
     compressed = batch[BATCH_HEADER_BYTES:]
     return await decode_limited(
         header, partial(decompress, header.attributes & CODEC, compressed), run_in_thread

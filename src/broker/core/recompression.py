@@ -1,15 +1,16 @@
-"""What becomes of a batch before it is appended: looked into, and compressed as its topic wants.
+"""Preparation of a batch before its append: validated, and compressed as its topic asks.
 
-Most topics keep batches as they come. Of those, plain ones need nothing here, for the log itself
-walks their records; compressed ones are unfolded and walked, as Kafka does, so that no consumer
-meets one that it cannot read. A compacted topic takes no record without a key, and one with a
-compression.type other than "producer" stores every batch with that codec, as Kafka does: a batch
-that has it already stays as it is, whatever its level. Records keep their bytes; length, attributes
-and CRC of the batch follow.
+Most topics store batches as they are sent. Of those, uncompressed ones need nothing here, for the
+log itself walks their records; compressed ones are decompressed and walked, as in Kafka, so that no
+consumer meets one that it cannot read. A compacted topic refuses records without a key. A topic
+with a compression.type other than "producer" stores every batch with that codec, as in Kafka: a
+batch that has it already stays as it is, whatever its level. The bytes of the records do not
+change; length, attributes and CRC of the batch do.
 
-Unfolding and folding a megabyte takes milliseconds, so it happens in a thread of its own, which
-holds no lock of the interpreter while a library works. One batch at a time is unfolded; the others
-wait as they came, of each connection the batches of one request, and of all only so many bytes.
+A megabyte takes milliseconds to decompress and compress, so that happens in a thread of its own,
+which releases the interpreter lock while a library works. One batch at a time is decompressed; the
+others wait as they were sent: per connection the batches of one request, and in all a limited
+number of bytes.
 """
 
 from asyncio import Semaphore, get_running_loop
@@ -49,7 +50,7 @@ _UINT32 = Struct(">I")
 
 
 class KeylessRecordsError(RequestError):
-    """A compacted topic was given records without a key; `places` has the first of them."""
+    """A compacted topic was sent records without a key; `places` has the first of them."""
 
     def __init__(self, places: list[int]) -> None:
         """Keep the places, counted from 0 in the batch."""
@@ -58,18 +59,18 @@ class KeylessRecordsError(RequestError):
 
 
 class RecompressionJob(Protocol):
-    """What is to be done with a client's records beside the loop, before they are appended."""
+    """Work on a client's records in the thread, before they are appended."""
 
     @property
     def records(self) -> bytes:
-        """As they came."""
+        """The batch as it was sent."""
 
     def run(self) -> bytes:
-        """The batch to be appended; RequestError when the records are not what they should be."""
+        """Return the batch to be appended; RequestError when the records are invalid."""
 
 
 class Preparation(NamedTuple):
-    """A sound batch that cannot be appended as it came, or not unseen."""
+    """A batch with a valid header that has to be validated or recompressed."""
 
     records: bytes
     came: Compression
@@ -80,11 +81,11 @@ class Preparation(NamedTuple):
 
     @property
     def is_slow(self) -> bool:
-        """Whether a compression is at work: not on the loop."""
+        """Whether it needs a codec, and so the thread."""
         return self.came is not NONE or self.stored is not NONE
 
     def run(self) -> bytes:
-        """The batch to be appended; RequestError when its records are not what they should be."""
+        """Return the batch to be appended; RequestError when its records are invalid."""
         plain = self._decompressed()
         (count,) = _INT32.unpack_from(self.records, _COUNT_POSITION)
         try:
@@ -110,14 +111,14 @@ class Preparation(NamedTuple):
         except LimitExceeded as error:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
         except CodecError as error:
-            # What Kafka's validator makes of it (KafkaException), and no producer sends again.
+            # The code of Kafka's validator (KafkaException); no producer retries it.
             raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
 
 
 def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
-    """What is to be done with a client's batch before the append; None for most.
+    """Return what has to be done with a client's batch before the append; None for most.
 
-    Also None for a batch that the append will refuse: it says why.
+    Also None for a batch that the append will refuse: the append has the error.
     """
     if len(records) < BATCH_HEADER_BYTES or len(records) > config.integer("max.message.bytes"):
         return None
@@ -131,16 +132,16 @@ def prepare(config: TopicConfig, records: bytes) -> Preparation | None:
 
 
 def compress_batch(config: TopicConfig, records: bytes, came: Compression) -> bytes:
-    """The batch to be appended of one that was unfolded already; `came` is what its producer used.
+    """Return the batch to be appended for a decompressed one; `came` is its producer's codec.
 
-    RequestError as of `Preparation.run`.
+    Raises RequestError as `Preparation.run`.
     """
     preparation = _preparation(config, records, NONE, _stored(config, came))
     return records if preparation is None else preparation.run()
 
 
 def needs_compression(config: TopicConfig, came: Compression) -> bool:
-    """Whether a compression is at work in `fold`: not on the loop."""
+    """Whether `compress_batch` needs a codec, and so the thread."""
     return _stored(config, came) is not NONE
 
 
@@ -161,12 +162,12 @@ def _preparation(
 
 
 class Recompression:
-    """Runs slow preparations, one after the other, beside the loop."""
+    """Runs slow preparations, one after the other, in a thread."""
 
     __slots__ = ("_executor", "_slots", "_tasks", "_waiting_bytes")
 
     def __init__(self) -> None:
-        """The thread itself starts with its first batch."""
+        """Create the executor; the thread starts with its first batch."""
         self._executor = ThreadPoolExecutor(
             RECOMPRESSION_THREADS, thread_name_prefix="broker-recompression"
         )
@@ -175,19 +176,19 @@ class Recompression:
         self._waiting_bytes = 0
 
     async def append(self, preparation: RecompressionJob, append: Callable[[bytes], _T]) -> _T:
-        """Append a batch once it is prepared, even if its producer has gone by then.
+        """Append a batch once it is prepared, even if its producer has disconnected by then.
 
-        RequestError as of `Preparation.run` and of `append`, which is called on the loop, and when
-        too much is waiting already.
+        Raises RequestError as `Preparation.run` and as `append`, which is called on the loop, and
+        when too many bytes are waiting already.
         """
         self._reserve(len(preparation.records))
         work = self._run(len(preparation.records), preparation.run, append)
         return await self._tasks.run_to_completion(work)
 
     async def decompress(self, codec: int, compressed: bytes, size_max: int) -> bytes:
-        """Unfold bytes that a dialect compresses its own way, to at most so many.
+        """Decompress bytes that a protocol compresses in its own way, to at most `size_max`.
 
-        CodecError when they cannot be, RequestError when too much is waiting already.
+        CodecError when they are invalid, RequestError when too many bytes are waiting already.
         """
         self._reserve(len(compressed))
         work = partial(decompress, codec, compressed, size_max)
@@ -200,7 +201,7 @@ class Recompression:
         self._waiting_bytes += size
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Do other slow work on records in the thread, in its turn: what a reader is to get."""
+        """Run other slow work on records, for readers, in the thread."""
         async with self._slots:
             return await get_running_loop().run_in_executor(self._executor, work)
 
@@ -212,7 +213,7 @@ class Recompression:
             self._waiting_bytes -= size
 
     def stop(self) -> None:
-        """Finish the batch at hand and end the thread."""
+        """Finish the current batch and end the thread."""
         self._executor.shutdown()
 
 
@@ -236,7 +237,7 @@ def _level(config: TopicConfig, stored: Compression) -> int | None:
 
 
 def _with_body(header: bytes, stored: Compression, body: bytes) -> bytes:
-    """A batch with other bytes for the same records."""
+    """Return the batch with a new body and codec, and with its length and CRC."""
     batch = bytearray(header + body)
     _INT32.pack_into(batch, _LENGTH_POSITION, len(batch) - _LENGTH_END)
     batch[ATTRIBUTES_POSITION + 1] = batch[ATTRIBUTES_POSITION + 1] & ~_CODEC | stored.number

@@ -1,12 +1,12 @@
-"""What a log's settings ask for while nobody does: the front of logs goes when it may.
+"""Retention: deletes old segments at the front of logs, as their settings ask.
 
     plan (storage/retention.py), roll           on the loop, some segments of a log at a time
-      →  the log starts planned made durable    in the I/O thread
-      →  log starts moved, segments taken off   on the loop
-      →  files renamed, later removed           in the I/O thread
+      →  the planned log starts made durable    in the I/O thread
+      →  log starts moved, segments removed     on the loop
+      →  files renamed, later deleted           in the I/O thread
 
-So what readers have seen to be gone never comes back, wherever a crash comes; the next start
-removes what is left of the files.
+So records that readers have seen to be deleted never come back, whenever a crash happens; the next
+start removes the remaining files.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _log = logging.getLogger(__name__)
 
 
 class TrimmedLog(Protocol):
-    """What retention asks of a log; the native `PartitionLog` is one."""
+    """What retention needs of a log; implemented by the native `PartitionLog`."""
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """Its folder."""
 
     @property
     def size(self) -> int:
@@ -42,40 +42,40 @@ class TrimmedLog(Protocol):
 
     @property
     def segment_count(self) -> int:
-        """How many segments there are, the active one too."""
+        """How many segments there are, with the active one."""
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is given out."""
+        """The first offset that can be read."""
 
     @property
     def high_watermark(self) -> int:
-        """The end of what anybody may read."""
+        """The end of what may be read, exclusive."""
 
     @property
     def log_end_offset(self) -> int:
-        """The next offset to be given out."""
+        """The next offset to be assigned."""
 
     @property
     def is_in_service(self) -> bool:
         """Whether it is loaded, and neither offline nor deleted."""
 
     def oldest_entries(self, at_most: int) -> list[tuple[int, int, int]]:
-        """(base offset, bytes, largest timestamp) of the oldest segments."""
+        """Return (base offset, bytes, largest timestamp) of the oldest segments."""
 
     def roll(self) -> bool:
         """Close the active segment and begin the next."""
 
     def move_log_start(self, offset: int) -> None:
-        """Give out nothing before an offset from here on."""
+        """Move the log start offset forward."""
 
     def take_off(self, at_most: int) -> list[int]:
-        """Take segments before the log start off the log: their base offsets."""
+        """Remove segments below the log start from the log; return their base offsets."""
 
 
-# Work for the I/O thread; whether it was done.
+# Runs work in the I/O thread; returns whether it succeeded.
 OnDisk = Callable[[Callable[[], None]], Awaitable[bool]]
-# Make it durable that these logs begin there; whether it is.
+# Makes these log start offsets durable; returns whether it succeeded.
 SaveLogStarts = Callable[[Sequence[tuple[Any, int]]], Awaitable[bool]]
 _Configured: TypeAlias = tuple[TrimmedLog, TopicConfig]
 # Every log with the configuration of its topic.
@@ -83,7 +83,7 @@ Logs = Callable[[], Iterable[_Configured]]
 
 
 class _Removal(NamedTuple):
-    """Segments whose files were renamed and wait to be removed."""
+    """Segments whose files were renamed and have to be deleted."""
 
     due_ms: int  # monotonic
     folder: Path
@@ -91,7 +91,7 @@ class _Removal(NamedTuple):
 
 
 class Retention:
-    """Applies retention to every log, again and again."""
+    """Applies retention to every log, repeatedly."""
 
     __slots__ = ("_clock", "_logs", "_on_disk", "_removals", "_save_log_starts", "is_urgent")
 
@@ -102,16 +102,16 @@ class Retention:
         on_disk: OnDisk,
         save_log_starts: SaveLogStarts,
     ) -> None:
-        """Take part in a broker."""
+        """Keep what it needs."""
         self._logs = logs
         self._clock = clock
         self._on_disk = on_disk
         self._save_log_starts = save_log_starts
         self._removals: deque[_Removal] = deque()
-        self.is_urgent = False  # the disk is short of room: nothing waits for its time
+        self.is_urgent = False  # disk space is short: files are deleted without delay
 
     async def run(self, interval_ms: int) -> None:
-        """Check every `interval_ms`, sooner where it is hurried; remove files when they are due."""
+        """Check every `interval_ms`, sooner while `is_urgent`; delete files when they are due."""
         checked_ms = self._clock.monotonic_ms()
         while True:
             await asyncio.sleep(min(limits.RETENTION_TICK_SECONDS, interval_ms / 1000))
@@ -123,7 +123,7 @@ class Retention:
                 checked_ms = self._clock.monotonic_ms()
 
     async def apply_retention(self) -> None:
-        """Let go of what each log's settings do not keep, some segments of each at a time."""
+        """Delete what each log's settings do not retain, some segments of each at a time."""
         taken: Counter[TrimmedLog] = Counter()
         logs = list(self._logs())
         while logs:
@@ -139,7 +139,7 @@ class Retention:
     async def _round(
         self, logs: list[_Configured], taken: Counter[TrimmedLog]
     ) -> list[_Configured]:
-        """Plan, make durable, take off: the logs that may have more to take off."""
+        """Plan, make durable, remove; return the logs that may have more to remove."""
         planned = [each async for each in self._plans(logs)]
         starts = [(log, start) for log, _, start in planned]
         if not planned or not await self._save_log_starts(starts):
@@ -159,7 +159,7 @@ class Retention:
     async def _plans(
         self, logs: list[_Configured]
     ) -> AsyncIterator[tuple[TrimmedLog, TopicConfig, int]]:
-        """The logs that have something to let go of, and where they are to begin."""
+        """Yield the logs with expired segments, and where they are to start."""
         now_ms = self._clock.aged_ms()
         async for log, config in in_steps(logs, limits.LOGS_CHECKED_PER_STEP):
             if not log.is_in_service:
@@ -170,7 +170,7 @@ class Retention:
                 if decided.rolls:
                     log.roll()
             except (StorageError, FileNotFoundError) as error:
-                _log.warning("retention passes by: folder=%s error=%s", log.folder, error)
+                _log.warning("retention skips a log: folder=%s error=%s", log.folder, error)
                 continue
             if decided.log_start_offset > log.log_start_offset or _has_passed_segment(facts):
                 yield log, config, decided.log_start_offset
@@ -185,7 +185,7 @@ class Retention:
             self._removals.append(_Removal(due_ms, folder, base_offsets))
 
     async def remove_due_files(self) -> None:
-        """Remove the files whose time is over."""
+        """Delete the files that are due."""
         now_ms = self._clock.monotonic_ms()
         waiting, self._removals = self._removals, deque()
         due: list[_Removal] = []
@@ -197,7 +197,7 @@ class Retention:
 
 
 def _limits(config: TopicConfig) -> Limits:
-    """What the topic keeps; one that is only compacted keeps all that was not deleted."""
+    """Return the topic's limits; one that is only compacted has none."""
     if "delete" not in config.words("cleanup.policy"):
         return Limits(UNLIMITED, UNLIMITED)
     return Limits(config.integer("retention.ms"), config.integer("retention.bytes"))
@@ -230,5 +230,5 @@ def _changed_ms(folder: Path, base_offset: int) -> int:
 
 
 def _has_passed_segment(facts: LogFacts) -> bool:
-    """Whether the log start has passed a segment that could not be taken off at once."""
+    """Whether the log start has passed a segment that could not be removed before."""
     return len(facts.segments) > 1 and facts.segments[1].base_offset <= facts.log_start_offset

@@ -1,15 +1,15 @@
-"""Closed segments are looked at again and again, so that damage is found before a reader finds it.
+"""The scrub: closed segments are compared with their digests, so that damage is found early.
 
-    a log has rolled  →  once its file is on the disk: looked at, its digest written
-    weekly            →  every closed segment against its digest, at a limited rate
-    what is damaged   →  a line in the log; those offsets are refused from then on, others served
+    a log has rolled   →  once its file is on the disk: it is read, and its digest written
+    weekly             →  every closed segment is compared with its digest, at a limited rate
+    damage is found    →  a line in the log; the damaged offsets are refused, all others served
+    a reader met some  →  the rest of that segment is refused, and its damage determined soon
 
-All reading is done in the I/O thread, some bytes at a time, so that its other work goes on between.
-A digest is written where no compaction replaces files meanwhile (storage/digests.py says why).
-    a reader cannot go on  →  the rest of that segment is refused, and looked at soon
+All reading is done in the I/O thread, in small steps, so that its other work continues in between.
+A digest is written only while no compaction replaces files (storage/digests.py has the reason).
 
-Damage is kept beside the segment (storage/damages.py), and the damaged ones come first after a
-restart. One that is found sound again is served again.
+Damaged ranges are stored beside the segment (storage/damages.py); damaged segments are checked
+first after a restart. Records of a segment whose damage has disappeared are served again.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 
 
 class ScrubbedLog(Protocol):
-    """What a scrub asks of a log; the native `PartitionLog` is one."""
+    """What a scrub needs of a log; implemented by the native `PartitionLog`."""
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """Its folder."""
 
     @property
     def is_in_service(self) -> bool:
@@ -50,17 +50,17 @@ class ScrubbedLog(Protocol):
         """(base offset, bytes, largest timestamp) of all segments, oldest first."""
 
     def can_replace(self, old: list[int]) -> bool:
-        """Whether these are neighbours, all sealed and on the disk."""
+        """Whether these segments are adjacent, sealed and on the disk."""
 
     def mark_damaged(self, base_offset: int, ranges: list[tuple[int, int, int, int]]) -> bool:
-        """Refuse these ranges of a sealed segment and no others; whether it is there."""
+        """Refuse exactly these ranges of a sealed segment; return whether the segment exists."""
 
     def damages_of(self, base_offset: int) -> list[tuple[int, int, int, int]]:
-        """The ranges that it refuses."""
+        """Return the ranges that it refuses."""
 
 
 class Settings(NamedTuple):
-    """What the broker's configuration says."""
+    """The settings of the scrub."""
 
     interval_ms: int
     bytes_per_second: int
@@ -68,7 +68,7 @@ class Settings(NamedTuple):
 
 # Every log with the configuration of its topic.
 Logs = Callable[[], Iterable[tuple[Any, Any]]]
-# Work for the I/O thread; whether it was done.
+# Runs work in the I/O thread; returns whether it succeeded.
 OnDisk = Callable[[Callable[[], Any]], Awaitable[bool]]
 
 
@@ -95,7 +95,7 @@ class Scrub:
         is_swapping: Callable[[Any], bool],
         settings: Callable[[], Settings],
     ) -> None:
-        """Take part in a broker; `is_swapping` says whether a log's files are being replaced."""
+        """Keep what it needs; `is_swapping` tells whether a log's files are being replaced."""
         self._logs = logs
         self._clock = clock
         self._io_thread = io_thread
@@ -103,44 +103,44 @@ class Scrub:
         self._is_swapping = is_swapping
         self._settings = settings
         self._waiting: deque[tuple[ScrubbedLog, int]] = deque(maxlen=limits.DIGESTS_WAITING_MAX)
-        self._checked: dict[Closed, int] = {}  # when each was looked at, as far as it is known
+        self._checked: dict[Closed, int] = {}  # when each was last checked, where that is known
 
-    # ---- what was just closed, or is broken ----------------------------------------------------
+    # ---- segments just closed, or found broken -------------------------------------------------
 
     def rolled(self, logs: Iterable[ScrubbedLog]) -> None:
-        """Logs have begun a segment, each as often as it is named: closed ones want a digest."""
+        """Queue segments for digests: these logs have rolled, each as often as it is listed."""
         for log, count in Counter(logs).items():
             closed = [base for base, _, _ in log.segment_entries[:-1]]
             self._waiting.extend((log, base) for base in closed[-count:])
 
     def broken(self, logs: Iterable[ScrubbedLog]) -> None:
-        """Readers could not go on in closed segments of these: the damage is looked for soon."""
+        """Queue segments whose readers met damage: its range is determined soon."""
         for log in set(logs):
             for base in _closed(log):
                 if log.damages_of(base) and (log, base) not in self._waiting:
                     self._waiting.appendleft((log, base))
 
     async def follow(self) -> None:
-        """Take the digest of every segment soon after it was closed."""
+        """Take the digest of every segment soon after it was closed; runs until cancelled."""
         while True:
             await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
             await self.take_digests()
 
     async def take_digests(self) -> None:
-        """Take the digests that wait and can be taken."""
+        """Take the digests of queued segments that are on the disk."""
         for _ in range(len(self._waiting)):
             log, base = self._waiting.popleft()
             if not log.is_in_service or base not in _closed(log):
                 continue
             if self._is_steady(log, base):
                 await self._look_at(log, base, None)
-            else:  # its last bytes are on their way to the disk
+            else:  # its last bytes are not on the disk yet
                 self._waiting.append((log, base))
 
     # ---- the scrub ---------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Look for segments that are due, and look at them."""
+        """Check the segments that are due; runs until cancelled."""
         while True:
             seconds = self._settings().interval_ms / 1000
             await asyncio.sleep(
@@ -149,7 +149,7 @@ class Scrub:
             await self.scrub()
 
     async def scrub(self) -> None:
-        """Look at every segment that is due, those first that waited longest."""
+        """Check every segment that is due, in the order of their last checks."""
         if self._settings().interval_ms == scrubbing.OFF_MS:
             return
         logs: dict[str, ScrubbedLog] = {}
@@ -174,7 +174,7 @@ class Scrub:
         try:
             digest = await self._io_thread.run(read)
         except StorageError as error:
-            _log.warning("a digest cannot be read: folder=%s error=%s", segment.folder, error)
+            _log.warning("digest not read: folder=%s error=%s", segment.folder, error)
             digest = None
         return NEVER_MS if digest is None else digest.checked_ms
 
@@ -182,13 +182,13 @@ class Scrub:
         return log.can_replace([base]) and not self._is_swapping(log)
 
     async def _look_at(self, log: ScrubbedLog, base: int, bytes_per_second: int | None) -> None:
-        """Look at one segment; its digest is written, or its damage made known."""
+        """Check one segment; write its digest, or report and refuse its damage."""
         folder = Path(log.folder)
         try:
             found = await self._examined(folder, base, _end(log, base), bytes_per_second)
         except (StorageError, CodecError, FileNotFoundError) as error:
             if log.is_in_service and base in _closed(log):
-                _log.warning("segment not looked at: folder=%s error=%s", folder.name, error)
+                _log.warning("segment not checked: folder=%s error=%s", folder.name, error)
             return
         if not log.is_in_service or not self._is_steady(log, base):
             return
@@ -231,7 +231,7 @@ class Scrub:
         return examination.verdict()
 
     async def _refuse(self, log: ScrubbedLog, base: int, found: Verdict) -> bool:
-        """Refuse what is damaged and remember it; False when that segment has gone."""
+        """Refuse the damaged ranges and store them; False when that segment has been removed."""
         folder, before = Path(log.folder), log.damages_of(base)
         ranges = [
             damages.Range(each.offset, each.end_offset, each.position, each.end_position)
@@ -255,7 +255,7 @@ class Scrub:
             await self._on_disk(keep)
         elif before:
             _log.warning(
-                "a damaged segment is sound again: folder=%s segment=%s",
+                "a damaged segment is intact again: folder=%s segment=%s",
                 folder.name,
                 file_name(base, LOG),
             )
@@ -268,5 +268,5 @@ def _closed(log: ScrubbedLog) -> list[int]:
 
 
 def _end(log: ScrubbedLog, base: int) -> int:
-    """Where the segment behind a closed one begins."""
+    """Return the base offset of the segment after a closed one."""
     return min(each for each, _, _ in log.segment_entries if each > base)

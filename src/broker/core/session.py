@@ -1,4 +1,4 @@
-"""What a handler may know of the connection that a request came on."""
+"""What a handler may use of the connection that its request came on."""
 
 from broker.core.broker import Broker
 
@@ -11,14 +11,14 @@ class Session:
     def __init__(
         self, broker: Broker, client_host: str, listener_host: str, listener_port: int
     ) -> None:
-        """Take the peer's address, and the address to advertise to it: its listener's."""
+        """Keep the client's address, and the address to advertise to it."""
         self.broker = broker
         self.client_host = client_host
         self.listener_host = listener_host
         self.listener_port = listener_port
-        self.state: object = None  # what its dialect remembers of it
+        self.state: object = None  # its protocol's state of this connection
 
     @property
     def java_host(self) -> str:
-        """The peer's address as Java shows one: so it stands in groups, and tools expect it."""
+        """The client's address as Java prints one: groups show it so, and tools expect it."""
         return f"/{self.client_host}"

@@ -1,10 +1,10 @@
-"""Answers that many ask for at once, made once for all of them and kept until they are outdated.
+"""Responses that many clients ask for at once: made once for all of them, and cached.
 
-Each answer tells of a state that has a revision. Who asks gets an answer whose making began at the
-revision of that moment or later: one that is kept and of this revision, one that is being made and
-was begun at this revision, else one whose making has not begun yet. Only one answer is made at a
-time, so the work and memory do not grow with how many ask or how often the state changes; between
-its steps the state may change, and the answer may then have parts of both states.
+Each response describes a state that has a revision. A request gets a response that was begun at the
+revision of the request's arrival or later: a cached one of this revision, one in the making that
+was begun at this revision, or else one that has not been begun. Only one response is made at a
+time, so work and memory do not grow with the number of requests or changes. The state may change
+between two steps of the making; the response may then have parts of both states.
 """
 
 from asyncio import AbstractEventLoop, Future, Task, get_running_loop, shield
@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeAlias
 
-# Makes an answer, in steps.
+# Makes a response, in steps.
 Make: TypeAlias = Callable[[], Awaitable[bytes]]
 
 
 class _Making:
-    """An answer that is to be made, or is being made."""
+    """A response that is queued, or being made."""
 
     __slots__ = ("future", "make", "revision")
 
@@ -28,31 +28,30 @@ class _Making:
 
 
 class SharedAnswers:
-    """The answers that are kept, at most so many bytes of them, and those that are being made."""
+    """A cache of responses with a limit in bytes, and the queue of those to be made."""
 
     def __init__(self, revision: Callable[[], Hashable], bytes_max: int) -> None:
-        """Begin with none.
+        """Start empty.
 
         Args:
-            revision: of the state that all answers tell of, as it is now.
-            bytes_max: how many bytes may be kept; the answer that was asked for least recently
-                makes room.
+            revision: returns the current revision of the described state.
+            bytes_max: the size of the cache; the least recently used response is evicted.
         """
         self._revision = revision
         self._bytes_max = bytes_max
         self._bytes = 0
         self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._kept_revision: Hashable = None  # of all that is kept
+        self._kept_revision: Hashable = None  # of all cached responses
         self._waiting: OrderedDict[Hashable, _Making] = OrderedDict()
         self._under_way: tuple[Hashable, _Making] | None = None
         self._worker: Task[None] | None = None
 
     async def get(self, key: Hashable, make: Make) -> bytes:
-        """The answer of that key; raises what its making raises.
+        """Return the response for a key; raises what `make` raises.
 
         Args:
-            key: all that the answer depends on beside the state.
-            make: makes it, when nobody else has it made already.
+            key: everything that the response depends on beside the state.
+            make: makes the response, unless it is cached or in the making.
         """
         revision = self._revision()
         if revision == self._kept_revision and key in self._kept:
@@ -82,7 +81,7 @@ class SharedAnswers:
                 body = await making.make()
             except Exception as error:  # noqa: BLE001 - whoever asked sorts it
                 making.future.set_exception(error)
-                making.future.exception()  # nobody may be left who asks: no reason to warn
+                making.future.exception()  # all requesters may have gone: asyncio need not warn
             else:
                 making.future.set_result(body)
                 self._keep(key, making.revision, body)

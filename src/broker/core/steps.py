@@ -1,8 +1,8 @@
-"""Long work on the loop, in steps of at most 2 ms: others have their turn between them.
+"""Long work on the event loop, in steps of at most 2 ms, with other work in between.
 
-All long work of a loop waits in one queue, and in one turn of the loop one of those that wait makes
-a step, first come, first served: a hundred long answers hold up a short one as much as one of them
-does, and take longer each.
+All long work of a loop waits in one queue, and in each turn of the loop one piece of work makes a
+step, first come, first served. So a hundred long responses delay a short one as much as a single
+one does; each of the long ones takes longer instead.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _OrderedT = TypeVar("_OrderedT", str, tuple[str, int])
 
 
 async def next_step() -> None:
-    """Let others have their turn; return when it is this work's turn to make a step."""
+    """Let other work run; return when it is this work's turn to make a step."""
     loop = asyncio.get_running_loop()
     queue = _queues.get(loop)
     if queue is None:
@@ -27,7 +27,7 @@ async def next_step() -> None:
 
 
 async def in_steps(items: Iterable[_T], per_step: int) -> AsyncIterator[_T]:
-    """Hand out items; after so many of them others have a turn of the loop."""
+    """Yield the items one by one; other work runs after every `per_step` of them."""
     for place, item in enumerate(items, 1):
         yield item
         if place % per_step == 0:
@@ -35,7 +35,7 @@ async def in_steps(items: Iterable[_T], per_step: int) -> AsyncIterator[_T]:
 
 
 async def in_parts(items: Iterable[_T], per_part: int) -> AsyncIterator[list[_T]]:
-    """Hand out so many items at once; others have a turn of the loop before the next ones."""
+    """Yield lists of `per_part` items; other work runs between two of them."""
     rest = iter(items)
     part = list(islice(rest, per_part))
     while part:
@@ -47,22 +47,22 @@ async def in_parts(items: Iterable[_T], per_part: int) -> AsyncIterator[list[_T]
 
 
 async def ascending(items: Iterable[_OrderedT], per_step: int) -> Iterator[_OrderedT]:
-    """Each item once, in order, put in order in steps."""
+    """Return each distinct item once, in order; the sorting is done in steps."""
     runs = [sorted(part) async for part in in_parts(items, per_step)]
     return (item for item, _ in groupby(merge(*runs)))
 
 
 class StepBudget:
-    """For pieces of work of different sizes: others have a turn after so many units of it."""
+    """A step's budget for work items of different cost: other work runs when it is spent."""
 
     __slots__ = ("_left", "_per_step")
 
     def __init__(self, per_step: int) -> None:
-        """Begin a step of so many units."""
+        """Start a step with this many units."""
         self._left = self._per_step = per_step
 
     async def spend(self, count: int) -> None:
-        """Count units that have been done."""
+        """Spend units of the budget; wait for the next step when none are left."""
         self._left -= count
         if self._left <= 0:
             self._left = self._per_step
@@ -70,7 +70,7 @@ class StepBudget:
 
 
 class NextStep(asyncio.Future[None]):
-    """The wait of long work for its next step: its request is still being processed."""
+    """The wait of long work for its next step; its request still counts as running."""
 
 
 class _Queue:
@@ -80,7 +80,7 @@ class _Queue:
 
     def __init__(self) -> None:
         self._waiting: deque[NextStep] = deque()
-        self._is_taken = False  # somebody makes a step in the next turn of the loop
+        self._is_taken = False  # the next turn of the loop belongs to a step already
 
     async def wait(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._is_taken:
@@ -93,10 +93,10 @@ class _Queue:
             await asyncio.sleep(0)
 
     def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the turn in which one makes its step: let the first of the others have the next."""
+        """Let the first waiter make its step in the next turn, after the one of this turn."""
         while self._waiting:
             waiter = self._waiting.popleft()
-            if not waiter.done():  # else whoever asked has gone
+            if not waiter.done():  # else its request was cancelled
                 waiter.set_result(None)
                 loop.call_soon(self._admit, loop)
                 return

@@ -1,4 +1,4 @@
-"""Work that ends once it has begun, even when the connection that asked for it is gone."""
+"""Work that is completed once it has begun, even when its requester has disconnected."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,16 +8,16 @@ _T = TypeVar("_T")
 
 
 class Tasks:
-    """Holds what runs until it has ended: who waits may give up."""
+    """Holds tasks until they have ended; their requesters may be cancelled."""
 
     __slots__ = ("_running",)
 
     def __init__(self) -> None:
-        """Start with nothing to do."""
+        """Start without tasks."""
         self._running: set[asyncio.Task[Any]] = set()
 
     async def run_to_completion(self, work: Coroutine[None, None, _T]) -> _T:
-        """Run work to its end; what it returns or raises, for who still waits."""
+        """Run work until it has ended; return its result to the requester, if it still waits."""
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -26,4 +26,4 @@ class Tasks:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # the asker was told, or has gone: asyncio need not warn of it
+            task.exception()  # retrieved, so that asyncio does not warn when the requester has gone

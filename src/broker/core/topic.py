@@ -1,4 +1,4 @@
-"""One topic, as core and the protocols see it."""
+"""A topic: name, id, configuration and logs."""
 
 from broker.core.log import Log
 from broker.model.topic_config import TopicConfig
@@ -9,12 +9,12 @@ INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
 
 
 class Topic:
-    """A topic that exists; its configuration may be replaced, its logs by more of them."""
+    """A topic that exists; its configuration and the list of its logs may be replaced."""
 
     __slots__ = ("config", "logs", "name", "topic_id")
 
     def __init__(self, name: str, topic_id: bytes, config: TopicConfig, logs: list[Log]) -> None:
-        """Take the logs in the order of their partitions."""
+        """Keep the logs, in the order of their partitions."""
         self.name = name
         self.topic_id = topic_id
         self.config = config
@@ -31,5 +31,5 @@ class Topic:
         return len(self.logs)
 
     def log(self, partition: int) -> Log | None:
-        """The log of a partition, if the topic has it."""
+        """Return the log of a partition, or None."""
         return self.logs[partition] if 0 <= partition < len(self.logs) else None

@@ -1,11 +1,11 @@
-"""How a topic stands in the metadata store.
+"""The records of topics in the metadata store.
 
     topic/<name>       its id and its number of partitions
     topicid/<id>       its name
     conf/topic/<name>  its own configuration, if it has any (`config_records.py`)
-    deleted/<id>       name and number of partitions of a deleted one that still has folders
+    deleted/<id>       name and number of partitions of a deleted topic whose folders may remain
 
-Every partition is led by this broker, its only replica, so nothing is stored about leaders.
+This broker is the leader and only replica of every partition, so no leaders are stored.
 """
 
 import json
@@ -19,7 +19,7 @@ from broker.storage import metadata
 
 
 def read_all(store: metadata.MetaStore) -> Iterator[tuple[str, bytes, int, dict[str, str]]]:
-    """Name, id, number of partitions and own configuration of every topic."""
+    """Yield name, id, number of partitions and own configuration of every topic."""
     own = config_records.read_all(store, metadata.TOPIC_CONFIGS)
     for entry in store.scan(metadata.TOPICS)[0]:
         name = entry.key.removeprefix(metadata.TOPICS).decode()
@@ -30,7 +30,7 @@ def read_all(store: metadata.MetaStore) -> Iterator[tuple[str, bytes, int, dict[
 def creations(
     name: str, topic_id: bytes, partitions: int, own_config: Mapping[str, str]
 ) -> list[metadata.Operation]:
-    """What makes a topic exist."""
+    """Return the operations that create a topic."""
     operations: list[metadata.Operation] = [
         metadata.Put(metadata.topic_key(name), _topic(topic_id, partitions)),
         metadata.Put(metadata.topic_id_key(topic_id), _json({"version": 1, "name": name})),
@@ -41,7 +41,7 @@ def creations(
 
 
 def deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
-    """What makes it not exist."""
+    """Return the operations that delete a topic."""
     return [
         metadata.Delete(metadata.topic_key(name)),
         metadata.Delete(metadata.topic_id_key(topic_id)),
@@ -50,7 +50,7 @@ def deletions(name: str, topic_id: bytes) -> list[metadata.Operation]:
 
 
 class DeletedTopic(NamedTuple):
-    """A topic that does not exist any more; its folders may."""
+    """A topic that was deleted; its folders may remain."""
 
     name: str
     topic_id: bytes
@@ -58,18 +58,18 @@ class DeletedTopic(NamedTuple):
 
 
 def remembered(deleted: DeletedTopic) -> metadata.Operation:
-    """What makes a start finish the removal of a deleted topic's folders."""
+    """Return the operation that records remaining folders, so that a start removes them."""
     value = {"version": 1, "name": deleted.name, "partitions": deleted.partitions}
     return metadata.Put(metadata.deleted_topic_key(deleted.topic_id), _json(value))
 
 
 def forgotten(deleted: DeletedTopic) -> metadata.Operation:
-    """What follows once the folders are gone."""
+    """Return the operation for when the folders have been removed."""
     return metadata.Delete(metadata.deleted_topic_key(deleted.topic_id))
 
 
 def read_deleted(store: metadata.MetaStore) -> list[DeletedTopic]:
-    """The deleted topics whose folders may still be there."""
+    """Return the deleted topics whose folders may remain."""
     return [_parse_deleted(entry) for entry in store.scan(metadata.DELETED_TOPICS)[0]]
 
 
@@ -79,13 +79,13 @@ def put_config(
     topic_id: bytes,
     own_config: Mapping[str, str],
 ) -> bool:
-    """Replace a topic's own configuration; False when the topic is not there any more."""
+    """Replace a topic's own configuration; False when the topic does not exist any more."""
     operation = config_records.operation(metadata.topic_config_key(name), own_config)
     return _change(store, name, topic_id, operation)
 
 
 def put_partitions(store: metadata.MetaStore, name: str, topic_id: bytes, partitions: int) -> bool:
-    """Replace a topic's number of partitions; False when the topic is not there any more."""
+    """Replace a topic's number of partitions; False when the topic does not exist any more."""
     operation = metadata.Put(metadata.topic_key(name), _topic(topic_id, partitions))
     return _change(store, name, topic_id, operation)
 
@@ -93,7 +93,7 @@ def put_partitions(store: metadata.MetaStore, name: str, topic_id: bytes, partit
 def _change(
     store: metadata.MetaStore, name: str, topic_id: bytes, operation: metadata.Operation
 ) -> bool:
-    """Change a topic of that id, and no other that was given its name meanwhile."""
+    """Change the topic with that id, but not a later topic of the same name."""
     entry = store.get(metadata.topic_key(name))
     if entry is None or _parse_topic(entry)[0] != topic_id:
         return False

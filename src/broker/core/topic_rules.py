@@ -1,6 +1,6 @@
-"""What may be asked of topics: names, numbers of partitions, configurations. Pure.
+"""Rules for requests about topics: names, numbers of partitions, configurations. Pure.
 
-RequestError says why something is refused, in the words and with the codes of Kafka (CreateTopics;
+A request that is refused raises RequestError with Kafka's error code (CreateTopics;
 CreatePartitions, KIP-195).
 """
 
@@ -18,12 +18,12 @@ from broker.model.limits import (
 )
 from broker.model.topic_config import TopicConfig
 
-DEFAULT = -1  # Kafka's "as the broker is configured", for partitions and replication factor
+DEFAULT = -1  # Kafka's value for the broker's default: partitions, replication factor
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_BYTES_MAX}}}")
 
 
 class NewTopic(NamedTuple):
-    """What is asked for when a topic is created."""
+    """A request for a new topic."""
 
     name: str
     partitions: int = DEFAULT
@@ -33,7 +33,7 @@ class NewTopic(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A new topic that may be created: checked, defaults filled in."""
+    """A new topic that may be created: validated, with defaults filled in."""
 
     name: str
     partitions: int
@@ -41,14 +41,14 @@ class Plan(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions a topic shall have in all; who holds the new ones, None: anybody."""
+    """The total number of partitions that a topic shall have; replicas of the new ones."""
 
     total: int
     assignments: Sequence[Sequence[int]] | None = None
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be a topic's name (and its folder's)."""
+    """Refuse an invalid topic name; a folder's name is made of it, too."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise RequestError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -58,12 +58,12 @@ def check_name(name: str) -> None:
 
 
 def metric_name(name: str) -> str:
-    """Kafka's metrics replace dots: names that only differ in that may not both exist."""
+    """Return the name with dots replaced, as in Kafka's metrics, where two names may collide."""
     return name.replace(".", "_")
 
 
 def partition_count(new: NewTopic, config: Config) -> int:
-    """How many partitions a new topic gets; RequestError refuses."""
+    """Return how many partitions a new topic gets; raises RequestError."""
     if new.assignments:
         count = _assigned_partitions(new, config.integer("node.id"))
     else:
@@ -94,7 +94,7 @@ def _assigned_partitions(new: NewTopic, node_id: int) -> int:
 
 
 def check_partition_count(count: int, *, existing: int, held: int) -> None:
-    """Refuse more partitions than a topic may have, and a broker that holds so many by now."""
+    """Refuse more partitions than a topic or this broker may have."""
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
         raise RequestError(
             ErrorCode.INVALID_PARTITIONS,
@@ -108,8 +108,8 @@ def check_partition_count(count: int, *, existing: int, held: int) -> None:
 
 
 def check_new_partitions(topic: Topic, new: NewPartitions, node_id: int) -> None:
-    """Refuse what does not make a topic larger."""
-    if topic.is_internal:  # which group lives in which partition depends on their number
+    """Refuse a request that does not increase the number of partitions."""
+    if topic.is_internal:  # keys are hashed to partitions by their number
         text = f"the partitions of '{topic.name}' are as many as at its creation"
         raise RequestError(ErrorCode.INVALID_REQUEST, text)
     existing = len(topic.logs)
@@ -131,14 +131,14 @@ def check_new_partitions(topic: Topic, new: NewPartitions, node_id: int) -> None
 
 
 def check_durability(name: str, config: TopicConfig) -> None:
-    """What a group was told is still true after a power cut, whatever is asked for."""
+    """Refuse a weaker durability of internal topics: acknowledged commits must survive."""
     if name in INTERNAL_TOPICS and not config.is_group_commit:
         text = f"polylog.durability of '{name}' is group-commit, always"
         raise RequestError(ErrorCode.INVALID_CONFIG, text)
 
 
 def without_null(config: Mapping[str, str | None]) -> dict[str, str]:
-    """The values that were given; ConfigError names a key without one."""
+    """Return the values that were given; ConfigError names a key with a null value."""
     given = {name: value for name, value in config.items() if value is not None}
     if len(given) < len(config):
         missing = ", ".join(sorted(config.keys() - given.keys()))

@@ -1,10 +1,10 @@
-"""Topics: which exist, under which id, with which configuration, and the logs of their partitions.
+"""Topics: which exist, with their ids, configurations and the logs of their partitions.
 
 The commit in the metadata store decides whether a topic exists. A create commits first and then
-makes the folders: what a crash left out is made when the topic is loaded. A delete commits first
-and then removes the folders (`deletion.py`): what a crash left over is recorded in the store. A new
-topic can be looked up once all its logs are open, so clients never see one without a leader; after
-a start each log says for itself whether it is loading.
+makes the folders: a start makes those that a crash prevented. A delete commits first and then
+removes the folders (`deletion.py`): the store records those that a crash has left. A new topic can
+be looked up once all its logs are open, so clients never see a partition without a leader; after a
+start, `is_loading` of each log tells whether it can serve.
 """
 
 import asyncio
@@ -54,8 +54,8 @@ from broker.storage import metadata
 
 _log = logging.getLogger(__name__)
 
-# As Kafka creates them, and in one more respect as their readers expect: what a group or a producer
-# was told is still true after a power cut.
+# Kafka's own settings of internal topics, and group commit: a commit that was acknowledged to a
+# group or producer must survive a power cut.
 _COORDINATOR_CONFIG = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -69,28 +69,28 @@ _COORDINATOR_PARTITIONS = {
 
 
 class TopicTable(Protocol):
-    """The native table that the fast paths look partitions up in."""
+    """The native table in which the native path looks up partitions."""
 
     def add(self, name: str, topic_id: bytes, logs: list[Any]) -> None:
-        """Make a topic's logs known, of the kind that `OpenLogs` returns; or all it has by now."""
+        """Register a topic's logs, as returned by `OpenLogs`, or replace them with more."""
 
     def remove(self, name: str) -> None:
-        """Forget a topic."""
+        """Remove a topic."""
 
 
-# A topic's partitions (name, id, how many, the first that is not open yet), or StorageError and
-# none of those that are new.
+# Opens a topic's logs (name, id, how many, the first that is not open yet); on StorageError none
+# of the new ones is left.
 OpenLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig, int], list[Any]]
-# All of a topic that exists already, still loading: somebody else sees to that.
+# Returns the logs of an existing topic, which are loaded by the log loader afterwards.
 AnnounceLogs: TypeAlias = Callable[[str, bytes, int, TopicConfig], list[Any]]
 UntilLoaded: TypeAlias = Callable[[Sequence[Any]], Awaitable[None]]
-DeleteLog: TypeAlias = Callable[[Any], None]  # of the kind that `OpenLogs` returns
-# Have a log obey its topic's configuration, from the next append on.
+DeleteLog: TypeAlias = Callable[[Any], None]  # takes a log as returned by `OpenLogs`
+# Applies its topic's configuration to a log, from the next append on.
 ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
 
 
 class Topics:
-    """Every topic of this broker."""
+    """All topics of this broker."""
 
     def __init__(  # noqa: PLR0913 (what it changes beside its own memory)
         self,
@@ -108,7 +108,7 @@ class Topics:
         is_read_only: Callable[[], bool] = lambda: False,
         log_changes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Start empty; `load` brings what the store knows."""
+        """Start empty; `load` reads the store."""
         self._config = config
         self._store = store
         self._io_thread = io_thread
@@ -118,80 +118,80 @@ class Topics:
         self._announce_logs = announce_logs
         self._until_loaded = until_loaded
         self._deletions = deletions
-        self._plain_config = TopicConfig({}, config)  # of all topics without a value of their own
+        self._plain_config = TopicConfig({}, config)  # of all topics without own values
         self._configure_log = configure_log
         self._is_read_only = is_read_only
         self._log_changes = log_changes
         self._by_name: dict[str, Topic] = {}
         self._names: list[str] = []  # sorted
         self._by_id: dict[bytes, Topic] = {}
-        self._colliding: dict[str, str] = {}  # name with "." as "_", as metrics write it → name
+        self._colliding: dict[str, str] = {}  # name as in metrics ("." as "_") → name
         self._partition_count = 0
-        self.version = 0  # grows whenever a topic comes, goes or gets more partitions
-        self._is_loading = True  # or was, when somebody asked last
+        self.version = 0  # grows when a topic is created, deleted or gets partitions
+        self._is_loading = True  # when it was asked last
         self._on_delete: list[Callable[[str], None]] = []
         self._changes = asyncio.Lock()  # one create or delete at a time
         self._tasks = Tasks()
 
     def __iter__(self) -> Iterator[Topic]:
-        """Every topic, by name; what may happen between two of them is as of `from_name`."""
+        """Iterate over every topic, by name; for changes meanwhile see `from_name`."""
         return self.from_name("")
 
     def from_name(self, first: str) -> Iterator[Topic]:
-        """The topics with this name and greater ones, by name, as they are at this call.
+        """Return the topics with this name and greater ones, by name, as of this call.
 
-        Others may have their turn between two of them: a topic that is deleted meanwhile is left
-        out, one that is created is not in it.
+        The caller may yield to other work between two of them: a topic that is deleted meanwhile is
+        skipped, one that is created is not included.
         """
         names = self._names[bisect_left(self._names, first) :]
         return (topic for name in names if (topic := self._by_name.get(name)) is not None)
 
     @property
     def revision(self) -> tuple[int, int]:
-        """Of what Metadata tells: of the topics, and of the states of their logs.
+        """The revision of what Metadata describes: topics, and the states of their logs.
 
-        It is another one after a topic came, went or grew, and after a log began or ended to load,
-        went offline or began a leader epoch.
+        It changes when a topic is created, deleted or gets partitions, and when a log begins or
+        ends loading, goes offline or begins a leader epoch.
         """
         return self.version, self._log_changes()
 
     @property
     def is_loading(self) -> bool:
-        """Whether a log that the start has found is not ready yet."""
+        """Whether a log of the start is not loaded yet."""
         self._is_loading = self._is_loading and any(log.is_loading for log, _ in self.logs())
         return self._is_loading
 
     def get(self, name: str) -> Topic | None:
-        """The topic of that name."""
+        """Return the topic of that name, or None."""
         return self._by_name.get(name)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic with that id."""
+        """Return the topic with that id, or None."""
         return self._by_id.get(topic_id)
 
     def names(self) -> Collection[str]:
-        """Every topic's name, in order, as they are at this call."""
+        """Return every topic's name, in order, as of this call."""
         return list(self._names)
 
     def logs(self) -> Iterator[tuple[Any, TopicConfig]]:
-        """Every log, of the kind that `OpenLogs` returns, with its topic's configuration."""
+        """Iterate over every log, as returned by `OpenLogs`, with its topic's configuration."""
         return ((log, topic.config) for topic in self._by_name.values() for log in topic.logs)
 
     def when_deleted(self, callback: Callable[[str], None]) -> None:
-        """Call back with the name of each topic that has been deleted."""
+        """Register a callback that gets the name of each topic after its deletion."""
         self._on_delete.append(callback)
 
     def load(self) -> list[Any]:
-        """Make every topic known that the store knows; their logs, which are still to be loaded.
+        """Register every topic of the store; return their logs, which are still to be loaded.
 
-        Deletes that the last life did not finish are finished: their folders are out of the way.
+        Deletions that a crash interrupted continue: their folders are renamed first.
         """
         loading: list[Any] = []
         for name, topic_id, partitions, own_config in topic_records.read_all(self._store):
             plan = Plan(name, partitions, self._config_of(own_config))
             logs = self._announce_logs(name, topic_id, partitions, plan.config)
             self._publish(plan, topic_id, logs)
-            # Internal ones first: groups wait for them.
+            # Internal topics first: groups wait for them.
             loading = [*logs, *loading] if name in INTERNAL_TOPICS else [*loading, *logs]
         self._deletions.resume(lambda name: name in self._by_name)
         return loading
@@ -200,9 +200,9 @@ class Topics:
         return TopicConfig(own, self._config) if own else self._plain_config
 
     def plan(self, new: NewTopic) -> Plan:
-        """Check that a topic may be created; RequestError says why not.
+        """Check a new topic without creating it; raises RequestError.
 
-        One of the broker's own is made as the broker makes it, whoever asks.
+        Internal topics get the broker's own settings, whoever creates them.
         """
         check_name(new.name)
         if new.name in self._by_name:
@@ -235,25 +235,25 @@ class Topics:
         return self._config_of({**own, **_COORDINATOR_CONFIG})
 
     async def create(self, new: NewTopic) -> Topic:
-        """Create a topic: when this returns it can be written and read."""
+        """Create a topic; at return it can be written and read."""
         return await self._tasks.run_to_completion(self._create(new))
 
     async def get_or_create(self, name: str, partitions: int = DEFAULT) -> Topic:
-        """The topic of that name, created with the broker's defaults if it does not exist."""
+        """Return the topic of that name; create it with the broker's defaults if need be."""
         try:
             return self._by_name.get(name) or await self.create(NewTopic(name, partitions))
         except RequestError as error:
-            existing = self._by_name.get(name)  # somebody else was faster
+            existing = self._by_name.get(name)  # created by another request meanwhile
             if existing is None or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             return existing
 
     async def offsets_topic(self) -> Topic:
-        """The topic that groups live in, with Kafka's own settings; acks wait for the disk."""
+        """Return `__consumer_offsets`, created if need be; its acks wait for the disk."""
         return await self.get_or_create(OFFSETS_TOPIC)
 
     async def transactions_topic(self) -> Topic:
-        """The topic that transactions live in."""
+        """Return `__transaction_state`, created if need be."""
         return await self.get_or_create(TRANSACTIONS_TOPIC)
 
     async def delete(self, topic: Topic) -> None:
@@ -261,7 +261,7 @@ class Topics:
         await self._tasks.run_to_completion(self._delete(topic))
 
     def plan_config(self, topic: Topic, change: ConfigChange) -> TopicConfig:
-        """Check that a topic's configuration may change so; RequestError says why not."""
+        """Check a change of a topic's configuration without making it; raises RequestError."""
         try:
             config = TopicConfig(change(topic.config), self._config)
         except ConfigError as error:
@@ -270,16 +270,16 @@ class Topics:
         return config
 
     async def alter_config(self, topic: Topic, change: ConfigChange) -> None:
-        """Change a topic's configuration: the next append obeys it, and so does every start."""
+        """Change a topic's configuration: in force from the next append on, and durable."""
         await self._tasks.run_to_completion(self._alter_config(topic, change))
 
     async def alter_defaults(self, config: Config, commit: Commit | None) -> None:
-        """Have every topic inherit from another broker configuration, once that is durable.
+        """Make every topic inherit from another broker configuration, once `commit` has stored it.
 
-        Without a way to make it so, only check that all topics can; RequestError says which cannot.
+        Without `commit`, only check that all topics can; RequestError names one that cannot.
         """
         async for topic in in_steps(list(self._by_name.values()), TOPICS_CONFIGURED_PER_STEP):
-            await self._until_loaded(topic.logs)  # a log that loads is its thread's
+            await self._until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
         async with self._changes:
             topics = list(self._by_name.values())
             plain = self._planned(None, {}, config)
@@ -294,12 +294,12 @@ class Topics:
             await self._apply_configs(zip(topics, planned, strict=True))
 
     def plan_partitions(self, topic: Topic, new: NewPartitions) -> None:
-        """Check that a topic may have so many partitions; RequestError says why not."""
+        """Check an increase of partitions without making it; raises RequestError."""
         check_new_partitions(topic, new, self._config.integer("node.id"))
         check_partition_count(new.total, existing=len(topic.logs), held=self._partition_count)
 
     async def add_partitions(self, topic: Topic, new: NewPartitions) -> None:
-        """Make a topic larger: when this returns the new partitions can be written and read."""
+        """Add partitions to a topic; at return they can be written and read."""
         await self._tasks.run_to_completion(self._add_partitions(topic, new))
 
     async def _create(self, new: NewTopic) -> Topic:
@@ -344,7 +344,7 @@ class Topics:
             return topic
 
     async def _alter_config(self, topic: Topic, change: ConfigChange) -> Topic:
-        await self._until_loaded(topic.logs)  # a log that loads is its thread's
+        await self._until_loaded(topic.logs)  # a log that is being loaded belongs to a thread
         async with self._changes:
             config = self.plan_config(topic, change)
             own = config.overrides
@@ -366,7 +366,7 @@ class Topics:
             pass
 
     def _applying(self, configs: Iterable[tuple[Topic, TopicConfig]]) -> Iterator[None]:
-        """A step for each topic, whose values are compared, and one for each log told of others."""
+        """Take a step per topic, to compare its values, and one per log if they have changed."""
         for topic, config in configs:
             is_same = topic.config.has_values_of(config)
             topic.config = config
@@ -387,7 +387,7 @@ class Topics:
         return planned
 
     async def _add_partitions(self, topic: Topic, new: NewPartitions) -> Topic:
-        """As a create: committed first, so that a start makes what a crash left out."""
+        """Commit first, as a create does, so that a start completes it after a crash."""
         async with self._changes:
             self.plan_partitions(topic, new)
             self._check_disk()
@@ -412,7 +412,7 @@ class Topics:
         )
 
     async def _put(self, change: Callable[[], bool]) -> None:
-        """Change a topic in the store, in the thread that may wait for the disk."""
+        """Change a topic in the store, in the I/O thread; RequestError if it has been deleted."""
         try:
             is_there = await self._io_thread.run(change)
         except StorageError as error:
@@ -431,19 +431,19 @@ class Topics:
     async def _transact(
         self, guards: Sequence[metadata.Guard], operations: Sequence[metadata.Operation]
     ) -> int | None:
-        """Change the store, in the thread that may wait for the disk."""
+        """Change the store, in the I/O thread."""
         try:
             return await self._io_thread.run(lambda: self._store.transact(guards, operations))
         except StorageError as error:
             raise disk_refusal(error) from error
 
     def _check_disk(self) -> None:
-        """Refuse what takes room that deletes need."""
+        """Refuse what takes disk space that deletes need."""
         if self._is_read_only():
             raise RequestError(ErrorCode.DISK_FULL, "the disk is full: first delete something")
 
     async def _open(self, plan: Plan, topic_id: bytes, first: int = 0) -> list[Log]:
-        """Open the logs, in the thread that may wait for the disk: nobody can see them yet."""
+        """Open the logs in the I/O thread; they are not published yet."""
         return await self._io_thread.run(
             lambda: list(self._open_logs(plan.name, topic_id, plan.partitions, plan.config, first))
         )

@@ -1,7 +1,7 @@
-"""Records that come without a batch of their own, as every dialect but Kafka's sends them.
+"""Writing single records, for protocols other than Kafka's.
 
-They are put into batches here, as large as their topic allows, and appended in one go: their
-offsets follow each other without a gap, and nobody's records stand between them.
+The records are put into batches as large as their topic allows, and appended without other work in
+between: their offsets are contiguous.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +20,7 @@ from broker.model.limits import RECORDS_WRITTEN_PER_TURN
 
 
 class Written(NamedTuple):
-    """Where records stand; acknowledged once the high watermark is at `end_offset`."""
+    """The offsets of written records; acknowledged once the high watermark is at `end_offset`."""
 
     log: Log
     base_offset: int
@@ -28,10 +28,10 @@ class Written(NamedTuple):
 
 
 async def write(broker: Broker, topic: Topic, partition: int, rows: Sequence[Row]) -> Written:
-    """Append records, at least one; whoever acknowledges them waits until they are durable.
+    """Append records, at least one; the caller waits for durability before it acknowledges them.
 
-    RequestError says why they are refused, and none of them is written then, unless the disk
-    fails between two batches: what came before it stays.
+    Raises RequestError; none of the records is written then, unless the disk fails between two
+    batches: the batches before that stay.
     """
     return await write_batches(broker, topic, partition, _batches(broker, topic, rows))
 
@@ -45,7 +45,7 @@ async def write_batches(
         text = f"'{topic.name}' belongs to the broker"
         raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     prepared = [await _prepared(broker, topic, batch) async for batch in batches]
-    log = log_of(topic, partition)  # time may have passed
+    log = log_of(topic, partition)  # again: it may have changed while batches were prepared
     now_ms = broker.clock.wall_ms()
     _check(topic, prepared, now_ms)
     first, *others = [append(log, topic.config, each, now_ms) for each in prepared]
@@ -53,7 +53,7 @@ async def write_batches(
 
 
 def _check(topic: Topic, batches: Sequence[bytes], now_ms: int) -> None:
-    """Refuse all of them before the first is appended: a compression may have made one larger."""
+    """Refuse all of them before the first append: recompression may have made one too large."""
     size_max = topic.config.integer("max.message.bytes")
     for batch in batches:
         if len(batch) > size_max:
@@ -62,7 +62,7 @@ def _check(topic: Topic, batches: Sequence[bytes], now_ms: int) -> None:
 
 
 def batch_bytes_max(topic: Topic) -> int:
-    """The largest batch that a topic takes."""
+    """Return the size of the largest batch that a topic accepts."""
     return min(topic.config.integer("max.message.bytes"), topic.config.integer("segment.bytes"))
 
 

@@ -201,7 +201,7 @@ def test_a_segment_that_is_sound_again_is_served_and_its_damage_forgotten(
 
     bench.run()
 
-    assert "a damaged segment is sound again" in caplog.text
+    assert "a damaged segment is intact again" in caplog.text
     assert read(bench.log, 7)
     assert damages.read(bench.logs.folder(), 5) == []
     assert not list(bench.logs.folder().glob("*.damage"))

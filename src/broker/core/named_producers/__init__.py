@@ -1,8 +1,8 @@
-"""Producers that name themselves, and what of each has arrived: so that nothing is stored twice.
+"""Deduplication for producers that choose their own ids (Cursus).
 
-Kafka's producers have a number from the broker, and the log keeps their last batches. Producers of
-a dialect whose ids are texts, epochs int64 and sequences u64 are known here instead, per partition:
-`sequences` decides what of a batch is new, `tables` keeps that over a restart. The records say who
-wrote them in their headers, in the dialect's own words; a file says what they said up to an offset,
-because retention and compaction take records away.
+Kafka's producers have numeric ids from the broker, and the log remembers their last batches.
+Producers with textual ids, int64 epochs and uint64 sequences are tracked here, per partition:
+`sequences` decides which records of a batch are new, `tables` keeps that over a restart. The
+headers of each record name its producer and sequence, in the protocol's format; a checkpoint holds
+the state up to an offset, because retention and compaction remove records.
 """

@@ -1,9 +1,9 @@
-"""What the records of a log say about their named producers.
+"""Rebuilds the state of named producers from the records of a log.
 
-Records that are not there any more say nothing, nor do those that cannot be read: those are
-stepped over with a warning, and what they said is taken to be what their neighbours leave open.
-Batches of a producer with a number of Kafka's are none of a named one's: the log knows its
-sequences, and headers that it brings are copies.
+Records that were removed, and batches that cannot be read, are missing: the latter are skipped with
+a warning, and their sequences are taken to be those that are missing between their neighbours'.
+Batches of Kafka's idempotent producers do not count: the log itself checks their sequences, and
+such headers in them are copies from other records.
 """
 
 import logging
@@ -25,11 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class SequenceHeaders(NamedTuple):
-    """How records say who wrote them, in their dialect.
+    """How a protocol names producer and sequence in a record's headers.
 
     Attributes:
-        mark: what stands in the bytes of every record that says it.
-        sequence_of: producer id, epoch and sequence that a record's headers say; None: nothing.
+        mark: bytes that are part of every record with these headers.
+        sequence_of: returns producer id, epoch and sequence of a record's headers, or None.
     """
 
     mark: bytes
@@ -37,7 +37,7 @@ class SequenceHeaders(NamedTuple):
 
 
 class _SequenceRun:
-    """Records in a row that say sequences in a row; the time is the last one's."""
+    """Consecutive records with consecutive sequences, and the time of the last one."""
 
     __slots__ = ("epoch", "first", "last", "producer_id", "time_ms")
 
@@ -48,16 +48,16 @@ class _SequenceRun:
         self.time_ms = time_ms
 
 
-_Runs = list[_SequenceRun | None]  # by a batch, in order; None where records are missing
+_Runs = list[_SequenceRun | None]  # of a batch, in order; None where records are missing
 
 
 async def read(
     log: Log, sequences: Sequences, start: int, headers: SequenceHeaders, run_in_thread: RunInThread
 ) -> int:
-    """Learn from the records from an offset on, up to what can be read now; where that ends.
+    """Replay the records from an offset up to the high watermark; return where that ends.
 
-    The loop has its turn in between. StorageError when the log goes offline, CodecError when a
-    batch cannot be read for want of a package.
+    The loop serves others in between. Raises StorageError when the log goes offline, CodecError
+    when the codec of a batch is not installed.
     """
     expected = start
     try:
@@ -75,7 +75,7 @@ async def read(
 
 
 async def _batches(log: Log, offset: int) -> AsyncIterator[tuple[BatchHeader, bytes]]:
-    """Every batch up to the high watermark as it is at the call, control batches too."""
+    """Yield every batch up to the current high watermark, control batches too."""
     end = log.high_watermark
     while (offset := max(offset, log.log_start_offset)) < end:
         data = log.read(offset, READ_BYTES_PER_STEP, True, end)
@@ -114,7 +114,7 @@ def _decode(
 ) -> _Runs:
     runs: _Runs = []
     last_run: _SequenceRun | None = None
-    follows = None  # what a record says that goes on with it
+    follows = None  # producer, epoch and sequence of a record that would extend the run
     expected = max(header.base_offset, start)
     for record in records(batch, bytes_max=bytes_max):
         offset = record.offset

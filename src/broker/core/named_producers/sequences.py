@@ -1,9 +1,9 @@
-"""Which sequences of each producer a partition has: what of a batch is new; pure.
+"""The sequences of each producer in a partition, and which records of a batch are new. Pure.
 
-A producer counts its records from 1, anew in each epoch. Its client has a few batches in flight at
-once, which may overtake each other: so what comes early is taken, and the gap is remembered until
-it is filled. A batch too far ahead is refused, and so is one of an older epoch. What is there
-already is not stored again, record by record, however batches are cut.
+A producer numbers its records from 1, anew in each epoch. Its client has a few batches in flight,
+which may overtake each other: so an early batch is accepted, and the gap is remembered until it is
+filled. A batch too far ahead is refused, and so is one of an older epoch. Records that arrived
+before are not stored again, one by one, however a retry splits them into batches.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from broker.model.limits import NAMED_PRODUCER_BATCHES_AHEAD
 
 
 class Run(NamedTuple):
-    """Records in a row with sequences in a row; first and last 0: nothing is checked."""
+    """Consecutive records with consecutive sequences; first and last 0: they are not checked."""
 
     producer_id: bytes
     epoch: int
@@ -24,15 +24,15 @@ class Run(NamedTuple):
 
 
 class SequenceError(PolylogError):
-    """A batch whose sequences cannot be: nothing of it is stored."""
+    """A batch with impossible sequences: none of it is stored."""
 
 
 class StaleEpochError(SequenceError):
-    """Of an older epoch than the producer's newest."""
+    """A batch of an older epoch than its producer's newest."""
 
 
 class _Producer:
-    """What has arrived of one producer's epoch: all up to `done`, and some gaps later `ahead`."""
+    """What has arrived in a producer's epoch: all up to `done`, then the ranges of `ahead`."""
 
     __slots__ = ("ahead", "done", "epoch", "gaps", "largest", "seen_ms")
 
@@ -40,9 +40,9 @@ class _Producer:
         self.epoch = epoch
         self.seen_ms = seen_ms
         self.done = 0
-        self.ahead: list[tuple[int, int]] = []  # rising, with gaps between them
-        self.largest = 0  # batch that was seen of it, in records
-        self.gaps = 0  # up to which it has been seen, see Sequences.cut
+        self.ahead: list[tuple[int, int]] = []  # ascending, with gaps between them
+        self.largest = 0  # batch that has arrived, in records
+        self.gaps = 0  # the value of Sequences._gaps when it was seen last, see begin_gap
 
     def copy(self) -> "_Producer":
         other = _Producer(self.epoch, self.seen_ms)
@@ -51,7 +51,7 @@ class _Producer:
         return other
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
-        """What of a range has not arrived, rising."""
+        """Return the parts of a range that have not arrived, ascending."""
         found = []
         start = max(first, self.done + 1)
         for has_first, has_last in self.ahead:
@@ -67,11 +67,11 @@ class _Producer:
         return found
 
     def take(self, first: int, last: int) -> None:
-        """A range has arrived."""
+        """Record the arrival of a range."""
         if first <= self.done + 1:
             self.done = max(self.done, last)
         elif self.ahead and self.ahead[-1][1] + 1 == first:
-            self.ahead[-1] = (self.ahead[-1][0], last)  # as a log is read: one by one
+            self.ahead[-1] = (self.ahead[-1][0], last)  # the usual case while a log is read
         else:
             self.ahead.append((first, last))
             self._join()
@@ -79,7 +79,7 @@ class _Producer:
             self.done = max(self.done, self.ahead.pop(0)[1])
 
     def close_gap_before(self, first: int) -> None:
-        """All between the last that has arrived and this one has, too."""
+        """Record everything between the last arrival and this one as arrived."""
         newest = self.ahead[-1][1] if self.ahead else self.done
         if first > newest + 1:
             self.take(newest + 1, first - 1)
@@ -95,7 +95,7 @@ class _Producer:
 
 
 class ProducerCheckpoint(NamedTuple):
-    """A producer as a checkpoint has it."""
+    """The state of a producer in a checkpoint."""
 
     producer_id: bytes
     epoch: int
@@ -106,9 +106,9 @@ class ProducerCheckpoint(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be stored of a batch, and what is remembered once it is."""
+    """The records of a batch that are to be stored, and the arrivals to replay then."""
 
-    kept: list[range]  # places of records in the batch, rising
+    kept: list[range]  # indexes of records in the batch, ascending
     arrivals: list[Run]
 
 
@@ -118,8 +118,8 @@ class Sequences:
     __slots__ = ("_gaps", "_producers", "_producers_max")
 
     def __init__(self, producers_max: int) -> None:
-        """Know nobody; the one that was silent for longest makes room for one too many."""
-        self._producers: dict[bytes, _Producer] = {}  # the one seen last is last
+        """Start without producers; above the limit the longest silent one is evicted."""
+        self._producers: dict[bytes, _Producer] = {}  # ordered by their last arrival
         self._producers_max = producers_max
         self._gaps = 0
 
@@ -128,10 +128,10 @@ class Sequences:
         return len(self._producers)
 
     def plan(self, runs: Iterable[Run], *, batch_assumed: int) -> Plan:
-        """Find out what of a batch is new; SequenceError when it cannot be taken.
+        """Determine which records of a batch are new; SequenceError when it is refused.
 
-        `batch_assumed` is how many records a batch of its producer has at least, as far as anybody
-        knows who has seen none. Nothing changes.
+        `batch_assumed` stands in for the size of a producer's batches, in records, while none has
+        arrived. Nothing changes.
         """
         changed: dict[bytes, _Producer] = {}
         kept: list[range] = []
@@ -164,7 +164,7 @@ class Sequences:
         return _Producer(run.epoch, 0) if known is None else known.copy()
 
     def replay(self, arrivals: Iterable[Run], now_ms: int) -> None:
-        """Records have been stored."""
+        """Record the arrival of stored records."""
         for run in arrivals:
             producer = self._producers.pop(run.producer_id, None)
             if producer is None or run.epoch > producer.epoch:
@@ -180,15 +180,15 @@ class Sequences:
                 producer.largest = max(producer.largest, run.records)
 
     def begin_gap(self) -> None:
-        """While a log is read: here it lacks records, or has some that cannot be read.
+        """Note, while a log is read, that records are missing or unreadable here.
 
-        The gap that a producer has there is no gap: what is missing had arrived. Nobody will send
-        it again, and who waited for it would be refused for good.
+        A gap in a producer's sequences at this place is not one: the missing records had arrived.
+        Nobody will send them again, and waiting for them would refuse the producer for good.
         """
         self._gaps += 1
 
     def end_load(self) -> None:
-        """The log has been read: from here on a gap is one."""
+        """Note that the log has been read: from now on gaps count."""
         self._gaps = 0
         for producer in self._producers.values():
             producer.gaps = 0
@@ -198,13 +198,13 @@ class Sequences:
             del self._producers[next(iter(self._producers))]
 
     def forget_before(self, time_ms: int) -> None:
-        """Forget who was silent since."""
+        """Forget the producers that have been silent since a time."""
         gone = [key for key, each in self._producers.items() if each.seen_ms < time_ms]
         for key in gone:
             del self._producers[key]
 
     def image(self) -> list[ProducerCheckpoint]:
-        """Everybody, who was seen last comes last."""
+        """Return all producers, the last seen last."""
         return [
             ProducerCheckpoint(
                 key, each.epoch, each.done, each.largest, each.seen_ms, tuple(each.ahead)
@@ -213,7 +213,7 @@ class Sequences:
         ]
 
     def restore(self, image: Iterable[ProducerCheckpoint]) -> None:
-        """Know whom a checkpoint knows."""
+        """Restore the producers of a checkpoint."""
         for known in image:
             producer = _Producer(known.epoch, known.seen_ms)
             producer.done, producer.largest = known.done, known.largest
@@ -226,7 +226,7 @@ def _check(producer: _Producer, run: Run, batch_assumed: int) -> None:
         name = run.producer_id.decode("utf-8", "replace")
         raise StaleEpochError(f"producer={name} epoch={run.epoch} current={producer.epoch}")
     largest = max(producer.largest, run.records, batch_assumed)
-    # The one that is missing, and those that have overtaken it.
+    # The missing batch, and those that may overtake it.
     ahead_max = (1 + NAMED_PRODUCER_BATCHES_AHEAD) * largest
     expected = producer.done + 1
     if run.last - producer.done > ahead_max and run.first > expected:

@@ -1,9 +1,9 @@
-"""The named producers of every partition that asks for them: loaded, and kept over a restart.
+"""The named producers of every partition with polylog.cursus.idempotent, kept over restarts.
 
-A table is made when somebody first asks for it: from the checkpoint in the partition's folder, and
-the records behind it. Records that came while the topic did not ask for it are read when it does
-again. It is written when it has changed: once in a while, and before records that it was made of
-are taken away. A checkpoint is never ahead of what the disk has of the log.
+A table is made on first use, from the checkpoint in the partition's folder and the records after
+it. Records appended while the setting was off are read when it is on again. A changed table is
+written periodically, and before retention or compaction removes records that it was made from. A
+checkpoint never covers more than what is on the disk of the log.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ _log = logging.getLogger(__name__)
 
 
 class FolderLog(Log, Protocol):
-    """A log that has a place for a file beside it."""
+    """A log with a folder for the checkpoint."""
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """Its folder."""
 
     @property
     def topic(self) -> str:
-        """Its topic's name."""
+        """The name of its topic."""
 
     @property
     def is_in_service(self) -> bool:
@@ -49,16 +49,16 @@ class FolderLog(Log, Protocol):
 
 
 class _Table:
-    """One partition's."""
+    """The producers of one partition."""
 
     __slots__ = ("config", "lock", "read_end", "sequences", "writing", "written_offset")
 
     def __init__(self) -> None:
         self.sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
         self.lock = asyncio.Lock()
-        self.writing = asyncio.Lock()  # no older one is written behind a newer one
-        self.config: object = None  # its topic's, when it was up to date
-        self.read_end = _NOT_LOADED  # what is below is known
+        self.writing = asyncio.Lock()  # an older checkpoint must not replace a newer one
+        self.config: object = None  # its topic's configuration when it was last up to date
+        self.read_end = _NOT_LOADED  # records below this offset have been replayed
         self.written_offset = 0
 
 
@@ -75,7 +75,7 @@ class NamedProducers:
         headers: SequenceHeaders,
         run_in_thread: RunInThread,
     ) -> None:
-        """Know the words in which records say who wrote them."""
+        """Keep what it needs; `headers`: how records name their producers."""
         self._clock = clock
         self._io_thread = io_thread
         self._expiration_ms = expiration_ms
@@ -85,12 +85,12 @@ class NamedProducers:
 
     @asynccontextmanager
     async def of(self, topic: Topic, log: Log) -> AsyncIterator[Sequences]:
-        """What is known of a partition's producers, for one who appends to it; others wait.
+        """Give exclusive access to a partition's producers, for an append.
 
-        The topic asks for it: while it did not, records came that nobody has noted. So what was
-        appended is read whenever its configuration is another than the last time.
+        While the setting was off, records were appended without being tracked. So the log is read
+        on from `read_end` whenever the topic's configuration is another than the last time.
 
-        StorageError when it cannot be found out, CodecError when the log is damaged.
+        Raises StorageError when the log cannot be read, CodecError when it is damaged.
         """
         table = self._table(log)
         async with table.lock:
@@ -117,7 +117,7 @@ class NamedProducers:
         folder = Path(log.folder)
         offset, producers = await self._io_thread.run(partial(named_producers.read, folder))
         if offset > log.log_end_offset:
-            offset, producers = 0, []  # the log has lost what that was made of
+            offset, producers = 0, []  # the log has lost records that the checkpoint covers
         sequences = Sequences(PRODUCER_IDS_PER_PARTITION_MAX)
         sequences.restore(ProducerCheckpoint(*each) for each in producers)
         table.read_end = await self._read(log, sequences, offset)
@@ -125,21 +125,21 @@ class NamedProducers:
         table.written_offset = offset
 
     async def _read(self, log: Log, sequences: Sequences, start: int) -> int:
-        """Learn from all that the log has from an offset on; where it ends."""
+        """Replay all records from an offset on; return where they end."""
         if not await wait_durable(log, log.log_end_offset):
             raise StorageError(f"{log.folder}: its log failed before its producers were read")
         return await loading.read(log, sequences, start, self._headers, self._run_in_thread)
 
     def forget_topic(self, name: str) -> None:
-        """A topic was deleted."""
+        """Drop the tables of a deleted topic."""
         for log in [log for log in self._tables if cast("FolderLog", log).topic == name]:
             del self._tables[log]
 
     async def cover(self, places: Iterable[tuple[Topic, FolderLog]]) -> None:
-        """Write what is known of these logs' producers, those that have it written already aside.
+        """Write the checkpoints of these logs, except those that are up to date.
 
-        StorageError when a file cannot be written. A log that cannot be read is passed over: what
-        is not known of it now is not known later either.
+        Raises StorageError when a file cannot be written. A log that cannot be read is skipped:
+        its missing records will not become readable later.
         """
         for topic, log in places:
             try:
@@ -154,7 +154,7 @@ class NamedProducers:
     async def _cover(self, topic: Topic, log: FolderLog) -> None:
         table = self._table(log)
         async with table.writing:
-            async with table.lock:  # nothing is between its append and its replay
+            async with table.lock:  # no append is between its append and its replay
                 await self._catch_up(topic, log, table)
                 offset = log.log_end_offset
                 if table.written_offset >= offset:
@@ -170,7 +170,7 @@ class NamedProducers:
 
 
 async def _synced(log: Log, offset: int) -> bool:
-    """Wait until the disk has all below the offset; False when the log failed before."""
+    """Wait until everything below the offset is on the disk; False when the log has failed."""
     synced: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def finish(is_synced: bool) -> None:
