@@ -100,7 +100,7 @@ class CoordinatorLoad(Generic[RecordT]):
         """Replay the next part of the log; False when the next record is not durable yet.
 
         Raises:
-            StorageError: the log is offline, or new damage was found; its range is being determined.
+            StorageError: the log is offline, or new damage was found and is being measured.
             IndexError: the log start offset has moved past the next record.
         """
         if self._replaying is None:

@@ -32,7 +32,7 @@ class ReadableLog(Protocol):
         """Whether the disk failed under this log; it stays offline until a restart."""
 
     def read(self, offset: int, size_max: int) -> bytes:
-        """Read whole batches from the one that holds `offset` on, at least one if any is visible."""
+        """Read whole batches from the one that holds `offset` on; at least one if visible."""
 
     def when_durable(self, offset: int, callback: Callable[[bool], None]) -> None:
         """Call back when the high watermark reaches `offset`: True; False if the log failed."""

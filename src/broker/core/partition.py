@@ -94,8 +94,8 @@ def append(log: Log, config: TopicConfig, records: bytes, now_ms: int) -> Append
 def check_settings(config: TopicConfig, records: bytes, now_ms: int) -> None:
     """Refuse a batch with a valid header that its topic's configuration does not allow.
 
-        Raises RequestError. The log itself checks max.message.bytes.
-        """
+    Raises RequestError. The log itself checks max.message.bytes.
+    """
     if len(records) > config.integer("segment.bytes"):
         raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)
     if not _is_stamped(config):

@@ -1,21 +1,23 @@
-"""Transactions: one state machine per transactional id, pure; what it needs done is its replies.
+"""Transactions: one pure state machine per transactional id, and what it needs done elsewhere.
 
-    EndTxn -> no more batches (dismiss) -> data on the disk -> PrepareCommit -> durable -> answer
+    EndTxn -> no more batches (dismiss) -> data on the disk -> PrepareCommit -> durable -> response
                                                                                 |
     CompleteCommit <- on the disk everywhere <- a marker in every log <---------+
 
-A machine cannot write to other logs. What it needs done there is a reply to the outside, so it
-leaves, as every reply does, when the records before it are durable; what came of it is a command.
-A decision that is found after a restart is finished; a transaction that is open in a log while no
-coordinator knows it is aborted.
+A machine cannot write to other logs. It asks for that with a reply to the end driver, which leaves,
+as every reply does, when the records before it are durable; the outcome comes back as a command. A
+prepared transaction that a start finds is completed; an open transaction in a log that no
+coordinator knows is aborted.
 
-records      what a transaction remembers, in Kafka's format
-commands     what can be asked, and the answers
-transaction  the state machine
-shard        the transactional ids of one partition of `__transaction_state`
-names        whose a transactional id is: of Kafka's clients, or of another dialect
-coordinator  the one face of transactions that protocols and the broker see
-turns        thousands of partitions, so many of them in a turn
-ending       what a decision needs done in other logs: syncs, markers
-orphans      open transactions that nobody knows, found at a start
+records               the state of a transactional id, in Kafka's format
+commands              requests and responses
+transaction           the state machine
+end_rules             which ends are allowed, and their effect
+shard                 the transactional ids of one partition of `__transaction_state`
+names                 prefixes of transactional ids: Kafka's clients, other protocols
+coordinator           the interface for protocols and the broker
+waiters               requests that wait for the end of a transaction
+step_queue            work on thousands of partitions, a limited number per turn
+end_driver            the end of a transaction in other logs: syncs, markers
+hanging_transactions  open transactions that no coordinator knows, found at a start
 """

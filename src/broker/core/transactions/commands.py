@@ -1,8 +1,7 @@
-"""What can be asked of a transactional id, and the answers, in words that no protocol owns.
+"""Requests to a transactional id and their responses, independent of a protocol.
 
-What a protocol changes from version to version beyond its fields is a flag here (`bumps_epoch`).
-A machine cannot write to other logs: what it needs done there is a reply to the outside, which
-leaves as every reply does, when the records before it are durable.
+Changes of a protocol's behaviour between its versions are flags here (`bumps_epoch`). What a
+machine needs done in other logs is a reply, too (`SyncData`, `WriteMarkers`).
 """
 
 from typing import NamedTuple, TypeAlias
@@ -20,12 +19,12 @@ from broker.model.errors import ErrorCode
 
 NO_EPOCH = -1
 EPOCH_MAX = 32_767
-# The epoch before the last is the last that a producer may hold: the last one fences it.
+# A producer holds epochs up to the one before the largest: the largest is for fencing it.
 LAST_EPOCH = EPOCH_MAX - 1
 
 
 class TransactionSettings(NamedTuple):
-    """What an operator may move, in Kafka's words (transaction.*, transactional.id.*)."""
+    """Settings of an operator (Kafka's transaction.* and transactional.id.*), and limits."""
 
     timeout_ms_max: int = 900_000
     expiration_ms: int = 7 * 24 * 3_600_000
@@ -34,7 +33,7 @@ class TransactionSettings(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A transactional id, and who says to hold it."""
+    """A transactional id, with the producer id and epoch that a client claims to hold."""
 
     transactional_id: str
     producer_id: int
@@ -44,8 +43,8 @@ class Producer(NamedTuple):
 class InitRequest(NamedTuple):
     """A producer takes a transactional id: its older instances are fenced.
 
-    One that goes on after an error says who it was (KIP-360), else id and epoch are -1.
-    `fresh_producer_id` is there to be given out; a machine has no ids of its own.
+    A producer that continues after an error gives its id and epoch (KIP-360), otherwise they are
+    -1. `fresh_producer_id` is assigned if one is needed: a machine cannot reserve ids.
     """
 
     transactional_id: str
@@ -64,13 +63,13 @@ class InitResponse(NamedTuple):
 
 
 class BeginRequest(NamedTuple):
-    """A transaction begins before it touches anything, as dialects have it that say so."""
+    """A transaction begins before it touches a partition, as in Cursus."""
 
     producer: Producer
 
 
 class AddRequest(NamedTuple):
-    """A transaction is about to touch partitions, and begins with the first of them."""
+    """A transaction is about to touch partitions; the first of them begins it."""
 
     producer: Producer
     partitions: tuple[Place, ...]
@@ -78,14 +77,14 @@ class AddRequest(NamedTuple):
 
 
 class VerifyRequest(NamedTuple):
-    """Whether a transaction has touched partitions."""
+    """Asks whether a transaction has touched partitions."""
 
     producer: Producer
     partitions: tuple[Place, ...]
 
 
 class VerifyResponse(NamedTuple):
-    """An error per partition, in the order asked."""
+    """An error per partition, in the order of the request."""
 
     errors: tuple[ErrorCode, ...]
 
@@ -93,7 +92,7 @@ class VerifyResponse(NamedTuple):
 class EndRequest(NamedTuple):
     """Commit or abort; `bumps_epoch`: the next transaction has another epoch (KIP-890).
 
-    `fresh_producer_id` is for a producer whose epochs are used up by that; -1: none is at hand.
+    `fresh_producer_id` is for a producer whose epochs are exhausted by that; -1: there is none.
     """
 
     producer: Producer
@@ -111,7 +110,7 @@ class EndResponse(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id as an administrator sees it."""
+    """The state of a transactional id, for administration."""
 
     error: ErrorCode
     transactional_id: str
@@ -124,7 +123,7 @@ class TransactionDescription(NamedTuple):
 
 
 class SyncData(NamedTuple):
-    """To the outside: take no more of this transaction, have it on the disk, then say `synced`."""
+    """To the end driver: dismiss the producer, sync these partitions, then call `synced`."""
 
     producer: Producer
     partitions: frozenset[Place]
@@ -132,7 +131,7 @@ class SyncData(NamedTuple):
 
 
 class WriteMarkers(NamedTuple):
-    """To the outside: write the decision into every partition, then say `marked`."""
+    """To the end driver: write a marker into these partitions, then call `marked`."""
 
     producer: Producer
     is_committed: bool

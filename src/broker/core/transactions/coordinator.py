@@ -1,8 +1,8 @@
-"""The transaction coordinator: the one face of transactions that protocols and the broker see.
+"""The transaction coordinator: what protocols and the broker call.
 
 A transactional id lives in the partition of `__transaction_state` that it hashes to; what all
-coordinators share is in `coordinator_partitions.py`. Every call returns a future. What a decision
-needs done in other logs comes as a reply to the outside (`_take`), and goes to `Endings`.
+coordinators share is in `coordinator_partitions.py`. Commands return a future. What a decision
+needs done in other logs arrives as a reply in `_take`, and goes to the end driver.
 """
 
 from asyncio import Future
@@ -48,7 +48,7 @@ from broker.model.errors import ErrorCode
 RECORD_FORMAT: RecordFormat[records.TransactionRecord] = RecordFormat(
     records.encode, records.decode, records.without_value
 )
-# The version of a producer whose epoch grows with each transaction (KIP-890).
+# The version of producers whose epoch grows with each transaction (KIP-890).
 _IMPLICIT_VERSION = 2
 
 
@@ -64,13 +64,14 @@ class TransactionCoordinator:
         settings: TransactionSettings | None = None,
         partition_count: int = 50,
     ) -> None:
-        """Know how to reach the world; nothing is opened yet.
+        """Keep what it needs; nothing is opened yet.
 
         Args:
             environment: the logs of `__transaction_state`, the loop and the clock.
-            find_log: of a partition that a transaction has touched; None: its topic is gone.
-            groups: whose pending offsets a transaction decides about.
-            settings: what an operator may move.
+            find_log: returns the log of a partition that a transaction has touched, or None if
+                its topic has been deleted.
+            groups: the group coordinator, whose pending offsets a transaction decides.
+            settings: settings and limits.
             partition_count: of `__transaction_state`; fixed once that topic exists.
         """
         self._environment = environment
@@ -82,7 +83,7 @@ class TransactionCoordinator:
         self._waiters = TransactionWaiters(environment)
         settings = settings or TransactionSettings()
         transaction_limits = TransactionLimits(settings)
-        # Where messages to the outside go: a waiter who always waits.
+        # Replies for the end driver are addressed to this waiter, which never goes.
         outbox: Waiter[Response] = Waiter(Callback(self._take), lambda error: error)
         self._partitions: CoordinatorPartitions[
             records.TransactionRecord, Response, TransactionShard
@@ -93,7 +94,7 @@ class TransactionCoordinator:
             RECORD_FORMAT,
             lambda _number: TransactionShard(settings, transaction_limits, outbox),
             expiry_interval_ms=limits.TRANSACTIONS_EXPIRY_INTERVAL_MS,
-            can_resume_partly=False,  # what is decided must come true
+            can_resume_partly=False,  # a prepared transaction must be completed
         )
         transaction_limits.count(self._partitions.shards)
         self._retry_ms: int | None = None
@@ -101,7 +102,7 @@ class TransactionCoordinator:
     # ---- where transactional ids live ------------------------------------------------------------
 
     def expect(self, partitions: Iterable[int]) -> None:
-        """These partitions exist, and their logs are still being recovered."""
+        """Register partitions that exist and whose logs are still being recovered."""
         self._partitions.expect(partitions)
 
     def recovered(self, number: int, *, is_empty: bool) -> None:
@@ -110,17 +111,17 @@ class TransactionCoordinator:
         self.wake()
 
     def suspect(self, place: Place) -> None:
-        """A log has recovered, and holds open transactions that somebody has to know of."""
+        """Check the open transactions of a recovered log once all coordinators are loaded."""
         self._hanging.suspect(place)
         self.wake()
 
     @property
     def is_loading(self) -> bool:
-        """Whether a part of what it keeps is not known yet."""
+        """Whether a partition that exists is not loaded yet."""
         return self._partitions.is_loading
 
     def tick(self) -> int:
-        """Load on, let deadlines pass, write markers; when to be called again (monotonic ms)."""
+        """Load, check deadlines, write markers; return the time of the next call (monotonic ms)."""
         now_ms = self._environment.clock.monotonic_ms()
         self._waiters.tick()
         self._abort_hanging()
@@ -134,7 +135,7 @@ class TransactionCoordinator:
         return min(each for each in deadlines if each is not None)
 
     def _end_some(self, now_ms: int) -> None:
-        """Go on with what was begun, markers that could not be written when it is time."""
+        """Continue unfinished ends; retry failed markers when their delay is over."""
         is_retry = self._retry_ms is not None and now_ms >= self._retry_ms
         if is_retry:
             self._end_driver.retry()
@@ -157,20 +158,20 @@ class TransactionCoordinator:
             )
 
     def close(self) -> None:
-        """Stop serving: who waits looks for its coordinator again, what was written stays."""
+        """Stop serving: waiting requests get NOT_COORDINATOR, what was appended stays."""
         self._partitions.close()
 
     # ---- producers -------------------------------------------------------------------------------
 
     def needs_fresh_id(self, transactional_id: str, *, at_end: bool = False) -> bool:
-        """Whether the next init (or end) gives out a producer id, which has to be at hand."""
+        """Whether the next init (or end) assigns a producer id, which the request must bring."""
         shard = self._partitions.shard(self._partitions.partition_for(transactional_id))
         return (
             not at_end if shard is None else shard.needs_fresh_id(transactional_id, at_end=at_end)
         )
 
     def init(self, request: InitRequest) -> Future[InitResponse]:
-        """A producer takes a transactional id."""
+        """Let a producer take a transactional id."""
         return self._partitions.serve(
             request.transactional_id,
             lambda shard, token, now: shard.init(request, token, now),
@@ -186,7 +187,7 @@ class TransactionCoordinator:
         )
 
     def begin(self, request: BeginRequest) -> Future[ErrorCode]:
-        """A transaction begins before it touches a partition, which `add` would do by itself."""
+        """Begin a transaction before it touches a partition; `add` begins one by itself."""
         return self._partitions.serve(
             request.producer.transactional_id,
             lambda shard, token, now: shard.begin(request, token, now),
@@ -194,7 +195,7 @@ class TransactionCoordinator:
         )
 
     async def wait_ended(self, transactional_id: str, timeout_ms: int) -> bool:
-        """Wait for the markers of a transaction that ends; False when that takes too long."""
+        """Wait for the markers of a transaction that ends; False when the time is over."""
         deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
         while self._is_ending(transactional_id):
             if self._environment.clock.monotonic_ms() >= deadline_ms:
@@ -203,9 +204,9 @@ class TransactionCoordinator:
         return True
 
     async def wait_for_commits(self, place: Place, timeout_ms: int) -> bool:
-        """Wait until a partition has all of the commits that have begun by now; False: not in time.
+        """Wait until a partition has all commits that have begun so far; False: not in time.
 
-        Also False as long as not every transaction is known, as after a start.
+        Also False while not every transaction is known, as after a start.
         """
         deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
         waiting = self._committing(place)
@@ -213,7 +214,7 @@ class TransactionCoordinator:
             if self._environment.clock.monotonic_ms() >= deadline_ms:
                 return False
             await self._waiters.wait(min(waiting))
-            waiting &= self._committing(place)  # Those that begin later are not waited for.
+            waiting &= self._committing(place)  # without those that began later
         return self._partitions.is_complete
 
     def _committing(self, place: Place) -> set[str]:
@@ -222,11 +223,11 @@ class TransactionCoordinator:
     # ---- partitions ------------------------------------------------------------------------------
 
     def add(self, request: AddRequest) -> Future[ErrorCode]:
-        """A transaction is about to touch partitions; their logs take its batches from then on."""
+        """Add partitions to a transaction; their logs accept its batches from then on."""
         added: Future[ErrorCode] = self._environment.create_future()
 
         def admitted(is_open: bool) -> None:
-            # Else it has ended meanwhile.
+            # If not, the transaction has ended meanwhile.
             put(ErrorCode.NONE if is_open else ErrorCode.CONCURRENT_TRANSACTIONS)
 
         def put(error: ErrorCode) -> None:
@@ -248,7 +249,7 @@ class TransactionCoordinator:
         return added
 
     def verify(self, request: VerifyRequest) -> Future[VerifyResponse]:
-        """Whether a transaction has touched partitions; their logs take its batches if so."""
+        """Check partitions of a transaction; logs of the right ones accept its batches."""
         verified: Future[VerifyResponse] = self._environment.create_future()
         places = request.partitions
 
@@ -283,10 +284,10 @@ class TransactionCoordinator:
         *,
         adds_implicitly: bool,
     ) -> dict[Place, ErrorCode]:
-        """Have logs take a producer's batches, or say why not (KIP-890).
+        """Make logs accept a producer's batches, or return errors per partition (KIP-890).
 
-        A newer producer adds the partitions by writing to them, an older one must have added them.
-        A producer that is fenced hears it in the words of a log, which all its clients know.
+        A newer producer adds partitions by writing to them, an older one must have added them. A
+        fenced producer gets INVALID_PRODUCER_EPOCH, which all clients expect of a Produce.
         """
         producer = Producer(transactional_id, producer_id, producer_epoch)
         partitions = tuple(dict.fromkeys(places))
@@ -296,7 +297,7 @@ class TransactionCoordinator:
             if error is ErrorCode.CONCURRENT_TRANSACTIONS:
                 if self._is_ending(
                     transactional_id
-                ):  # It may be over by now, and nobody would say so.
+                ):  # otherwise it has ended already, and no call of `ended` would come
                     await self._waiters.wait(transactional_id)
                 error = await self.add(request)
             errors = [error] * len(partitions)
@@ -308,7 +309,7 @@ class TransactionCoordinator:
         }
 
     def has(self, producer: Producer, place: Place) -> bool:
-        """Whether a partition may be written in a producer's transaction now."""
+        """Whether a partition may be written to in a producer's transaction now."""
         shard = self._shard_of(producer)
         return shard is not None and shard.has(producer, place)
 
@@ -318,7 +319,7 @@ class TransactionCoordinator:
         return shard is not None and shard.is_unfinished(producer)
 
     def offsets_place(self, group_id: str) -> Place:
-        """The partition that a transaction touches when it commits a group's offsets."""
+        """Return the partition that a transaction touches when it commits a group's offsets."""
         return OFFSETS_TOPIC, self._groups.partition_for(group_id)
 
     def _is_ending(self, transactional_id: str) -> bool:
@@ -328,7 +329,7 @@ class TransactionCoordinator:
     def _admit(
         self, producer: Producer, places: Iterable[Place], answer: Callable[[bool], None]
     ) -> Iterator[None]:
-        """Open the logs to a producer, unless its transaction is over; answer whether it is not."""
+        """Make logs accept a producer's batches; answer False if its transaction is over."""
         for place in places:
             if not self.has(producer, place):
                 answer(False)
@@ -342,7 +343,7 @@ class TransactionCoordinator:
     # ---- administration --------------------------------------------------------------------------
 
     def describe(self, transactional_id: str) -> Future[TransactionDescription]:
-        """What an administrator sees of a transactional id."""
+        """Describe a transactional id."""
         return self._partitions.serve(
             transactional_id,
             lambda shard, token, _: shard.describe(transactional_id, token),
@@ -351,18 +352,18 @@ class TransactionCoordinator:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every transactional id is known."""
+        """Whether every partition of `__transaction_state` is loaded."""
         return self._partitions.is_complete
 
     @property
     def is_ready(self) -> bool:
-        """Whether every transactional id is known but those whose disk has failed."""
+        """Whether every partition of `__transaction_state` is loaded, except on failed disks."""
         return self._partitions.is_ready
 
     def listing(self) -> Iterator[list[TransactionDescription]]:
-        """Every transactional id, a few at a time: others may have a turn in between.
+        """Yield every transactional id, a few at a time; the caller may yield to others in between.
 
-        One that comes or goes meanwhile may be left out.
+        Ids that are created or removed meanwhile may be missing.
         """
         for shard in list(self._partitions.shards()):
             ids = iter(list(shard.transactions))
@@ -371,7 +372,7 @@ class TransactionCoordinator:
                 yield [each.describe() for each in found if each is not None]
 
     def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
-        """Write a marker that somebody else has decided on, as for a hanging transaction."""
+        """Write a marker on request of an operator, to end a hanging transaction."""
         written: Future[ErrorCode] = self._environment.create_future()
         error = self._marker_error(place, marker)
         if error is ErrorCode.NONE:
@@ -386,10 +387,10 @@ class TransactionCoordinator:
         return written
 
     def _marker_error(self, place: Place, marker: Marker) -> ErrorCode:
-        """Why a log must not take a marker: it is older than what is known of its producer."""
+        """Return why a log must refuse a marker: its epoch is older than the producer's."""
         log = self._markers.find_log(place)
         if log is None or log.is_loading:
-            return ErrorCode.NONE  # Whoever writes it says why not.
+            return ErrorCode.NONE  # the write itself reports the reason
         known = log.active_producer(marker.producer_id)
         if known is not None:
             _, epoch, _, _, coordinator_epoch, _ = known
@@ -399,10 +400,10 @@ class TransactionCoordinator:
                 return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return ErrorCode.NONE
 
-    # ---- what endings are told -------------------------------------------------------------------
+    # ---- calls of the end driver -----------------------------------------------------------------
 
     def synced(self, producer: Producer, attempt: int, *, is_durable: bool) -> None:
-        """A transaction's data is on the disk, or cannot be."""
+        """Report that a transaction's data is on the disk, or cannot be."""
 
         def command(shard: TransactionShard, _: Token, now: Moment) -> TransactionDecision:
             return shard.synced(producer, attempt, now, is_durable=is_durable)
@@ -410,7 +411,7 @@ class TransactionCoordinator:
         self._command(producer, command)
 
     def marked(self, producer: Producer) -> None:
-        """A transaction's markers are on the disk."""
+        """Report that a transaction's markers are on the disk."""
         self._command(producer, lambda shard, _, now: shard.marked(producer, now))
         self._waiters.ended(producer.transactional_id)
 
@@ -420,16 +421,16 @@ class TransactionCoordinator:
         return shard is not None and shard.awaits_sync(producer, attempt)
 
     def is_decided(self, producer: Producer) -> bool:
-        """Whether the markers of a producer's transaction are to be written."""
+        """Whether the markers of a producer's transaction have to be written."""
         shard = self._shard_of(producer)
         return shard is not None and shard.is_decided(producer)
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """The epoch that the markers of a transactional id carry."""
+        """Return the epoch of a transactional id's markers."""
         return self._partitions.leader_epoch(self._partitions.partition_for(transactional_id))
 
     def _shard_of(self, producer: Producer) -> TransactionShard | None:
-        """The shard of a transactional id, if it serves now."""
+        """Return the shard of a transactional id, if it serves now."""
         return self._partitions.shard(self._partitions.partition_for(producer.transactional_id))
 
     def _command(
@@ -437,7 +438,7 @@ class TransactionCoordinator:
         producer: Producer,
         command: Callable[[TransactionShard, Token, Moment], TransactionDecision],
     ) -> None:
-        """Tell a shard what has been done for it; one that was dropped begins anew by itself."""
+        """Report to a shard what was done for it; a shard that is loaded again asks again."""
         number = self._partitions.partition_for(producer.transactional_id)
         if self._partitions.shard(number) is not None:
             self._partitions.serve_to(number, command, Callback(_ignore), lambda error: error)
@@ -449,9 +450,9 @@ class TransactionCoordinator:
             self._end_driver.write(message)
 
     def wake(self) -> None:
-        """There is something to do in a later turn."""
+        """Ask for a tick in a later turn."""
         self._environment.wake_at(self._environment.clock.monotonic_ms())
 
 
 def _ignore(_: Response) -> None:
-    """Nobody waits for an answer."""
+    """Drop the response."""

@@ -1,11 +1,11 @@
-"""The end of a transaction in the logs that it touched, on both sides of its decision.
+"""Ends transactions in the logs that they have touched: before and after the decision.
 
-    SyncData      no more of its batches, what there is goes to the disk       -> `synced`
-    WriteMarkers  a marker into every partition, until all are on the disk     -> `marked`
+    SyncData      no more batches of the producer; what was appended is synced   -> `synced`
+    WriteMarkers  a marker into every partition, until all are on the disk       -> `marked`
 
-A decision that is durable comes true: markers that cannot be written now are tried again, as long
-as the coordinator says that they are to be written. Whoever comes too late writes none: the
-producer may be in its next transaction.
+A durable decision is always completed: markers that cannot be written are retried as long as the
+coordinator says that they have to be written. After that none is written: the producer may be in
+its next transaction.
 """
 
 from collections import deque
@@ -22,42 +22,42 @@ from broker.model.errors import ErrorCode, PolylogError
 
 
 class Coordinator(Protocol):
-    """Who is told how it went."""
+    """The part of the transaction coordinator that the end driver calls."""
 
     def synced(self, producer: Producer, attempt: int, *, is_durable: bool) -> None:
-        """A transaction's data is on the disk, or cannot be."""
+        """Report that a transaction's data is on the disk, or cannot be."""
 
     def marked(self, producer: Producer) -> None:
-        """A transaction's markers are on the disk."""
+        """Report that a transaction's markers are on the disk."""
 
     def awaits_sync(self, producer: Producer, attempt: int) -> bool:
-        """Whether a transaction's end still waits for its data: this attempt to end it."""
+        """Whether this attempt to end a transaction still waits for its data."""
 
     def is_decided(self, producer: Producer) -> bool:
-        """Whether the markers of this producer's transaction are to be written."""
+        """Whether the markers of this producer's transaction have to be written."""
 
     def wake(self) -> None:
-        """There is something to do in a later turn."""
+        """Ask for a tick in a later turn."""
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """The epoch that its markers carry."""
+        """Return the epoch of its markers."""
 
 
 class EndDriver:
-    """All transactions that end now."""
+    """All transactions that are ending."""
 
     def __init__(self, coordinator: Coordinator, markers: Markers, steps: StepQueue) -> None:
-        """Begin with none."""
+        """Start with none."""
         self._coordinator = coordinator
         self._markers = markers
         self._steps = steps
-        # By transactional id; whoever is asked for one again has been loaded again.
+        # By transactional id. A second request for one comes after its shard was loaded again.
         self._syncing: dict[str, _Syncing] = {}
         self._writing: dict[str, _Writing] = {}
-        self._failing: dict[str, _Writing] = {}  # those of them with markers to be tried again
+        self._failing: dict[str, _Writing] = {}  # those of them with markers to retry
 
     def sync(self, request: SyncData) -> None:
-        """Dismiss the producer everywhere and have everything synced: some now, others later."""
+        """Dismiss the producer in every log and sync the logs: some now, others in later turns."""
         transactional_id = request.producer.transactional_id
         earlier = self._syncing.get(transactional_id)
         if earlier is not None:
@@ -67,7 +67,7 @@ class EndDriver:
         self._steps.begin(syncing.ask())
 
     def write(self, request: WriteMarkers) -> None:
-        """Write the markers: some now, the others in the next turns."""
+        """Write the markers: some now, the others in later turns."""
         transactional_id = request.producer.transactional_id
         earlier = self._writing.get(transactional_id)
         if earlier is not None:
@@ -77,7 +77,7 @@ class EndDriver:
         self._steps.begin(writing.write())
 
     def retry(self) -> None:
-        """Try again, in the next turns, what could not be written."""
+        """Retry failed markers in the next turns."""
         failing = list(self._failing.values())
         self._failing.clear()
         for writing in failing:
@@ -85,12 +85,12 @@ class EndDriver:
 
     @property
     def wants_retry(self) -> bool:
-        """Whether there are markers that could not be written."""
+        """Whether there are failed markers."""
         return bool(self._failing)
 
 
 class _Syncing:
-    """The data of one transaction on its way to the disk."""
+    """The sync of one transaction's data."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class _Syncing:
         self.is_done = False
 
     def ask(self) -> Iterator[None]:
-        """Have the data of each partition synced, and none come after it."""
+        """Dismiss the producer and request a sync in each partition."""
         producer, partitions, attempt = self._request
         for place in partitions:
             if self.is_done:
                 return
             if not self._coordinator.awaits_sync(producer, attempt):
-                self._end()  # Its coordinator was loaded again: the transaction goes on.
+                self._end()  # its shard was loaded again, and the transaction is still open
                 return
             self._left += 1
             try:
@@ -126,7 +126,7 @@ class _Syncing:
 
     def _ask(self, place: Place) -> None:
         log = self._markers.find_log(place)
-        if log is None:  # Its topic was deleted, and the data with it.
+        if log is None:  # its topic was deleted, and the data with it
             self._one_is(is_durable=True)
         elif log.is_loading:
             self._one_is(is_durable=False)
@@ -180,28 +180,28 @@ class _Writing:
         self._is_done = False
 
     def write(self) -> Iterator[None]:
-        """Write what is to be written."""
+        """Write the markers that are left."""
         while self._to_write and not self._is_done:
             if not self._coordinator.is_decided(self._producer):
-                self.end()  # Another coordinator of it has finished, or is to begin again.
+                self.end()  # it has ended, or its shard was loaded again and will ask again
                 return
             place = self._to_write.popleft()
             self._syncing += 1
             try:
                 self._markers.write(place, self._marker, self._batch, partial(self._written, place))
-            except PolylogError:  # Never lost with the one that fails: the decision comes true.
+            except PolylogError:  # the other markers are still written
                 self._written(place, ErrorCode.KAFKA_STORAGE_ERROR)
             yield
         self._end_if_written()
 
     def write_again(self) -> Iterator[None]:
-        """Write what could not be written, and what is left."""
+        """Write the failed markers, and those that are left."""
         self._to_write.extend(self._failed)
         self._failed.clear()
         return self.write()
 
     def end(self) -> None:
-        """Write nothing any more."""
+        """Write no more markers."""
         transactional_id = self._producer.transactional_id
         self._is_done = True
         self._failing.pop(transactional_id, None)

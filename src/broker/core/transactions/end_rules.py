@@ -1,11 +1,13 @@
-"""What an end does to a transactional id, and which ends are right (kafka.md 2.9, KIP-98, KIP-890).
+"""Which ends of a transaction are allowed, and their effect (KIP-98, KIP-890).
 
-With KIP-890 each end raises the epoch by one, a timeout's too, so a producer that is one behind
-repeats an end whose answer was lost. One whose transaction was aborted by its timeout is such a
-producer when it aborts, and goes on; its commit is refused (as seen on a running Kafka 4.3.1).
+With KIP-890 each end increments the epoch, also an abort by timeout. So a producer whose epoch is
+one behind repeats an end whose response was lost. A producer whose transaction was aborted by its
+timeout looks the same: its abort succeeds and it continues, its commit is refused (as in Kafka
+4.3.1).
 
-Without it an abort of what has never begun is refused, as Kafka 4.3 does, though librdkafka asks
-for one when a crash has taken its AddPartitionsToTxn, and then gives up (its issue 4849).
+Without KIP-890 an abort of a transaction that has not begun is refused, as in Kafka 4.3, although
+librdkafka sends one when a crash has lost its AddPartitionsToTxn, and then gives up (its issue
+4849).
 """
 
 from typing import Final
@@ -20,7 +22,7 @@ _COMMITS = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 def is_repeated(image: TransactionImage, request: EndRequest) -> bool:
-    """Whether it asks once more for an end that has raised the epoch."""
+    """Whether the request repeats an end that has incremented the epoch."""
     _, producer_id, epoch = request.producer
     if not request.bumps_epoch or image.state is TransactionState.EMPTY:
         return False
@@ -31,26 +33,26 @@ def is_repeated(image: TransactionImage, request: EndRequest) -> bool:
 
 
 def is_new(image: TransactionImage, request: EndRequest) -> bool:
-    """Whether it changes something: an epoch that fences is not given out, even as an answer."""
+    """Whether the request has an effect; the epoch for fencing is never returned as a repeat."""
     return not is_repeated(image, request) or image.producer_epoch > LAST_EPOCH
 
 
 def needs_id(image: TransactionImage, request: EndRequest) -> bool:
-    """Whether the epochs of the producer id are used up by this end."""
+    """Whether this end exhausts the epochs of the producer id."""
     return request.bumps_epoch and image.producer_epoch >= LAST_EPOCH
 
 
 def error_of(image: TransactionImage, request: EndRequest) -> ErrorCode:
-    """Why the producer that holds the id may not end its transaction so, or not now."""
+    """Return why the holder of the id may not end its transaction so, or not now."""
     again = is_repeated(image, request)
     if image.state is TransactionState.ONGOING:
         if again:
-            return ErrorCode.PRODUCER_FENCED  # Its next transaction has begun.
+            return ErrorCode.PRODUCER_FENCED  # its next transaction has begun
         is_stuck = needs_id(image, request) and request.fresh_producer_id == NO_ID
         return ErrorCode.CONCURRENT_TRANSACTIONS if is_stuck else ErrorCode.NONE
     is_prepared = image.state in PREPARED
     if request.bumps_epoch and not again:
-        # Nothing has been added since the last end: to abort that is right, to commit it is not.
+        # Nothing was added since the last end: such an abort is allowed, such a commit is not.
         if is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.INVALID_TXN_STATE if request.is_commit else ErrorCode.NONE
@@ -69,7 +71,7 @@ def prepared(
     bumps_epoch: bool,
     next_producer_id: int,
 ) -> TransactionImage:
-    """The decision; its epoch says whether the producer goes on, or is fenced."""
+    """Return the image of the decision; its epoch fences the producer, or lets it continue."""
     return image._replace(
         state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
         producer_epoch=min(EPOCH_MAX, image.producer_epoch + (is_fence or bumps_epoch)),
@@ -80,14 +82,14 @@ def prepared(
 
 
 def next_holder(image: TransactionImage) -> tuple[int, int]:
-    """Id and epoch of the next transaction's producer."""
+    """Return the producer id and epoch of the next transaction."""
     if image.next_producer_id != NO_ID:
         return image.next_producer_id, 0
     return image.producer_id, image.producer_epoch
 
 
 def rotated(image: TransactionImage, producer_id: int) -> TransactionImage:
-    """The same under a new producer id: the epochs of the old one are used up."""
+    """Return the image with a new producer id, since the epochs of the old one are exhausted."""
     return image._replace(
         producer_id=producer_id,
         producer_epoch=0,

@@ -1,10 +1,11 @@
-"""Open transactions in logs that no coordinator knows: aborted, lest readers wait for ever.
+"""Hanging transactions: open ones in a log that no coordinator knows; they are aborted.
 
-A partition's addition is durable before its first append, so there are none, unless somebody took
-`__transaction_state` away or an older broker left them. They can be told once every transactional
-id is known, and a log's own state is recovered (kafka.md 2.9: the last stable offset is never stuck
-after a crash). A record of `__transaction_state` that cannot be read leaves that in doubt: then
-they stay open for an operator to end, because an abort could undo a commit that was acknowledged.
+Otherwise the last stable offset would be stuck, and readers of committed records with it. A
+partition's addition is durable before its first append, so there are none, unless
+`__transaction_state` was deleted or an older broker left them. They are recognised once every
+transactional id is loaded and a log's own state is recovered. An unreadable record of
+`__transaction_state` leaves it in doubt: then they stay open for an operator to end, because an
+abort could undo a commit that was acknowledged.
 """
 
 import logging
@@ -22,24 +23,24 @@ _EPOCH_MIN = 0
 
 
 class HangingTransactions:
-    """What recovered logs have open, until it is known whose it is."""
+    """The open transactions of recovered logs, until their coordinator is known."""
 
     def __init__(self, markers: Markers, notes: Notes) -> None:
-        """Suspect nothing."""
+        """Start without logs to check."""
         self._markers = markers
         self._notes = notes
-        # Each place once, in the order in which they came, with the producers that are still to be
-        # looked at; None: all.
+        # In the order of `suspect`, with the producers that are still to be checked; None: all of
+        # them.
         self._suspects: dict[Place, tuple[int, ...] | None] = {}
         self._failed: dict[Place, None] = {}
 
     def suspect(self, place: Place) -> None:
-        """A recovered log has open transactions."""
+        """Queue a recovered log that has open transactions."""
         self._suspects[place] = None
 
     @property
     def has_suspects(self) -> bool:
-        """Whether there are logs to look at."""
+        """Whether there are logs to check."""
         return bool(self._suspects)
 
     @property
@@ -48,17 +49,17 @@ class HangingTransactions:
         return bool(self._failed)
 
     def retry(self) -> None:
-        """Look at those again."""
+        """Queue those logs again."""
         self._suspects |= self._failed
         self._failed = {}
 
     def abort_some(
         self, is_known: Callable[[int, Place], bool], epoch: int, *, is_certain: bool
     ) -> None:
-        """Look at the next open transactions, and abort those that nobody knows.
+        """Check the next open transactions, and abort those that no coordinator knows.
 
-        Unless `is_certain`, a record of `__transaction_state` could not be read that may know them:
-        they may have been committed, and an operator decides.
+        Unless `is_certain`, an unreadable record of `__transaction_state` may belong to them: they
+        may have been committed, and an operator has to decide.
         """
         budget = limits.MARKERS_PER_TURN
         while self._suspects and budget > 0:
@@ -73,7 +74,7 @@ class HangingTransactions:
             for producer_id in producers[:budget]:
                 if producer_id in still_open and not is_known(producer_id, place):
                     known = log.active_producer(producer_id)
-                    # Of one that a full log could not remember, an epoch that fences no other.
+                    # A full log does not remember the producer: then an epoch that fences no other.
                     producer_epoch = _EPOCH_MIN if known is None else known[1]
                     if is_certain:
                         self._abort(place, Marker(producer_id, producer_epoch, False, epoch))

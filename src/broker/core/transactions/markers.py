@@ -1,4 +1,4 @@
-"""Markers in the logs of clients and of groups: written, and answered once they are on the disk."""
+"""Writes markers into the logs of clients and of groups; reports when they are on the disk."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,7 +13,7 @@ from broker.model.errors import ErrorCode, PolylogError
 
 
 class EndInGroups(Protocol):
-    """The group coordinator's: a marker decides about pending offsets in its partition."""
+    """Writes a marker through the group coordinator, where it decides pending offsets."""
 
     def __call__(self, number: int, marker: Marker, future: ResponseFuture[ErrorCode], /) -> None:
         """Write a marker into a partition of `__consumer_offsets`."""
@@ -28,19 +28,19 @@ class Markers:
         end_in_groups: EndInGroups,
         clock: Clock,
     ) -> None:
-        """Know where the logs are; none of a topic that is gone."""
+        """Keep how logs are found; `find_log` returns None for a deleted topic."""
         self.find_log = find_log
         self._end_in_groups = end_in_groups
         self._clock = clock
 
     def batch(self, marker: Marker) -> bytes:
-        """The marker's bytes, the same for every log."""
+        """Return the encoded marker, the same for every log."""
         return encode_marker(marker, timestamp_ms=self._clock.wall_ms())
 
     def write(
         self, place: Place, marker: Marker, batch: bytes, answer: Callable[[ErrorCode], None]
     ) -> None:
-        """Append a marker; the answer comes when it is on the disk, or why it cannot be."""
+        """Append a marker; `answer` is called once it is on the disk, or with the error."""
         topic, partition = place
         log = self.find_log(place)
         if log is None:
@@ -59,7 +59,7 @@ def _append(log: TransactionalLog, batch: bytes, answer: Callable[[ErrorCode], N
 
     try:
         offset = log.append_internal(batch)
-    except PolylogError:  # Whoever waits must hear of it, whatever it is.
+    except PolylogError:  # any failure has to be reported
         answer(ErrorCode.KAFKA_STORAGE_ERROR)
     else:
         log.when_synced(offset + 1, finish)

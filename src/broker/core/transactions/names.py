@@ -1,11 +1,11 @@
-"""Whose a transactional id is: Kafka's clients' as it is, another dialect's behind a prefix.
+"""Names of transactional ids: those of Kafka's clients as they are, Cursus's behind a prefix.
 
-All live in one coordinator and one log, so tools see each, and none is taken for a hanging one
-because nobody lists it. A client of Kafka's is refused an id with the prefix: the same name in two
-dialects is two ids.
+All live in one coordinator and one log, so Kafka's tools list them all, and none looks like a
+hanging transaction. Clients of Kafka are refused ids with the prefix: equal names in two protocols
+are two ids.
 
-What another dialect has open does not outlive its broker: its records are acknowledged as staged,
-not as durable, and what its broker remembered of them is gone. It is aborted once it is loaded.
+An open transaction of Cursus does not survive a restart of the broker: its records are only staged
+when they are acknowledged, and the broker's memory of them is gone. It is aborted after the load.
 """
 
 from typing import Final
@@ -14,5 +14,5 @@ CURSUS: Final = "polylog-cursus:"
 
 
 def is_reserved(transactional_id: str) -> bool:
-    """Whether it is another dialect's, and no client of Kafka's may take it."""
+    """Whether the id belongs to another protocol than Kafka."""
     return transactional_id.startswith(CURSUS)

@@ -1,9 +1,9 @@
-"""What a transactional id remembers, and its record in `__transaction_state`.
+"""The state of a transactional id, and its record in `__transaction_state`.
 
     TransactionLog   key: transactional id   value: producer, epoch, state, partitions, times
 
-A null value deletes the id (broker.codec.coordinator_records has the bytes). Written in version 1,
-as a Kafka 4 broker writes with transaction.version 2; both versions are read.
+A null value deletes the id (broker.codec.coordinator_records has the layout). Version 1 is written,
+as by a Kafka 4 broker with transaction.version 2; both versions are read.
 """
 
 from collections.abc import Iterable
@@ -29,8 +29,7 @@ Place: TypeAlias = tuple[str, int]  # a topic and one of its partitions
 class TransactionState(Enum):
     """Kafka's states, in the order of their numbers; the values are what tools show.
 
-    The last two are read and never written: an id that is dead has no record, and one that is being
-    fenced has not changed yet.
+    The last two are read and never written: a dead id has no record, and fencing is one step here.
     """
 
     EMPTY = "Empty"
@@ -47,18 +46,18 @@ STATES = tuple(TransactionState)
 
 
 class TransactionImage(NamedTuple):
-    """A transactional id as its last record says.
+    """The state of a transactional id, as in its last record.
 
     Attributes:
-        producer_id: of the producer that holds the id, with its epoch.
-        producer_epoch: older ones are fenced.
-        timeout_ms: how long a transaction of its may take.
+        producer_id: of the producer that holds the id.
+        producer_epoch: of that producer; older ones are fenced.
+        timeout_ms: the largest duration of a transaction.
         state: of its transaction.
-        partitions: that the transaction has touched.
-        updated_ms: when this was written.
-        started_ms: when the transaction began, or the last one; -1: none since the last init.
-        previous_producer_id: the one before, whose epochs were used up; -1: none.
-        next_producer_id: the one after the transaction that ends now; -1: the same.
+        partitions: those that the transaction has touched.
+        updated_ms: when the record was written.
+        started_ms: when the current or last transaction began; -1: none since the last init.
+        previous_producer_id: the one before it, whose epochs were exhausted; -1: none.
+        next_producer_id: the one for the next transaction; -1: the same.
         client_version: 2 when the producer's epoch grows with each transaction (KIP-890).
     """
 
@@ -75,14 +74,14 @@ class TransactionImage(NamedTuple):
 
 
 class TransactionRecord(NamedTuple):
-    """A transactional id is now as its image says; without one it is gone."""
+    """A record: the image of a transactional id; None: the id is deleted."""
 
     transactional_id: str
     image: TransactionImage | None
 
 
 def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
-    """The key and value that say it in the log."""
+    """Return key and value of a record."""
     image = record.image
     value = None
     if image is not None:
@@ -108,7 +107,7 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
-    """The record of a key and value from the log; None for a type of key that is unknown here.
+    """Return the record of a key and value; None for a type of key that is unknown here.
 
     Raises:
         CodecError: the bytes are no such record.
@@ -144,10 +143,10 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
 
 
 def without_value(key: bytes) -> TransactionRecord | None:
-    """What to replay for a key whose value cannot be read: the id is forgotten.
+    """Return the record to replay for a key whose value cannot be read: the id is forgotten.
 
-    Its next producer gets a new producer id. An older image would give out epochs again that the
-    lost record may have given out.
+    Its next producer gets a new producer id. With an older image, epochs could be assigned again
+    that the lost record had assigned.
     """
     try:
         transactional_id = transactional_id_of(key)
@@ -157,7 +156,7 @@ def without_value(key: bytes) -> TransactionRecord | None:
 
 
 def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    """The partitions of each topic, in order."""
+    """Return the partitions of each topic, in order."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         topics.setdefault(topic, []).append(partition)

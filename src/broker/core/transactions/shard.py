@@ -1,7 +1,7 @@
-"""The transactional ids of one partition of `__transaction_state`: which one a command is for.
+"""The transactional ids of one partition of `__transaction_state`.
 
-Pure like the transactions themselves: commands give a Decision, `replay` makes it true, `tick` lets
-time pass.
+Pure, as the transactions themselves: commands return a Decision, `replay` applies its records,
+`tick` lets time pass.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,46 +32,46 @@ class TransactionLimits:
     """How many transactional ids and open transactions the whole broker may have."""
 
     def __init__(self, settings: TransactionSettings) -> None:
-        """Count on demand: shards are loaded and dropped, and say nothing of it."""
+        """Count on demand, because shards are loaded and dropped without notice."""
         self._settings = settings
         self._shards: Callable[[], Iterator[TransactionShard]] = lambda: iter(())
 
     def count(self, shards: "Callable[[], Iterator[TransactionShard]]") -> None:
-        """Count what these hold."""
+        """Set what is counted."""
         self._shards = shards
 
     @property
     def has_ids(self) -> bool:
-        """Whether one more id may be known."""
+        """Whether one more transactional id may be created."""
         return sum(len(each.transactions) for each in self._shards()) < self._settings.ids_max
 
     @property
     def has_open(self) -> bool:
-        """Whether one more transaction may be open."""
+        """Whether one more transaction may be opened."""
         return sum(each.open_count for each in self._shards()) < self._settings.open_max
 
 
 class TransactionShard:
     """The transactional ids that one coordinator partition keeps."""
 
-    pending = None  # nobody writes to `__transaction_state` in a transaction
+    pending = None  # `__transaction_state` is not written to in transactions
 
     def __init__(
         self, settings: TransactionSettings, limits: TransactionLimits, outside: Token
     ) -> None:
-        """Begin with nothing; `outside` does what decisions need done in other logs."""
+        """Start empty; `outside` is the token of the end driver."""
         self._settings = settings
         self._limits = limits
         self._outside = outside
         self.transactions: dict[str, Transaction] = {}
         self.open_count = 0
-        self._unfinished: dict[str, Transaction] = {}  # those that have begun and not ended
-        self._deadlines: list[tuple[int, str]] = []  # an entry may be early, never late
+        self._unfinished: dict[str, Transaction] = {}  # open or prepared
+        self._deadlines: list[tuple[int, str]] = []  # a heap; an entry may be too early, never late
 
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, record: TransactionRecord) -> None:
-        """What the log says is now so."""
+        """Apply a record."""
         transactional_id, image = record
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
@@ -89,7 +89,7 @@ class TransactionShard:
             del self.transactions[transactional_id]
 
     def resume(self, now: Moment) -> Iterator[TransactionDecision]:
-        """After a load: go on with what is open, finish what is decided."""
+        """Continue after a load: set deadlines of open transactions, complete prepared ones."""
         for place, transaction in enumerate(list(self.transactions.values()), 1):
             decision = transaction.resume(now)
             self._watch(transaction)
@@ -97,13 +97,13 @@ class TransactionShard:
                 yield decision
 
     def waiting(self) -> list[Token]:
-        """Everybody who waits for an end."""
+        """Return the tokens of all requests that wait for an end."""
         return [token for each in self.transactions.values() for token in each.waiting()]
 
     # ---- commands --------------------------------------------------------------------------------
 
     def init(self, request: InitRequest, token: Token, now: Moment) -> TransactionDecision:
-        """A producer takes a transactional id."""
+        """Let a producer take a transactional id."""
         transaction = self.transactions.get(request.transactional_id)
         if _is_huge(request.transactional_id):
             return _answer(token, InitResponse(ErrorCode.INVALID_REQUEST))
@@ -116,7 +116,7 @@ class TransactionShard:
         return transaction.init(request, token, now)
 
     def begin(self, request: BeginRequest, token: Token, now: Moment) -> TransactionDecision:
-        """A transaction begins, and has touched nothing yet."""
+        """Begin a transaction without partitions."""
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -126,7 +126,7 @@ class TransactionShard:
         return decision
 
     def add(self, request: AddRequest, token: Token, now: Moment) -> TransactionDecision:
-        """A transaction is about to touch partitions."""
+        """Add partitions to a transaction."""
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             return _answer(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -136,7 +136,7 @@ class TransactionShard:
         return decision
 
     def verify(self, request: VerifyRequest, token: Token) -> TransactionDecision:
-        """Whether a transaction has touched partitions."""
+        """Check whether a transaction has touched partitions."""
         transaction = self.transactions.get(request.producer.transactional_id)
         if transaction is None:
             errors = (ErrorCode.INVALID_PRODUCER_ID_MAPPING,) * len(request.partitions)
@@ -153,29 +153,29 @@ class TransactionShard:
     def synced(
         self, producer: Producer, attempt: int, now: Moment, *, is_durable: bool
     ) -> TransactionDecision:
-        """A transaction's data is on the disk, or cannot be."""
+        """Continue an end whose data is on the disk, or cannot be."""
         transaction = self.transactions.get(producer.transactional_id)
         if transaction is None:
             return TransactionDecision()
         return transaction.synced(attempt, now, is_durable=is_durable)
 
     def marked(self, producer: Producer, now: Moment) -> TransactionDecision:
-        """A transaction's markers are durable."""
+        """Complete an end whose markers are on the disk."""
         transaction = self.transactions.get(producer.transactional_id)
         return transaction.marked(producer, now) if transaction else TransactionDecision()
 
     def describe(self, transactional_id: str, token: Token) -> TransactionDecision:
-        """What an administrator sees."""
+        """Describe a transactional id."""
         transaction = self.transactions.get(transactional_id)
         if transaction is not None:
             return _answer(token, transaction.describe())
         error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return _answer(token, TransactionDescription(error, transactional_id))
 
-    # ---- what the coordinator may know at once ---------------------------------------------------
+    # ---- queries of the coordinator --------------------------------------------------------------
 
     def has(self, producer: Producer, place: Place) -> bool:
-        """Whether a producer's transaction is open, not about to end, and has a partition."""
+        """Whether a producer's transaction is open, not ending, and has the partition."""
         transaction = self.transactions.get(producer.transactional_id)
         if transaction is None or transaction.image is None or not transaction.is_of(producer):
             return False
@@ -189,19 +189,19 @@ class TransactionShard:
         return transaction.image[:2] == producer[1:]
 
     def is_ending(self, transactional_id: str) -> bool:
-        """Whether a transactional id's next transaction cannot begin yet, but soon."""
+        """Whether a transactional id's next transaction has to wait for the end of this one."""
         transaction = self.transactions.get(transactional_id)
         return transaction is not None and transaction.is_ending
 
     def committing(self, place: Place) -> Iterator[str]:
-        """The transactional ids whose commit has begun and a partition has not all of."""
+        """Yield the transactional ids whose commit has begun and is not complete in a partition."""
         for transactional_id, transaction in self._unfinished.items():
             image = transaction.image
             if image is not None and transaction.is_committing and place in image.partitions:
                 yield transactional_id
 
     def undecided(self) -> Iterator[tuple[int, frozenset[Place]]]:
-        """The producer of every transaction that awaits markers, and where it awaits them."""
+        """Yield producer id and partitions of every transaction without all of its markers."""
         for transaction in self._unfinished.values():
             image = transaction.image
             if image is not None:
@@ -213,26 +213,26 @@ class TransactionShard:
         return transaction is not None and transaction.awaits_sync(producer, attempt)
 
     def is_decided(self, producer: Producer) -> bool:
-        """Whether the markers of a producer's transaction are to be written."""
+        """Whether the markers of a producer's transaction have to be written."""
         transaction = self.transactions.get(producer.transactional_id)
         if transaction is None or not transaction.is_prepared or transaction.image is None:
             return False
         return transaction.image[:2] == producer[1:]
 
     def needs_fresh_id(self, transactional_id: str, *, at_end: bool) -> bool:
-        """Whether the next init or end of a transactional id gives out a producer id."""
+        """Whether the next init or end of a transactional id assigns a producer id."""
         transaction = self.transactions.get(transactional_id)
         return not at_end if transaction is None else transaction.needs_fresh_id
 
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self, now: Moment) -> Iterator[TransactionDecision]:
-        """Let the time pass for every transaction whose deadline has come."""
+        """Check every transaction whose deadline has come."""
         while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
             deadline_ms, transactional_id = heappop(self._deadlines)
             transaction = self.transactions.get(transactional_id)
             if transaction is None or transaction.watched_ms != deadline_ms:
-                continue  # An entry that a nearer deadline has replaced.
+                continue  # an entry that an earlier deadline has replaced
             transaction.watched_ms = None
             decision = transaction.tick(now)
             self._watch(transaction)
@@ -240,11 +240,11 @@ class TransactionShard:
                 yield decision
 
     def next_deadline_ms(self) -> int | None:
-        """The monotonic time of the next look at a transaction; None if there is none."""
+        """Return the monotonic time of the next deadline; None if there is none."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def expire(self, now: Moment) -> Iterator[TransactionDecision]:
-        """Forget transactional ids that nobody has used for long."""
+        """Remove the transactional ids that have been unused for the expiration time."""
         horizon_ms = now.wall_ms - self._settings.expiration_ms
         for place, transaction in enumerate(list(self.transactions.values()), 1):
             decision = transaction.expire(horizon_ms)

@@ -1,6 +1,6 @@
-"""Work on the partitions of transactions: so many in one turn of the loop, the others in the next.
+"""A queue of work on the partitions of transactions: a limited number of steps per turn.
 
-A transaction may touch thousands of them: each is opened to its producer, synced, given a marker.
+A transaction may touch thousands of partitions: each is admitted, synced, and given a marker.
 """
 
 from collections import deque
@@ -10,21 +10,21 @@ from broker.model import limits
 
 
 class StepQueue:
-    """What is to be done, each as an iterator that takes a step for one partition."""
+    """Work as iterators, which take a step for one partition at a time."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """Begin with nothing; `wake` asks for a `tick` in a later turn."""
+        """Start empty; `wake` asks for a `tick` in a later turn."""
         self._wake = wake
         self._begun: deque[Iterator[None]] = deque()
-        self._left = limits.MARKERS_PER_TURN  # for steps, until the next tick
+        self._left = limits.MARKERS_PER_TURN  # steps until the next tick
 
     @property
     def wants_turn(self) -> bool:
-        """Whether there is something left to do, or no room for what begins now."""
+        """Whether there is work left, or new work would have to wait."""
         return bool(self._begun) or self._left <= 0
 
     def begin(self, steps: Iterator[None]) -> None:
-        """Take the first steps at once, as far as this turn has room, the others in later turns."""
+        """Take the first steps now, as many as this turn has left, the others in later turns."""
         if not self._take(steps):
             self._begun.append(steps)
         if self._left <= 0:
@@ -36,7 +36,7 @@ class StepQueue:
         self._wake()
 
     def tick(self) -> None:
-        """Begin a turn, and go on with what was begun first; what fails is dropped."""
+        """Begin a turn, and continue with the oldest work; work that raises is dropped."""
         self._left = limits.MARKERS_PER_TURN
         while self._begun and self._left > 0:
             steps = self._begun.popleft()
@@ -44,7 +44,7 @@ class StepQueue:
                 self._begun.appendleft(steps)
 
     def _take(self, steps: Iterator[None]) -> bool:
-        """Take steps while there is room, which others may begin to use in them; whether all."""
+        """Take steps while the turn has some left, also for nested work; return whether all."""
         if self._left <= 0:
             return False
         is_first = True
@@ -53,5 +53,5 @@ class StepQueue:
             self._left -= 1
             if self._left <= 0:
                 return False
-        self._left -= is_first  # Where there was nothing to do, it took a look.
+        self._left -= is_first  # work without a step costs one, too
         return True

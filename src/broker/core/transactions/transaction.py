@@ -1,4 +1,4 @@
-"""One transactional id: who holds it, and how far its transaction is (kafka.md 2.9).
+"""The state machine of one transactional id.
 
     Empty ── partitions added ──> Ongoing ── end, timeout, fencing ──> its data is synced
       ^                              ^                                       |
@@ -7,8 +7,8 @@
 
 (Kafka's TransactionCoordinator and TransactionMetadata; KIP-98, KIP-360, KIP-890.)
 
-Only `replay` changes the image. Beside it, and never written: that an end has begun and waits for
-the data (`_ending`), the epoch before the last init (`_last_epoch`), and the deadline.
+Only `replay` changes the image. Some state is never written: an end that waits for the data
+(`_ending`), the epoch before the last init (`_last_epoch`), and the deadline.
 """
 
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class _Ending(NamedTuple):
 
     attempt: int
     is_commit: bool
-    token: Token | None  # who asked; None: a timeout or a new instance of the producer
+    token: Token | None  # the request; None: a timeout or a new instance of the producer
     bumps_epoch: bool = False
     next_producer_id: int = NO_ID
 
@@ -59,27 +59,27 @@ class Transaction:
     """The state machine of one transactional id."""
 
     def __init__(self, transactional_id: str, outside: Token) -> None:
-        """Begin as an id that nobody has written of; `outside` does what other logs need done."""
+        """Start as an unused id; `outside` is the token of the end driver."""
         self.transactional_id = transactional_id
         self.image: TransactionImage | None = None  # before its first record, and once deleted
-        self.deadline_ms: int | None = None  # monotonic: the transaction may take no longer
-        self.watched_ms: int | None = None  # the deadline that its shard knows of
+        self.deadline_ms: int | None = None  # monotonic: an open transaction is aborted then
+        self.watched_ms: int | None = None  # the deadline in its shard's heap
         self._outside = outside
         self._last_epoch = NO_EPOCH
         self._ending: _Ending | None = None
         self._attempts = 0
-        self._is_left_open = False  # found open by a load, and not to go on
+        self._is_left_open = False  # open at the load, and to be aborted
 
-    # ---- what it is ------------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction has begun and is not decided."""
+        """Whether a transaction has begun and its end is not decided."""
         return self.image is not None and self.image.state is TransactionState.ONGOING
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it is decided, and its markers are being written."""
+        """Whether its end is decided, and its markers are being written."""
         return self.image is not None and self.image.state in end_rules.PREPARED
 
     @property
@@ -89,13 +89,13 @@ class Transaction:
 
     @property
     def is_committing(self) -> bool:
-        """Whether it ends with a commit, as far as anybody has said."""
+        """Whether it is ending with a commit."""
         if self._ending is not None:
             return self._ending.is_commit
         return self.image is not None and self.image.state is TransactionState.PREPARE_COMMIT
 
     def is_of(self, producer: Producer) -> bool:
-        """Whether its transaction is this producer's, open and not about to end."""
+        """Whether its transaction is this producer's, open and not ending."""
         return (
             self.is_open and not self._ending and self._identity_error(producer) is ErrorCode.NONE
         )
@@ -109,13 +109,13 @@ class Transaction:
 
     @property
     def needs_fresh_id(self) -> bool:
-        """Whether the next init, or the next end, gives out another producer id."""
+        """Whether the next init, or the next end, assigns another producer id."""
         image = self.image
         assert image is not None
         return image.producer_epoch >= LAST_EPOCH
 
     def describe(self) -> TransactionDescription:
-        """What an administrator sees."""
+        """Return its state, for administration."""
         image = self.image
         assert image is not None
         return TransactionDescription(
@@ -130,20 +130,20 @@ class Transaction:
         )
 
     def waiting(self) -> list[Token]:
-        """Who waits for an end."""
+        """Return the token of the request that waits for an end, if any."""
         token = self._ending.token if self._ending else None
         return [] if token is None else [token]
 
     # ---- the log ---------------------------------------------------------------------------------
 
     def replay(self, image: TransactionImage | None) -> None:
-        """What the log says is now so."""
+        """Apply the image of a record."""
         self.image = image
         self._ending = None
         self._is_left_open = self._is_left_open and self.is_open
 
     def resume(self, now: Moment) -> TransactionDecision:
-        """After a load: an open transaction has what is left of its time, a decided one ends."""
+        """Continue after a load: set the deadline if it is open, complete it if prepared."""
         decision = TransactionDecision()
         image = self.image
         if image is not None and self.is_prepared:
@@ -153,14 +153,14 @@ class Transaction:
             if is_reserved(self.transactional_id):
                 left_ms = 0
                 self._is_left_open = True
-            # A wall clock that was set back gives nobody more than the whole of it.
+            # If the wall clock was set back, the transaction still gets no more than its timeout.
             self.deadline_ms = now.monotonic_ms + min(max(0, left_ms), image.timeout_ms)
         return decision
 
     # ---- init ------------------------------------------------------------------------------------
 
     def init(self, request: InitRequest, token: Token, now: Moment) -> TransactionDecision:
-        """A producer takes the id; what an older instance has open is aborted first."""
+        """Let a producer take the id; an open transaction of an older instance is aborted first."""
         decision = TransactionDecision()
         error = self._init_error(request)
         if error is not ErrorCode.NONE:
@@ -181,7 +181,7 @@ class Transaction:
         return decision
 
     def _init_error(self, request: InitRequest) -> ErrorCode:
-        """Why a producer that says who it was may not go on (KIP-360)."""
+        """Return why a producer that gives its id and epoch may not continue (KIP-360)."""
         image = self.image
         if image is None or request.producer_id == NO_ID:
             return ErrorCode.NONE
@@ -196,7 +196,7 @@ class Transaction:
         return ErrorCode.NONE if is_repeated else ErrorCode.PRODUCER_FENCED
 
     def _previous_epoch(self, image: TransactionImage) -> int:
-        """The epoch with which a producer may come whose last answer was lost; -1: none."""
+        """Return the epoch of a producer whose last response was lost; -1: none."""
         if image.state in _COMPLETED and image.client_version >= end_rules.EPOCH_BUMP_VERSION:
             return image.producer_epoch - 1 if image.producer_epoch else LAST_EPOCH
         return self._last_epoch
@@ -204,7 +204,7 @@ class Transaction:
     def _take(
         self, request: InitRequest, token: Token, now: Moment, decision: TransactionDecision
     ) -> None:
-        """Give the next epoch, or a new producer id where there is none; a repeated one again."""
+        """Assign the next epoch, or a new producer id if needed; repeat a lost response."""
         image = self.image
         last_epoch = request.producer_epoch if request.producer_id != NO_ID else NO_EPOCH
         if image is None:
@@ -213,7 +213,7 @@ class Transaction:
         elif (
             last_epoch != NO_EPOCH
             and (request.producer_id, last_epoch) != image[:2]
-            and image.producer_epoch <= LAST_EPOCH  # else a timeout took the one that fences
+            and image.producer_epoch <= LAST_EPOCH  # else a timeout has used the fencing epoch
         ):
             response = InitResponse(ErrorCode.NONE, image.producer_id, image.producer_epoch)
             decision.reply(token, response)
@@ -224,7 +224,7 @@ class Transaction:
         else:
             producer_id, epoch = image.producer_id, image.producer_epoch + 1
             previous = image.previous_producer_id
-        if producer_id == NO_ID:  # its epochs were used up since it was asked whether they are
+        if producer_id == NO_ID:  # its epochs were exhausted after `needs_fresh_id` was asked
             decision.reply(token, InitResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         self._last_epoch = last_epoch
@@ -244,14 +244,14 @@ class Transaction:
     def begin(
         self, request: BeginRequest, token: Token, now: Moment, *, may_begin: bool
     ) -> TransactionDecision:
-        """The transaction is open and has touched nothing yet; INVALID_TXN_STATE: it is already."""
+        """Begin a transaction without partitions; INVALID_TXN_STATE if one is open already."""
         decision = TransactionDecision()
         image = self.image
         error = self._use_error(request.producer)
         if error is ErrorCode.NONE and self.is_open:
             error = ErrorCode.INVALID_TXN_STATE
         elif error is ErrorCode.NONE and not may_begin:
-            error = ErrorCode.CONCURRENT_TRANSACTIONS  # Retried until others have ended.
+            error = ErrorCode.CONCURRENT_TRANSACTIONS  # retried until others have ended
         if error is not ErrorCode.NONE or image is None:
             self._note_fenced(decision, error, *request.producer[1:])
         else:
@@ -270,13 +270,13 @@ class Transaction:
     def add(
         self, request: AddRequest, token: Token, now: Moment, *, may_begin: bool
     ) -> TransactionDecision:
-        """The transaction is about to touch partitions; the first of them begin it."""
+        """Add partitions to the transaction; the first of them begin it."""
         decision = TransactionDecision()
         image = self.image
         error = self._use_error(request.producer)
         is_new = not self.is_open
         if error is ErrorCode.NONE and is_new and not may_begin:
-            error = ErrorCode.CONCURRENT_TRANSACTIONS  # Retried until others have ended.
+            error = ErrorCode.CONCURRENT_TRANSACTIONS  # retried until others have ended
         if error is not ErrorCode.NONE or image is None:
             self._note_fenced(decision, error, *request.producer[1:])
         elif not image.partitions.issuperset(request.partitions):
@@ -294,7 +294,7 @@ class Transaction:
         return decision
 
     def verify(self, request: VerifyRequest) -> VerifyResponse:
-        """Whether partitions belong to the producer's open transaction (KIP-890)."""
+        """Check whether partitions belong to the producer's open transaction (KIP-890)."""
         image = self.image
         error = self._use_error(request.producer)
         if error is not ErrorCode.NONE or image is None:
@@ -307,14 +307,14 @@ class Transaction:
         )
 
     def _use_error(self, producer: Producer) -> ErrorCode:
-        """Why a producer may not use its transaction now."""
+        """Return why a producer may not use its transaction now."""
         error = self._identity_error(producer)
         if error is ErrorCode.NONE and self.is_ending:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return error
 
     def _identity_error(self, producer: Producer) -> ErrorCode:
-        """Why a producer is not the one that holds the id."""
+        """Return why a producer is not the holder of the id."""
         image = self.image
         if image is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -331,7 +331,7 @@ class Transaction:
     # ---- the end ---------------------------------------------------------------------------------
 
     def end(self, request: EndRequest, token: Token, now: Moment) -> TransactionDecision:
-        """Commit or abort: answered when the decision is durable, which the data is before it."""
+        """Commit or abort; the response follows when the data and then the decision are durable."""
         decision = TransactionDecision()
         image = self.image
         error = self._end_error(request)
@@ -345,12 +345,12 @@ class Transaction:
             self._begin_end(ending, decision)
         elif request.bumps_epoch and end_rules.is_new(image, request):
             self._end_nothing(image, request, token, now, decision)
-        else:  # The answer was lost: what was asked for has come true.
+        else:  # a repeated request, whose response was lost
             decision.reply(token, EndResponse(ErrorCode.NONE, *image[:2]))
         return decision
 
     def _end_error(self, request: EndRequest) -> ErrorCode:
-        """Why a producer may not end its transaction so, or not now."""
+        """Return why a producer may not end its transaction so, or not now."""
         image = self.image
         if image is None or not end_rules.is_repeated(image, request):
             error = self._identity_error(request.producer)
@@ -368,7 +368,7 @@ class Transaction:
         now: Moment,
         decision: TransactionDecision,
     ) -> None:
-        """Abort what nothing has been added to, or a timeout has aborted: only the epoch grows."""
+        """Abort an empty transaction, or one that timed out: only the epoch changes."""
         ended = image._replace(
             state=TransactionState.COMPLETE_ABORT,
             partitions=frozenset(),
@@ -389,7 +389,7 @@ class Transaction:
         return self._attempts
 
     def _begin_end(self, ending: _Ending, decision: TransactionDecision) -> None:
-        """Have the data on the disk first: a decision must not survive what it is about."""
+        """Sync the data first: a decision must not be durable before what it decides about."""
         image = self.image
         assert image is not None
         self._ending = ending
@@ -397,7 +397,7 @@ class Transaction:
         decision.reply(self._outside, data)
 
     def synced(self, attempt: int, now: Moment, *, is_durable: bool) -> TransactionDecision:
-        """The data is on the disk, or cannot be: then it can only be aborted."""
+        """Decide, once the data is on the disk; if it cannot be, only an abort is possible."""
         decision = TransactionDecision()
         ending, image = self._ending, self.image
         if ending is None or image is None or ending.attempt != attempt:
@@ -429,7 +429,7 @@ class Transaction:
         decision.reply(self._outside, markers)
 
     def marked(self, producer: Producer, now: Moment) -> TransactionDecision:
-        """Every marker is durable: the transaction is over."""
+        """Complete the transaction: every marker is durable."""
         image = self.image
         if image is None or not self.is_prepared or self._producer(image) != producer:
             return TransactionDecision()
@@ -448,13 +448,13 @@ class Transaction:
     # ---- time ------------------------------------------------------------------------------------
 
     def tick(self, now: Moment) -> TransactionDecision:
-        """Abort a transaction that has taken too long; its producer is fenced."""
+        """Abort a transaction that has exceeded its timeout; its producer is fenced."""
         decision = TransactionDecision()
         if self.deadline_ms is None or now.monotonic_ms < self.deadline_ms:
             return decision
         if not self.is_open or self.image is None:
             self.deadline_ms = None
-        elif self._ending:  # It may fail, and the transaction stay open.
+        elif self._ending:  # that end may fail and leave the transaction open
             self.deadline_ms = now.monotonic_ms + limits.TRANSACTION_RETRY_MS
         else:
             self.deadline_ms = now.monotonic_ms + limits.TRANSACTION_RETRY_MS
@@ -466,7 +466,7 @@ class Transaction:
         return decision
 
     def expire(self, horizon_ms: int) -> TransactionDecision:
-        """Forget the id if nobody has used it since then."""
+        """Remove the id if it has not been used since the horizon."""
         decision = TransactionDecision()
         image = self.image
         if image is None or self.is_open or self.is_prepared or image.updated_ms > horizon_ms:

@@ -1,7 +1,7 @@
-"""Those who wait for a transaction's markers, a little, to begin the next one.
+"""Requests that wait briefly for the end of a transaction, to begin the next one.
 
-A producer of KIP-890 writes as soon as its end is decided. It would be told to come again, and its
-log would warn of it, at each transaction; Kafka's broker tries again by itself for as long
+A producer of KIP-890 writes as soon as its end is decided. Without this wait, it would have to
+retry, and log a warning, after each transaction. Kafka's broker waits for the same time
 (add.partitions.to.txn.retry.backoff.max.ms).
 """
 
@@ -12,15 +12,15 @@ from broker.model.limits import CONCURRENT_TRANSACTION_WAIT_MS
 
 
 class TransactionWaiters:
-    """Who waits for which transactional id, and until when."""
+    """Waiting requests by transactional id, with their deadlines."""
 
     def __init__(self, environment: Environment) -> None:
-        """Nobody waits."""
+        """Start without waiters."""
         self._environment = environment
         self._waiting: dict[str, list[tuple[int, Future[None]]]] = {}
 
     def wait(self, transactional_id: str) -> Future[None]:
-        """Done when the id's transaction has ended, or when that has taken too long."""
+        """Return a future that is done when the id's transaction has ended, or after a timeout."""
         future: Future[None] = self._environment.create_future()
         deadline_ms = self._environment.clock.monotonic_ms() + CONCURRENT_TRANSACTION_WAIT_MS
         self._waiting.setdefault(transactional_id, []).append((deadline_ms, future))
@@ -28,12 +28,12 @@ class TransactionWaiters:
         return future
 
     def ended(self, transactional_id: str) -> None:
-        """The transaction of an id has ended."""
+        """Wake the waiters of an id whose transaction has ended."""
         for _, future in self._waiting.pop(transactional_id, ()):
             _finish(future)
 
     def tick(self) -> None:
-        """Let those go who have waited for long enough."""
+        """Wake those whose timeout is over."""
         now_ms = self._environment.clock.monotonic_ms()
         for transactional_id, waiting in list(self._waiting.items()):
             left = [each for each in waiting if each[0] > now_ms]
@@ -45,7 +45,7 @@ class TransactionWaiters:
                 del self._waiting[transactional_id]
 
     def next_deadline_ms(self) -> int | None:
-        """When somebody will have waited for long enough; None: nobody waits."""
+        """Return the earliest deadline; None: nothing waits."""
         return min((waiting[0][0] for waiting in self._waiting.values()), default=None)
 
 
