@@ -1,1 +1,1 @@
-"""Wiring and sockets: the process around the core."""
+"""The broker process around core: wiring, sockets, periodic work."""

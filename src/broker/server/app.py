@@ -1,4 +1,4 @@
-"""The broker process: made, run until it is told to stop, and taken apart in order."""
+"""The broker process: makes all parts, runs until it is asked to stop, closes them in order."""
 
 import asyncio
 import errno
@@ -69,15 +69,15 @@ _DISK_IS_GONE = (errno.EIO, errno.EROFS, errno.ENODEV)
 
 _log = logging.getLogger(__name__)
 
-# Tell the user where the broker listens, and what of its configuration it goes by.
+# Prints where the broker listens, and which of its settings are not defaults.
 Announce: TypeAlias = Callable[[Sequence[Address], Config], None]
 
 
 def run(config: Config, announce: Announce) -> int:
-    """Run a broker until SIGTERM, SIGINT or SIGHUP; the exit code.
+    """Run a broker until SIGTERM, SIGINT or SIGHUP; return the exit code.
 
-    Raises DataDirError, ConfigError (an address that cannot be had) or StorageError when it cannot
-    start.
+    Raises DataDirError, ConfigError (an address that cannot be bound) or StorageError when it
+    cannot start.
     """
     loop = Loop()
     asyncio.set_event_loop(loop)
@@ -91,7 +91,7 @@ def run(config: Config, announce: Announce) -> int:
 
 
 class _Process:
-    """Everything that runs, and the order in which it starts and stops."""
+    """All parts of the broker, and the order in which they start and stop."""
 
     def __init__(self, config: Config, log_dir: LogDir, loop: Loop) -> None:
         self._log_dir = log_dir
@@ -219,7 +219,7 @@ class _Process:
 
     async def run(self, announce: Announce) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: the terminal may go
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 self._loop.add_signal_handler(number, self._on_signal)
         listeners = self._listen()
         self._disk_watch.begin()
@@ -246,11 +246,11 @@ class _Process:
                 task.cancel()
             for listener in listeners:
                 listener.close(self._loop)
-            await asyncio.wait(background, timeout=limits.STOP_SECONDS)  # the compactor has ended
+            await asyncio.wait(background, timeout=limits.STOP_SECONDS)  # ends the compactor, too
             await self._shut_down()
 
     def _begin_background(self) -> list[asyncio.Task[None]]:
-        """What goes on as long as the broker runs; a log line tells of one that ends before."""
+        """Start the periodic work; an error that ends one of the tasks is logged."""
         check_ms = self._config.integer("log.retention.check.interval.ms")
         work = [
             self._clock_watch.run(),
@@ -290,14 +290,14 @@ class _Process:
         ]
 
     def _load(self) -> None:
-        """Make all topics known and begin to recover their logs, before the first connection."""
+        """Register all topics and begin to recover their logs, before the first connection."""
         logs = self._topics.load()
         self._deletions.remove(self._partitions.set_strays_aside())
         self._coordinators.expect()
         self._log_loader.start(logs, limits.RECOVERY_THREADS)
 
     async def _take_over_v1(self) -> bool:
-        """Bring V1's groups into the log: False when the broker is to stop before that is done."""
+        """Import V1's groups into the log; False when the broker is stopped before that is done."""
         groups = self._coordinators.groups
         folder = self._log_dir.path
         work = V1Import(folder, groups, self._topics, self._io_thread, self._clock).run()
@@ -327,7 +327,7 @@ class _Process:
         await self._topics.alter_defaults(config, commit)
 
     def _apply_config(self, config: Config) -> None:
-        """Hand on what was altered to who keeps a copy of it."""
+        """Pass an altered configuration to the parts that keep a copy of its values."""
         self._config = config
         self._turn.unfolded_bytes_max = limits.decompressed_bytes_max(
             config.integer("message.max.bytes")
@@ -336,7 +336,7 @@ class _Process:
         self._clock.confirm(config.integer("polylog.clock.confirmed.ms"))
 
     def _apply_disk_level(self, level: Level) -> None:
-        """Make room sooner, and take none that can wait."""
+        """Free disk space sooner, and pause compaction, as the level of the disk asks."""
         self._retention.is_urgent = level >= Level.TRIM
         self._deletions.set_urgent(is_urgent=level >= Level.TRIM)
         self._cleaner.is_paused = level >= Level.REFUSE
@@ -347,7 +347,7 @@ class _Process:
         return revision
 
     async def _housekeep(self) -> None:
-        """What nobody waits for: stale connections, idle files, syncs, snapshots."""
+        """Do periodic work: close stale connections and idle files, sync, write snapshots."""
         seconds = 0
         while True:
             await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
@@ -374,11 +374,11 @@ class _Process:
                 offset, content = log.producer_snapshot()
                 await self._on_disk(partial(self._partitions.write_snapshot, log, offset, content))
             elif kind == OFFLINE:
-                self._coordinators.tick()  # who waits for this log is told now
+                self._coordinators.tick()  # requests that wait for this log are refused now
                 await self._on_disk(self._log_dir.probe)
 
     async def _on_disk(self, work: Callable[[], None]) -> bool:
-        """Do it in the I/O thread: whether it was done; a disk that is gone ends the broker."""
+        """Run work in the I/O thread; return whether it succeeded. A lost disk ends the broker."""
         try:
             await self._io_thread.run(work)
         except (StorageError, FileNotFoundError) as error:
@@ -391,7 +391,7 @@ class _Process:
         return True
 
     async def _is_directory_lost(self) -> bool:
-        """Whether no file can be written any more, not just one of some log."""
+        """Whether no file of the data directory can be written, not just one of some log."""
         try:
             await self._io_thread.run(self._log_dir.probe)
         except (StorageError, FileNotFoundError) as error:
@@ -412,7 +412,7 @@ class _Process:
             self._stop.set_result(exit_code)
 
     async def _shut_down(self) -> None:
-        """Give what was acknowledged its sync and its reply, then close everything, last first."""
+        """Wait for syncs and replies of accepted requests, then close all parts in reverse."""
         deadline_ms = self._clock.monotonic_ms() + limits.STOP_SECONDS * 1000
         self._poller.stop_flows()
         while (  # noqa: ASYNC110 (nothing to await: the replies are the native side's)
@@ -432,7 +432,7 @@ class _Process:
         self._turn.poll_synced()
         self._recompression.stop()
         self._io_thread.stop()
-        self._disk_watch.stop()  # what is still to be written may need the room
+        self._disk_watch.stop()  # frees the reserve, for what is still to be written
         self._partitions.close()
         self._store.close()
 
@@ -445,7 +445,7 @@ def _is_of_a_lost_disk(error: Exception) -> bool:
 def _log_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        _log.error("background work has failed and does not go on", exc_info=error)
+        _log.error("background work has failed and is not restarted", exc_info=error)
 
 
 def _cleaner_settings(config: Config) -> CleanerSettings:

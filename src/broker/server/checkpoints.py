@@ -1,10 +1,10 @@
-"""What is made durable about logs beside their records, and in which order.
+"""The order in which checkpoints of logs are made durable.
 
-    named producers  →  recovery points     compaction goes as far as these
-                     →  log start offsets   what is below is deleted
+    named producers  →  recovery points     compaction stops at these
+                     →  log start offsets   segments below are deleted
 
-The producers' tables go first: who wrote a record is known from it as long as it is there. A table
-that is made for the first time may have a whole log to read, so nobody but this waits for it.
+The producers' tables come first: they are made from records, which must still exist then. A table
+that is made for the first time may have a whole log to read; only checkpoints wait for that.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Writes them from time to time, and whenever somebody needs one."""
+    """Writes checkpoints periodically, and on request."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Checkpoints:
         io_thread: IoThread,
         on_disk: Callable[[Callable[[], None]], Awaitable[bool]],
     ) -> None:
-        """Take part in a broker; `on_disk` does work in the I/O thread: whether it was done."""
+        """Keep what it needs; `on_disk` runs work in the I/O thread: whether it succeeded."""
         self._partitions = partitions
         self._topics = topics
         self._named_producers = named_producers
@@ -44,15 +44,15 @@ class Checkpoints:
         self._writing = asyncio.Lock()
 
     async def run(self) -> None:
-        """Write one again and again, as long as the broker runs."""
+        """Write a checkpoint periodically; runs until cancelled."""
         while True:
             await asyncio.sleep(limits.CHECKPOINT_SECONDS)
             await self.write()
 
     async def write(self) -> bool:
-        """Write up to where logs are synced; whether it was done.
+        """Write the recovery points of all logs; return whether that succeeded.
 
-        One after the other: a recovery point never goes back.
+        One at a time, so that a recovery point never goes back.
         """
         async with self._writing:
             points = self._partitions.plan_checkpoint()
@@ -68,13 +68,13 @@ class Checkpoints:
             return await self._on_disk(partial(self._partitions.write_checkpoint, points))
 
     async def persist_log_starts(self, planned: Sequence[tuple[Any, int]]) -> None:
-        """Make it durable where logs are to begin; StorageError when that fails."""
+        """Make new log start offsets durable; raises StorageError."""
         await self._named_producers.cover(self._losing(planned))
         self._partitions.note_log_starts(planned)
         await self._io_thread.run(self._partitions.write_log_starts)
 
     async def save_log_starts(self, planned: Sequence[tuple[Any, int]]) -> bool:
-        """Do the same; whether it was done."""
+        """Do the same, and return whether it succeeded."""
         if not await self._is_covered(self._losing(planned)):
             return False
         self._partitions.note_log_starts(planned)
@@ -89,7 +89,7 @@ class Checkpoints:
         return True
 
     def _losing(self, planned: Sequence[tuple[Any, int]]) -> list[tuple[Topic, Any]]:
-        """Those that are about to lose records, with producers that shall stay known."""
+        """Return the logs that will lose records and have named producers."""
         losing = {log for log, start in planned if start > log.log_start_offset}
         return [(topic, log) for topic, log in self._with_named_producers() if log in losing]
 

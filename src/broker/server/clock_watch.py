@@ -1,4 +1,4 @@
-"""Looks at the wall clock once a second and keeps for the next life what it was seen to show."""
+"""Checks the wall clock for steps every second, and stores the clock state for the next start."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ class ClockWatch:
         on_disk: Callable[[Callable[[], None]], Awaitable[bool]],
         confirmed_ms: int,
     ) -> None:
-        """Read what was seen before; `on_disk` does work in the I/O thread: whether it was done."""
+        """Read the stored state; `on_disk` runs work in the I/O thread: whether it succeeded."""
         self._folder = folder
         self._on_disk = on_disk
         self._changes_written = -1
@@ -28,7 +28,7 @@ class ClockWatch:
         self.clock = GuardedClock(clock, clock_checkpoint.boot_id(), seen, confirmed_ms)
 
     async def run(self) -> None:
-        """Look, and write it down: at once when something has changed, else from time to time."""
+        """Check the clock; store its state at once after a change, otherwise periodically."""
         due_ms = 0
         while True:
             self.clock.aged_ms()
@@ -39,7 +39,7 @@ class ClockWatch:
             await asyncio.sleep(limits.HOUSEKEEPING_SECONDS)
 
     async def write(self) -> None:
-        """Keep what was seen; what fails is tried again with the next one."""
+        """Store the clock state; a failed write is repeated with the next one."""
         count = self.clock.change_count
         await self._on_disk(partial(clock_checkpoint.write, self._folder, self.clock.seen()))
         self._changes_written = count

@@ -1,8 +1,8 @@
-"""Groups and transactions, wired: the topics they live in, the timers that wake them, their start.
+"""Wiring of the group and transaction coordinators: internal topics, timers, loading at a start.
 
-The first command of a kind makes its internal topic, and is told to retry. After a start each
-coordinator loads a partition when its log has recovered; what a recovered log has open in
-transactions is asked of the transaction coordinator.
+The first command of a coordinator creates its internal topic, and is answered with a retriable
+error. After a start each coordinator loads a partition when its log is recovered; the transaction
+coordinator checks the open transactions of recovered logs.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Coordinators:
         topics.when_deleted(self.groups.topic_deleted)
 
     def expect(self) -> None:
-        """Topics are known, and their logs are still being recovered."""
+        """Register existing partitions, whose logs are still being recovered."""
         for name, coordinator in (
             (OFFSETS_TOPIC, self.groups),
             (TRANSACTIONS_TOPIC, self.transactions),
@@ -81,8 +81,8 @@ class Coordinators:
                 coordinator.expect(range(topic.partition_count))
 
     def log_is_ready(self, log: PartitionLog) -> None:
-        """A log has recovered."""
-        # What a log holds whose files cannot be used, nobody knows.
+        """Begin to load the partition of a recovered log."""
+        # A log whose files cannot be used counts as not empty: its content is unknown.
         is_empty = log.log_end_offset == 0 and not log.is_offline
         if log.topic == OFFSETS_TOPIC:
             self.groups.recovered(log.partition, is_empty=is_empty)
@@ -94,7 +94,7 @@ class Coordinators:
             self.transactions.suspect((log.topic, log.partition))
 
     def tick(self) -> None:
-        """Look at everything now: a log has gone offline, and who waits is told."""
+        """Tick both now: a log has gone offline, and waiting requests have to be refused."""
         for alarm in self._alarms:
             alarm.ring()
 
@@ -126,7 +126,7 @@ class Coordinators:
 
 
 class _Alarm:
-    """Calls a coordinator's tick at the earliest time that somebody has asked for."""
+    """Calls a coordinator's tick at the earliest time that was asked for."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: Clock, tick: Callable[[], int]
@@ -148,7 +148,7 @@ class _Alarm:
 
     def ring(self) -> None:
         self.stop()
-        next_ms = self._clock.monotonic_ms() + LOAD_RETRY_MS  # where a tick fails
+        next_ms = self._clock.monotonic_ms() + LOAD_RETRY_MS  # if the tick fails
         try:
             next_ms = self._tick()
         finally:
@@ -161,7 +161,7 @@ class _Alarm:
 
 
 class _InternalTopic:
-    """The logs of an internal topic, which the first need of one makes."""
+    """The logs of an internal topic, which is created on first use."""
 
     def __init__(self, name: str, topics: Topics, make: Callable[[], Awaitable[Topic]]) -> None:
         self._name = name
@@ -172,7 +172,7 @@ class _InternalTopic:
     def environment(
         self, loop: asyncio.AbstractEventLoop, clock: Clock, alarm: _Alarm
     ) -> Environment:
-        """What the coordinator needs whose memory the topic is."""
+        """Return what the topic's coordinator needs."""
         return Environment(
             self.log, loop.create_future, clock, alarm.wake_at, self._partition_count
         )
@@ -195,7 +195,7 @@ class _InternalTopic:
         self._making = None
         error = None if made.cancelled() else made.exception()
         if isinstance(error, RequestError) and error.code is ErrorCode.DISK_FULL:
-            _log.warning("%s is created when there is room: reason=%s", self._name, error)
+            _log.warning("%s is created when disk space is free: reason=%s", self._name, error)
         elif error is not None:
             _log.error("%s cannot be created: error=%s", self._name, error)
 

@@ -1,10 +1,10 @@
-"""How the descriptors that a process may have are shared out, so that none of its parts has none.
+"""Division of the process's file descriptors, so that none of its parts runs out of them.
 
-    connections    half of them: one more is refused as soon as it is accepted
-    segments       the other half, less those to spare: the longest unused is closed for another
+    connections    half of them: a connection above that is refused when it is accepted
+    segments       the other half without the rest: the least recently used is closed for another
     the rest       SPARE_DESCRIPTORS: listeners, the metadata store, small files, folders, pipes
 
-A partition that nobody uses holds none, so how many there are is no matter of descriptors.
+An unused partition has no open file, so the number of partitions is not limited by descriptors.
 """
 
 import resource
@@ -15,14 +15,14 @@ from broker.model.limits import DESCRIPTORS_MIN, SPARE_DESCRIPTORS
 
 
 class Shares(NamedTuple):
-    """Most of each at the same time."""
+    """The largest number of each at the same time."""
 
     connections: int
     segments: int
 
 
 def shared_out(descriptors: int) -> Shares:
-    """What each may have of so many. ConfigError: they are too few."""
+    """Divide this many descriptors; ConfigError if they are too few."""
     if descriptors < DESCRIPTORS_MIN:
         raise ConfigError(
             f"the process may open {descriptors} files, fewer than the {DESCRIPTORS_MIN} that it"
@@ -33,6 +33,6 @@ def shared_out(descriptors: int) -> Shares:
 
 
 def of_this_process() -> Shares:
-    """What each may have of the process's own. ConfigError: they are too few."""
+    """Divide the descriptors that the process may have; ConfigError if they are too few."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return shared_out(descriptors)

@@ -1,7 +1,7 @@
-"""Looks at the disk about once a second, and at once when a write has found no room.
+"""Checks the disk about once a second, and at once when a write has found no space.
 
-statvfs, reserve (I/O thread) → core/disk_space.py → flags of the turn, who hurries, the log
-  → reserve made smaller or made again (I/O thread) → what found no room is written again
+statvfs, reserve (I/O thread) → core/disk_space.py → flags of the native turn, urgency, log line
+  → reserve shrunk or grown (I/O thread) → failed writes are repeated
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _FREE_IT = (
 _MEANING = {
     Level.NORMAL: "the disk has room",
     Level.LOW: "the disk has little room",
-    Level.TRIM: f"what retention lets go of is removed at once; {_FREE_IT}",
+    Level.TRIM: f"expired segments and deleted topics are removed without delay; {_FREE_IT}",
     Level.REFUSE: f"records of clients are refused until there is room: {_FREE_IT}",
     Level.READ_ONLY: f"records and commits are refused until there is room: {_FREE_IT}",
 }
 
 
 class DiskWatch:
-    """The disk of a data directory, as the broker obeys it."""
+    """Applies the level of the data directory's disk to the broker."""
 
     def __init__(
         self, path: Path, turn: Turn, io_thread: IoThread, when_changed: Callable[[Level], None]
     ) -> None:
-        """Nothing is looked at yet; `when_changed` is told of each new level."""
+        """Keep what it needs; `when_changed` gets each new level."""
         self._path = path
         self._turn = turn
         self._io_thread = io_thread
@@ -45,14 +45,14 @@ class DiskWatch:
         self._space = DiskSpace()
         self._reserve = Reserve(path)
         self._level = self._space.level
-        self._found_none = False  # a write has, since the last look
+        self._found_none = False  # a write has failed since the last check
         self._is_called = asyncio.Event()
         turn.when_full = self._call
 
     def begin(self) -> None:
-        """Look once before logs are recovered: what is left of a reserve may have to make room.
+        """Check before logs are recovered; a leftover reserve is shrunk if space is needed.
 
-        StorageError when the disk does not say what it has. A reserve is made later, by `run`.
+        Raises StorageError when statvfs fails. A reserve is only grown later, by `run`.
         """
         space, reserved = self._measure()
         observation = self._decide(space, reserved)
@@ -60,23 +60,23 @@ class DiskWatch:
         self._reserve.resize(min(reserved, observation.reserve_bytes))
 
     async def run(self) -> None:
-        """Look again and again, as long as the broker runs."""
+        """Check periodically; runs until cancelled."""
         while True:
             try:
                 await self._look()
             except StorageError as error:
-                _log.warning("cannot look at the disk: error=%s", error)
+                _log.warning("disk not checked: error=%s", error)
             try:
                 await asyncio.wait_for(self._is_called.wait(), limits.DISK_LOOK_SECONDS)
             except TimeoutError:
                 continue
 
     def stop(self) -> None:
-        """Remove the reserve: it is nobody's while no broker runs."""
+        """Remove the reserve: no other program should find its space occupied."""
         try:
             self._reserve.remove()
         except StorageError as error:
-            _log.warning("the disk reserve stays: error=%s", error)
+            _log.warning("disk reserve not removed: error=%s", error)
 
     def _call(self) -> None:
         self._found_none = True
@@ -87,7 +87,7 @@ class DiskWatch:
         space, reserved = await self._io_thread.run(self._measure)
         observation = self._decide(space, reserved)
         resize = partial(self._reserve.resize, observation.reserve_bytes)
-        # Nobody else gets what the reserve takes, and what it gives up is there only for some.
+        # It grows before clients are accepted again, and shrinks after they are refused.
         if observation.reserve_bytes > reserved:
             await self._io_thread.run(resize)
         self._apply(observation.level, space)

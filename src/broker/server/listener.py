@@ -1,4 +1,4 @@
-"""Listening sockets: bound before anything is announced, accepted on the loop, then native."""
+"""Listening sockets: bound before the broker reports ready, accepted on the loop."""
 
 import logging
 import socket
@@ -23,12 +23,12 @@ from broker.model.limits import (
 
 _log = logging.getLogger(__name__)
 
-# What the protocols keep for a connection: (client host, advertised host, advertised port) → it.
+# Makes a protocol's session from (client host, advertised host, advertised port).
 MakeSession: TypeAlias = Callable[[str, str, int], object]
 
 
 class _Acceptor(NamedTuple):
-    """What accepting goes by."""
+    """What accepting a connection needs."""
 
     loop: AbstractEventLoop
     poller: Poller
@@ -37,7 +37,7 @@ class _Acceptor(NamedTuple):
 
 
 class _Refusals:
-    """Those who were not let in, counted, and told in a line now and then."""
+    """Counts refused connections, and logs them at a limited rate."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -45,7 +45,7 @@ class _Refusals:
         self._logged_at: float | None = None
 
     def add(self, reason: str) -> None:
-        """One more; the first is told at once, the next with all those since."""
+        """Count one; the first is logged at once, the next ones together after a time."""
         self._count += 1
         now = self._loop.time()
         if self._logged_at is None or now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
@@ -54,10 +54,10 @@ class _Refusals:
 
 
 class Listener:
-    """One address that was asked for, on all the hosts it stands for."""
+    """One configured address, on all hosts that it stands for."""
 
     def __init__(self, address: Address, advertised: Address | None) -> None:
-        """Bind and listen; ConfigError when the address cannot be had."""
+        """Bind and listen; ConfigError when the address cannot be bound."""
         self._sockets = _bind_all(address)
         self._advertised = advertised
         self._protocol = address.protocol or None
@@ -74,7 +74,7 @@ class Listener:
         make_session: MakeSession,
         connections_max: Callable[[], int],
     ) -> None:
-        """Hand every connection that comes to the poller."""
+        """Pass every new connection to the poller."""
         self._refusals = _Refusals(loop)
         for listening in self._sockets:
             self._watch(listening, _Acceptor(loop, poller, make_session, connections_max))
@@ -84,7 +84,7 @@ class Listener:
             acceptor.loop.add_reader(listening.fileno(), self._accept, listening, acceptor)
 
     def close(self, loop: AbstractEventLoop) -> None:
-        """Take no more connections."""
+        """Stop accepting."""
         for listening in self._sockets:
             loop.remove_reader(listening.fileno())
             listening.close()
@@ -96,7 +96,7 @@ class Listener:
             except BlockingIOError:
                 return
             except OSError as error:
-                # EMFILE: it stays in the backlog, and the loop would be told of it without end.
+                # EMFILE: it stays in the backlog, and epoll would report it in every turn.
                 self._refusals.add(f"accept failed: {error}")
                 acceptor.loop.remove_reader(listening.fileno())
                 acceptor.loop.call_later(ACCEPT_AGAIN_SECONDS, self._watch, listening, acceptor)
@@ -125,7 +125,7 @@ class Listener:
 
 
 def _bind_all(address: Address) -> list[socket.socket]:
-    """A socket per host, all on one port; for port 0 a port that is free on all of them."""
+    """Bind a socket per host, all on one port; for port 0 one that is free on all of them."""
     failure = OSError("no such address on this machine")
     for _ in range(LISTEN_TRIES if address.port == 0 else 1):
         sockets: list[socket.socket] = []
@@ -151,7 +151,7 @@ def _bind_all(address: Address) -> list[socket.socket]:
 
 
 def _bind(host: str, port: int) -> socket.socket | None:
-    """Listen on one host; None where this machine lacks the address family (IPv6 switched off)."""
+    """Listen on one host; None if this machine has no such address family (IPv6 disabled)."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.socket(family, socket.SOCK_STREAM)

@@ -1,8 +1,8 @@
-"""The event loop: callbacks and steps of tasks have a share of each of its turns.
+"""The event loop: a limit on the time that callbacks and tasks take between two socket polls.
 
-asyncio runs everything that is ready before it looks at the sockets again. The end of a rebalance
-makes a thousand callbacks ready, and a hundred long answers a step each: that many would hold up
-the acknowledgements of everybody. Here the rest waits until the sockets were looked at, in order.
+asyncio runs everything that is ready before it polls the sockets again. The end of a rebalance
+makes a thousand callbacks ready, and a hundred long responses a step each: together they would
+delay all acknowledgements. Here the rest waits, in order, until the sockets have been polled.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class Loop(uvloop.Loop):
-    """uvloop's, with a bound on what runs between two looks at the sockets."""
+    """uvloop's loop, with a bound on the callbacks between two polls."""
 
     def __init__(self) -> None:
-        """Begin without callbacks."""
+        """Start without callbacks."""
         super().__init__()
         self.now_ns = monotonic_ns
         self._waiting: deque[asyncio.Handle] = deque()
@@ -35,7 +35,7 @@ class Loop(uvloop.Loop):
         *args: *_Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """Call back in the next turn, or as soon as those before it have been called."""
+        """Call back in the next turn, or as soon as all earlier callbacks have run."""
         handle = asyncio.Handle(callback, args, self, context)
         self._waiting.append(handle)
         if not self._is_asked:
@@ -44,14 +44,14 @@ class Loop(uvloop.Loop):
         return handle
 
     def call_next(self, callback: Callable[[], object]) -> None:
-        """Call back in the next turn, whatever else waits."""
+        """Call back in the next turn, before all waiting callbacks."""
         super().call_soon(callback)
 
     def _run_some(self) -> None:
         waiting, now_ns = self._waiting, self.now_ns
         ends_ns = now_ns() + PYTHON_SHARE_US * 1_000
         try:
-            for _ in range(len(waiting)):  # those that come meanwhile have the next turn
+            for _ in range(len(waiting)):  # callbacks added meanwhile run in the next turn
                 handle = waiting.popleft()
                 if not handle.cancelled():
                     handle._run()  # noqa: SLF001 (what asyncio's own loops call)

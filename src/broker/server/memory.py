@@ -1,10 +1,10 @@
-"""How much memory this process may have: what the machine has, or its control group allows.
+"""The memory that this process may use: the machine's, or the limit of its control group.
 
-    /proc/self/cgroup says    that is, with each group around it, in /sys/fs/cgroup
-    0::/a/b                   version 2: a/b/memory.max
-    7:memory:/a/b             version 1: memory/a/b/memory.limit_in_bytes
+    /proc/self/cgroup    the file with the limit, also for each parent group, in /sys/fs/cgroup
+    0::/a/b              version 2: a/b/memory.max
+    7:memory:/a/b        version 1: memory/a/b/memory.limit_in_bytes
 
-(cgroups(7)) Inside of a container the path is often not what is mounted: then the root counts.
+(cgroups(7)) Inside a container the path is often not mounted; then only the root's limit counts.
 """
 
 import os
@@ -16,11 +16,11 @@ _MOUNT = Path("/sys/fs/cgroup")
 
 
 def memory_bytes(proc: Path = _PROC, mount: Path = _MOUNT) -> int:
-    """The bytes that this process may take in all, the page cache of its files included.
+    """Return how many bytes this process may use in all, including the page cache of its files.
 
     Args:
-        proc: what says which groups it is in.
-        mount: where the groups are.
+        proc: the file with the groups of the process.
+        mount: where the groups are mounted.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(proc, mount)])
@@ -40,7 +40,7 @@ def _limits(proc: Path, mount: Path) -> Iterator[int]:
 
 
 def _read_all(root: Path, path: str, name: str) -> Iterator[int]:
-    """The limit of a group and of each group around it; one that is not set counts as none."""
+    """Yield the limits of a group and of its parents; those that are not set are skipped."""
     folder = root / path.lstrip("/")
     for each in (folder, *folder.parents):
         try:

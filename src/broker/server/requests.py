@@ -1,4 +1,4 @@
-"""Requests that Python answers: from the native connection to a protocol's handler and back."""
+"""Requests that Python serves: from a native connection to the protocol's handler and back."""
 
 import logging
 from asyncio import AbstractEventLoop, Future, Task, ensure_future
@@ -28,42 +28,42 @@ if TYPE_CHECKING:
     from broker.core.session import Session
 
 _log = logging.getLogger(__name__)
-# Ends that need no line: clients come and go, and a refused request has had its own.
+# Reasons that need no warning: clients come and go; a refused request has been logged.
 _ORDINARY = frozenset(
     ("closed by the peer", "reset by the peer", "idle", "the broker stops", "answered by closing")
 )
 
 
 class _Waiting(NamedTuple):
-    """A request that is not begun, in the order in which they are."""
+    """A request that has not started, in the order in which they start."""
 
     clock: int  # of its connection
-    number: int  # of those alike the first to come
+    number: int  # breaks ties: the first to arrive is served first
     request: PendingReply
 
 
 class Requests:
-    """Serves what the native paths hand over.
+    """Serves the requests that the native path does not.
 
-    A connection has one request under way at most. Which one is begun next is decided by fair
-    clocks that go on by the time that beginning a request has taken.
+    A connection has one running request at most. Which request starts next is decided by fair
+    clocks, which advance by the time that starting a request has taken.
     """
 
     def __init__(self, loop: AbstractEventLoop, now_ns: Callable[[], int] = monotonic_ns) -> None:
-        """Serve each request by the protocol of its dialect."""
+        """Start without requests."""
         self._loop = loop
         self._now_ns = now_ns
         self._clocks = FairClocks()
         self._number = 0
         self._waiting: list[_Waiting] = []  # a heap
-        self._left: set[Connection] = set()  # those whose requests wait
-        # Owned here until they are done; by connection, so that its end ends them.
+        self._left: set[Connection] = set()  # connections with a waiting request
+        # Referenced here until they are done; by connection, so that its end cancels them.
         self._running: dict[Connection, Future[Any]] = {}
 
     def dispatch(self, pending: list[PendingReply]) -> bool:
-        """Begin requests, for PYTHON_SHARE_US at least; whether some are left for the next turn."""
+        """Start requests, for PYTHON_SHARE_US or a little more; return whether some are left."""
         if not self._waiting and len(pending) == 1:
-            self._begin(pending[0])  # nobody waits for it
+            self._begin(pending[0])  # no other request waits
             return False
         for request in pending:
             self._number += 1
@@ -75,7 +75,7 @@ class Requests:
         while self._waiting and begun_ns < ends_ns:
             clock, _, request = heappop(self._waiting)
             if request.connection not in self._left:
-                continue  # it has ended
+                continue  # its connection has closed
             self._left.discard(request.connection)
             self._clocks.reach(clock)
             self._begin(request)
@@ -107,11 +107,11 @@ class Requests:
             task.add_done_callback(partial(self._forget, request.connection))
 
     def closed(self, connection: Connection, reason: str) -> None:
-        """A connection has ended: so do the requests on it."""
+        """Cancel the requests of a closed connection, and log its end."""
         self._left.discard(connection)
         task = self._running.pop(connection, None)
         if task is not None:
-            # Not at once: a task that never took its first step leaves its coroutine unawaited.
+            # Later: a task that is cancelled before its first step never awaits its coroutine.
             self._loop.call_soon(task.cancel)
         if reason in _ORDINARY:
             _log.debug("connection closed: peer=%s reason=%s", connection.peer_host, reason)
@@ -119,7 +119,7 @@ class Requests:
             _log.warning("connection closed: peer=%s reason=%s", connection.peer_host, reason)
 
     def _forget(self, connection: Connection, ended: Future[Any]) -> None:
-        # An answer leaves before its task has ended: the next request may be under way by now.
+        # The reply is sent before the task has ended: the next request may be running by now.
         if self._running.get(connection) is ended:
             del self._running[connection]
 
@@ -127,7 +127,7 @@ class Requests:
         self, request: PendingReply, reply: Deferred[Any, Answer], done: Future[Any]
     ) -> None:
         if done.cancelled():
-            return  # the connection has ended
+            return  # the connection has closed
         self._forget(request.connection, done)
         try:
             _send(request, reply.answer())
@@ -164,7 +164,7 @@ def _native(written: Sequence[tuple[Log, int]]) -> "Sequence[tuple[PartitionLog,
 
 
 def _give_up(request: PendingReply, error: Exception) -> None:
-    """No error response exists, or none may be sent: the end of the connection is the answer."""
+    """Log the error and close the connection: no error response exists, or none may be sent."""
     is_expected = isinstance(error, (CodecError, PeerError))
     _log.log(
         logging.WARNING if is_expected else logging.ERROR,

@@ -1,9 +1,9 @@
-"""groups.json and offsets.json in the data directory: V1's groups as its original server kept them.
+"""Copies of V1's groups in the files of its original server: groups.json and offsets.json.
 
-The groups live in `__consumer_offsets`; these are copies, so that who goes back to the original
-server finds its groups, and so does a broker whose `__consumer_offsets` is gone (v1_import.py).
-They are replaced at most once a second, after a change, and at a stop. A heartbeat is no change. A
-broker that V1 never speaks to writes nothing.
+The groups live in `__consumer_offsets`. The copies let users return to the original server with
+their groups, and restore them for a broker that has lost `__consumer_offsets` (v1_import.py). They
+are replaced at most once a second, after a change, and at a stop. A heartbeat is not a change. A
+broker without clients of V1 writes nothing.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from broker.storage.v1_files import Offsets, V1Group
 
 
 class V1Copies:
-    """Keeps both files as the groups are."""
+    """Keeps both files up to date."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class V1Copies:
         clock: Clock,
         on_disk: Callable[[Callable[[], None]], Awaitable[bool]],
     ) -> None:
-        """Take the files in the folder for what they are, until a group changes.
+        """Leave the files in the folder as they are until a group changes.
 
         Args:
             folder: the data directory.
-            groups: of the broker.
-            clock: tells when members were heard of.
-            on_disk: does work in the I/O thread and tells whether it was done.
+            groups: the group coordinator.
+            clock: for the times of members' last requests.
+            on_disk: runs work in the I/O thread; returns whether it succeeded.
         """
         self._folder = folder
         self._groups = groups
@@ -48,18 +48,18 @@ class V1Copies:
         self._changes_written = 0
 
     async def run(self) -> None:
-        """Write as long as the broker runs."""
+        """Write periodically; runs until cancelled."""
         while True:
             await asyncio.sleep(limits.V1_FILES_SECONDS)
             await self.write()
 
     async def write(self) -> None:
-        """Replace the files if a group has changed, and all groups are known."""
+        """Replace the files if a group has changed and all groups are loaded."""
         changes = self._groups.assigned_changes
         if changes == self._changes_written or not self._groups.is_complete:
             return
         if (self._folder / v1_files.UNFINISHED_FILE).exists():
-            return  # What they say is not in the log yet.
+            return  # the import of these files has not finished
         groups: dict[str, V1Group] = {}
         offsets: dict[str, Offsets] = {}
         known = self._groups.assigned_groups(AssignedProtocol.V1)
@@ -83,7 +83,7 @@ class V1Copies:
 
 
 async def _copy_offsets(topics: Mapping[str, Mapping[int, CommittedOffset]]) -> Offsets:
-    """A group's offsets, in steps of some topics; those may come and go meanwhile."""
+    """Copy a group's offsets, in steps of some topics; topics may come and go meanwhile."""
     copied: dict[str, Mapping[int, int]] = {}
     size = 0
     for topic in list(topics):

@@ -1,14 +1,14 @@
-"""Takes over the groups of V1's original server from its files in the data directory, once.
+"""Imports the groups of V1's original server from its files in the data directory, once.
 
     no __consumer_offsets yet, but groups.json or offsets.json
-        → a mark  → the topic is made  → offsets, then groups into its log
-        → the files get another name  → the mark is removed
+        → a mark  → the topic is created  → offsets, then groups are written to its log
+        → the files are renamed  → the mark is removed
 
-It runs before the first connection is served, so nobody has done anything yet. Should a start end
-in the middle, the next one finds the mark and does it again; nothing happens to a group twice. A
-file that cannot be understood is logged, and its part begins empty; so is an entry that cannot be
-kept here, such as one of a topic that Kafka could not name. All of it stays in the renamed files,
-which nobody writes over.
+This happens before the first connection is served, so nothing else has used the groups. If a start
+ends before the import does, the next one finds the mark and repeats it; a repeated import changes
+nothing. A file that cannot be parsed is logged and skipped; so is an entry that is not valid here,
+such as one whose topic name Kafka does not allow. Everything stays in the renamed files, which are
+never overwritten.
 """
 
 import asyncio
@@ -47,24 +47,24 @@ _RETRIABLE = (
 )
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1
-_SHOWN_MAX = 10  # of what is left out
+_SHOWN_MAX = 10  # skipped entries in the log
 
 _log = logging.getLogger(__name__)
 _ErrorT = TypeVar("_ErrorT", ErrorCode, AssignedError)
 
 
 class GroupsTopic(Protocol):
-    """The topic that groups live in; the broker's topics are one."""
+    """The topic of groups; implemented by the broker's topics."""
 
     def get(self, name: str, /) -> object | None:
-        """The topic of that name."""
+        """Return the topic of that name, or None."""
 
     async def offsets_topic(self) -> object:
-        """Make it, if need be."""
+        """Create `__consumer_offsets` if need be."""
 
 
 class V1Import:
-    """The files of one data directory, on their way into the log."""
+    """The import of one data directory's files."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class V1Import:
         io_thread: IoThread,
         clock: Clock,
     ) -> None:
-        """Read nothing yet."""
+        """Keep what it needs; nothing is read yet."""
         self._folder = folder
         self._groups = groups
         self._topics = topics
         self._io_thread = io_thread
         self._clock = clock
         self._left_out: list[str] = []
-        self._is_second = False  # a start before this one ended in the middle
+        self._is_second = False  # an earlier import did not finish
 
     async def run(self) -> None:
-        """Take over what there is, if it is time; StorageError when the log does not take it."""
+        """Import the files if that has not been done; StorageError when the log refuses them."""
         is_first = self._topics.get(OFFSETS_TOPIC) is None
         mark = self._folder / v1_files.UNFINISHED_FILE
         if not is_first and not mark.exists():
@@ -105,7 +105,7 @@ class V1Import:
         await self._io_thread.run(self._finish)
 
     def _finish(self) -> None:
-        """From now on the files are copies of what the log has."""
+        """Rename the files and remove the mark: the import is complete."""
         v1_files.set_aside(self._folder)
         mark = self._folder / v1_files.UNFINISHED_FILE
         if mark.exists():
@@ -114,14 +114,14 @@ class V1Import:
 
     def _failure(self, reason: str) -> StorageError:
         files = f"{v1_files.GROUPS_FILE} and {v1_files.OFFSETS_FILE} in {self._folder}"
-        return StorageError(f"{files} are not taken over yet: {reason}; the next start goes on")
+        return StorageError(f"{files} are not imported yet: {reason}; the next start continues")
 
     def _read(self) -> tuple[Mapping[str, V1Group], Mapping[str, Offsets]]:
         groups = v1_files.read_groups(self._folder) or {}
         return groups, v1_files.read_offsets(self._folder) or {}
 
     async def _import(self, groups: Mapping[str, V1Group], offsets: Mapping[str, Offsets]) -> None:
-        """All offsets, then all groups: a group with live members takes offsets from these only."""
+        """Import offsets, then groups: a group with members takes offsets from these only."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(limits.V1_LOAD_SECONDS) as timeout:
 
@@ -135,14 +135,14 @@ class V1Import:
     def _commits(
         self, offsets: Mapping[str, Offsets]
     ) -> Iterator[tuple[str, tuple[OffsetToCommit, ...]]]:
-        """The offsets that can be kept, so many of a group at a time."""
+        """Yield the valid offsets, a limited number of a group at a time."""
         for group_id, topics in offsets.items():
             legal = self._legal(group_id, topics)
             while part := tuple(islice(legal, limits.V1_OFFSETS_PER_COMMIT)):
                 yield group_id, part
 
     async def _import_offsets(self, group_id: str, part: tuple[OffsetToCommit, ...]) -> None:
-        """Commit as a consumer without membership would."""
+        """Commit as a consumer without membership does."""
         request = CommitRequest(group_id, NO_MEMBER_ID, None, NO_GENERATION, part)
 
         async def commit() -> ErrorCode:
@@ -150,7 +150,7 @@ class V1Import:
             return next((each for each in errors if each is not ErrorCode.NONE), errors[0])
 
         error = await _until_served(commit)
-        # With live members: it was brought before, and its offsets before it.
+        # The group has members: an earlier import has written it, and its offsets before it.
         was_imported = self._is_second and error is ErrorCode.UNKNOWN_MEMBER_ID
         if error is not ErrorCode.NONE and not was_imported:
             self._left_out.append(f"offsets of group {group_id}: {error.value}")
@@ -166,7 +166,7 @@ class V1Import:
             return (await self._groups.restore_assigned(group_id, image)).error
 
         error = await _until_served(restore)
-        # Here already: it was brought before, and this start goes on after one that ended.
+        # The group exists: an earlier import has written it.
         was_imported = self._is_second and error is AssignedError.OTHER_PROTOCOL
         if error is not AssignedError.NONE and not was_imported:
             self._left_out.append(f"group {group_id}: {error.value}")
@@ -187,24 +187,24 @@ class V1Import:
 
     def _report(self, groups: int, offsets: int) -> None:
         _log.info(
-            "groups of V1 taken over: folder=%s groups=%d groups_with_offsets=%d",
+            "groups of V1 imported: folder=%s groups=%d groups_with_offsets=%d",
             self._folder,
             groups,
             offsets,
         )
         for each in self._left_out[:_SHOWN_MAX]:
-            _log.warning("left out of V1's groups: %s", ascii(each)[1:-1])
+            _log.warning("not imported from V1's groups: %s", ascii(each)[1:-1])
         if len(self._left_out) > _SHOWN_MAX:
-            _log.warning("left out of V1's groups: %d more", len(self._left_out) - _SHOWN_MAX)
+            _log.warning("not imported from V1's groups: %d more", len(self._left_out) - _SHOWN_MAX)
         if self._left_out:
             kept = f"{v1_files.GROUPS_FILE}{v1_files.IMPORTED_SUFFIX}"
-            _log.warning("what is left out stays in %s and its sibling", self._folder / kept)
+            _log.warning("what was not imported stays in %s and its sibling", self._folder / kept)
 
 
 async def _all_of(
     works: Iterable[Coroutine[Any, Any, None]], progressed: Callable[[], None]
 ) -> None:
-    """Do everything, so much at a time: each of them waits for the same few syncs."""
+    """Run all of them, a limited number at a time; those at the same time share syncs."""
     waiting: set[asyncio.Task[None]] = set()
     try:
         for work in works:
@@ -221,7 +221,7 @@ async def _all_of(
 async def _some_of(
     waiting: set[asyncio.Task[None]], progressed: Callable[[], None]
 ) -> set[asyncio.Task[None]]:
-    """Wait until something is done; what is not."""
+    """Wait until one is done; return those that are not."""
     done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for each in done:
         each.result()
@@ -230,17 +230,17 @@ async def _some_of(
 
 
 async def _until_served(ask: Callable[[], Awaitable[_ErrorT]]) -> _ErrorT:
-    """Ask until the coordinator can serve; the caller's time limit ends it."""
+    """Repeat a command until the coordinator can serve; the caller has the time limit."""
     while (error := await ask()) in _RETRIABLE:  # noqa: ASYNC110 (nothing tells when it can)
         await asyncio.sleep(_RETRY_SECONDS)
     return error
 
 
 def _image(group_id: str, group: V1Group, wall_ms: int) -> AssignedImage:
-    """The group as it goes on here, in its generation if its assignment is what ours would be.
+    """Return the group as an image, in its generation if our assignment equals the stored one.
 
     Raises:
-        ValueError, RequestError: it cannot go on here.
+        ValueError, RequestError: it is not valid here.
     """
     assignor = Assignor(group.assignor)
     check_name(group.topic)
