@@ -1,1 +1,1 @@
-"""Types, limits, errors, configuration and clock: imports nothing of ours."""
+"""Types, limits, errors, configuration and clock; imports no other layer."""

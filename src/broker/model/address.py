@@ -1,7 +1,7 @@
-"""HOST:PORT, as listeners, banners and advertised addresses write it.
+"""HOST:PORT, as in listeners, log lines and advertised addresses.
 
-PROTOCOL://HOST:PORT is a listener on which only that protocol is spoken; without it the first bytes
-of each connection decide.
+PROTOCOL://HOST:PORT is a listener for that protocol only; without it the protocol is detected from
+the first bytes of each connection.
 """
 
 import socket
@@ -23,10 +23,10 @@ class Address(NamedTuple):
 
     host: str
     port: int
-    protocol: str = ""  # of PINNABLE; empty: whatever a connection speaks
+    protocol: str = ""  # of PINNABLE; empty: detected
 
     def __str__(self) -> str:
-        """HOST:PORT, IPv6 in brackets, behind the protocol where one is pinned."""
+        """HOST:PORT with IPv6 in brackets, after PROTOCOL:// if it is pinned."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         scheme = f"{self.protocol}://" if self.protocol else ""
         return f"{scheme}{host}:{self.port}"
@@ -38,7 +38,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; a name other than localhost counts as no."""
+        """Whether only this machine can reach it; of names only localhost counts."""
         if self.host == "localhost":
             return True
         if ":" in self.host:
@@ -48,17 +48,17 @@ class Address(NamedTuple):
 
     @property
     def bind_hosts(self) -> tuple[str, ...]:
-        """The hosts to bind; a name of both families means both, as clients try either first."""
+        """The hosts to bind; localhost means both address families, as clients try either first."""
         return _BOTH_FAMILIES.get(self.host, (self.host,))
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Read HOST:PORT,HOST:PORT as clients have it in bootstrap.servers."""
+    """Parse HOST:PORT,HOST:PORT, the format of bootstrap.servers."""
     return tuple(parse_address(each) for each in text.split(","))
 
 
 def parse_address(text: str) -> Address:
-    """Read HOST:PORT, also in Kafka's form PLAINTEXT://HOST:PORT; a missing host means all."""
+    """Parse HOST:PORT, also in Kafka's form PLAINTEXT://HOST:PORT; a missing host means all."""
     scheme, separator, rest = text.strip().rpartition("://")
     protocol = "" if scheme.upper() == "PLAINTEXT" else scheme.lower()
     if separator and protocol and protocol not in PINNABLE:
@@ -77,7 +77,7 @@ def parse_address(text: str) -> Address:
 
 
 def _packed(family: int, host: str) -> bytes:
-    """The address in bytes, empty when it is a name."""
+    """Return the address in bytes, empty for a name."""
     try:
         return socket.inet_pton(family, host)
     except OSError:

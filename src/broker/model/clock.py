@@ -1,10 +1,10 @@
-"""The only door to the time: whoever needs it is given a Clock, so that tests can turn it."""
+"""The clock interface: code that needs the time is given a Clock, so that tests can set it."""
 
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-# Nanoseconds of CLOCK_MONOTONIC: to measure with what one turn of the loop does.
+# Nanoseconds of CLOCK_MONOTONIC, to measure the work of one turn of the loop.
 monotonic_ns: Callable[[], int] = time.monotonic_ns
 
 
@@ -12,16 +12,16 @@ class Clock(Protocol):
     """Wall time for what is stored and shown, monotonic time for every timeout."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, which an operator or NTP may set back."""
+        """Return milliseconds since 1970; an operator or NTP may set this clock back."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment, never running backwards."""
+        """Return milliseconds of a clock that never runs backwards."""
 
     def aged_ms(self) -> int:
-        """The wall time to delete by; the beginning of time once the wall clock has stepped."""
+        """Return the wall time for expiry; 0 after a clock step, so that nothing is old by it."""
 
     def latest_ms(self) -> int:
-        """The wall time that is stored to tell an age by: the later one when it steps."""
+        """Return the wall time to store if an age is computed later; see model/clock_guard.py."""
 
 
 class SystemClock:
@@ -30,28 +30,28 @@ class SystemClock:
     __slots__ = ()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds of CLOCK_MONOTONIC."""
+        """Return milliseconds of CLOCK_MONOTONIC."""
         return time.monotonic_ns() // 1_000_000
 
     def boot_ms(self) -> int:
-        """Milliseconds of CLOCK_BOOTTIME, which goes on while the machine sleeps."""
+        """Return milliseconds of CLOCK_BOOTTIME, which advances while the machine sleeps."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
     def aged_ms(self) -> int:
-        """As the wall clock: nobody watches it here."""
+        """Return the wall time: this clock does not detect steps."""
         return self.wall_ms()
 
     def latest_ms(self) -> int:
-        """As the wall clock."""
+        """Return the wall time."""
         return self.wall_ms()
 
 
 class ManualClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that stands still until it is advanced, for tests."""
 
     __slots__ = ("_monotonic_ms", "_wall_ms")
 
@@ -61,32 +61,32 @@ class ManualClock:
         self._monotonic_ms = monotonic_ms
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as set."""
+        """Return milliseconds since 1970, as set."""
         return self._wall_ms
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since the start, as advanced."""
+        """Return milliseconds since the start, as advanced."""
         return self._monotonic_ms
 
     def aged_ms(self) -> int:
-        """As the wall clock."""
+        """Return the wall time."""
         return self._wall_ms
 
     def latest_ms(self) -> int:
-        """As the wall clock."""
+        """Return the wall time."""
         return self._wall_ms
 
     def boot_ms(self) -> int:
-        """As the monotonic clock."""
+        """Return the monotonic time."""
         return self._monotonic_ms
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass on both clocks."""
+        """Advance both clocks."""
         if milliseconds < 0:
             raise ValueError("time only advances; set_wall_ms() turns the wall clock back")
         self._wall_ms += milliseconds
         self._monotonic_ms += milliseconds
 
     def set_wall_ms(self, wall_ms: int) -> None:
-        """Set the wall clock alone, as an operator can."""
+        """Set the wall clock only, as an operator can."""
         self._wall_ms = wall_ms

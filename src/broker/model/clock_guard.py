@@ -1,22 +1,23 @@
-"""Whether the wall clock may be believed where age deletes. Pure: readings in, a verdict out.
+"""Decides whether the wall clock can be trusted for expiry. Pure: readings in, a verdict out.
 
-    line    the wall time that CLOCK_BOOTTIME counts on to from the last one that was believed
+    line    the wall time expected from CLOCK_BOOTTIME since the last trusted reading
 
-    believed ──(the wall clock leaves the line by more than CLOCK_STEP_MS)──> held
-    held ──(it is back at the line, or an operator confirms what it shows now)──> believed
+    trusted ──(the wall clock leaves the line by more than CLOCK_STEP_MS)──> held
+    held ──(it is back at the line, or an operator confirms the time it shows)──> trusted
 
-CLOCK_BOOTTIME goes on while the machine sleeps, so waking up is no step. The line follows the wall
-clock, but no faster than a clock is ever slewed: many small steps count as the large one that they
-are. While the clock is held, who deletes by age is told the beginning of time, by which nothing is
-old; and what is stamped to tell its age by later gets the later one of clock and line, so that it
-is no younger than it looks whichever of them is right.
+CLOCK_BOOTTIME advances while the machine sleeps, so waking up is not a step. The line follows the
+wall clock, but no faster than a clock is ever slewed: many small steps add up to a large one. While
+the clock is held, expiry uses the time 0, by which nothing is old. A timestamp that is stored to
+compute an age later gets the later of clock and line, so that the age is never too large, whichever
+of the two is right.
 
-A stop of the broker confirms nothing. In the same boot of the machine the line just goes on. After
-another one nobody knows how long the machine was off: up to CLOCK_DOWN_MS_MAX ahead of the line is
-taken for that, a clock that is further ahead, or behind, is held, and so is one that was held.
+A stop of the broker confirms nothing. In the same boot of the machine the line continues. After a
+reboot it is unknown how long the machine was off: a clock up to CLOCK_DOWN_MS_MAX ahead of the line
+is trusted, one further ahead, or behind, is held, and so is one that was held before.
 
-A confirmation is a wall time, in milliseconds, that the clock has shown since it stepped: none
-given before speaks for a later step.
+A confirmation is a wall time in milliseconds that the clock has shown since it stepped; a
+confirmation from before a step does not count for it. The reasons for all this are in
+docs/decisions/0007-clock-steps-pause-deletion.md.
 """
 
 from enum import Enum
@@ -28,24 +29,24 @@ NOTHING_IS_OLD_MS = 0
 
 
 class Reading(NamedTuple):
-    """Both clocks at one moment, in milliseconds."""
+    """Both clocks, read at the same time, in milliseconds."""
 
     wall_ms: int  # CLOCK_REALTIME
     boot_ms: int  # CLOCK_BOOTTIME
 
 
 class ClockState(NamedTuple):
-    """What the next life of the broker must know."""
+    """The state that is stored for the next start."""
 
-    boot_id: str  # of the machine's boot; empty: not known
-    line: Reading  # a moment of the line
-    ahead_ms_max: int  # how far ahead of the line the machine may have been off
+    boot_id: str  # of the machine's boot; empty: unknown
+    line: Reading  # a point of the line
+    ahead_ms_max: int  # how far the clock may be ahead of the line because the machine was off
     is_held: bool
-    confirmed_ms: int  # the last confirmation that was heard of, whatever it said
+    confirmed_ms: int  # the last confirmation that was processed, whether it had an effect or not
 
 
 class Change(Enum):
-    """What an observation has changed."""
+    """The effect of an observation."""
 
     STEPPED = "stepped"
     RETURNED = "returned"
@@ -53,7 +54,7 @@ class Change(Enum):
 
 
 class ClockGuard:
-    """The line, and whether the wall clock is on it."""
+    """The line, and whether the wall clock is trusted."""
 
     __slots__ = (
         "_ahead_ms_max",
@@ -68,14 +69,14 @@ class ClockGuard:
     def __init__(
         self, seen: ClockState | None, boot_id: str, now: Reading, confirmed_ms: int
     ) -> None:
-        """Go on from what an earlier life has seen; without it the clock is believed."""
+        """Continue from the stored state; without one the clock is trusted."""
         self._boot_id = boot_id
         self._boot_ms = now.boot_ms
         self._ahead_ms_max = CLOCK_STEP_MS
         self.is_held = False  # nothing may be deleted by age
         self._confirmed_ms = confirmed_ms
-        self._line_us = (now.wall_ms - now.boot_ms) * 1000  # the line less CLOCK_BOOTTIME
-        self._stepped: Reading | None = None  # the first since the clock has left the line
+        self._line_us = (now.wall_ms - now.boot_ms) * 1000  # the line minus CLOCK_BOOTTIME
+        self._stepped: Reading | None = None  # the first reading after the step
         if seen is not None:
             self._go_on(seen, now)
 
@@ -91,19 +92,19 @@ class ClockGuard:
         self.is_held = seen.is_held
 
     def line_ms(self, now: Reading) -> int:
-        """The wall time that is expected, in milliseconds."""
+        """Return the expected wall time, in milliseconds."""
         return now.boot_ms + self._line_us // 1000
 
     def aged_ms(self, now: Reading) -> int:
-        """The wall time to delete by; while the clock is held, nothing is old by it."""
+        """Return the wall time for expiry; while the clock is held, nothing is old by it."""
         return NOTHING_IS_OLD_MS if self.is_held else now.wall_ms
 
     def latest_ms(self, now: Reading) -> int:
-        """The wall time to stamp by what is to be told its age."""
+        """Return the later of the wall time and the line, for timestamps with an age."""
         return max(now.wall_ms, self.line_ms(now)) if self.is_held else now.wall_ms
 
     def observe(self, now: Reading) -> Change | None:
-        """Look at the clocks; this comes before every use of the other answers."""
+        """Process a reading of the clocks; called before every other method."""
         passed_ms = max(0, now.boot_ms - self._boot_ms)
         self._boot_ms = now.boot_ms
         away_ms = now.wall_ms - self.line_ms(now)
@@ -121,14 +122,14 @@ class ClockGuard:
             slew_us_max = passed_ms * CLOCK_SLEW_PPM_MAX // 1000
             self._line_us += max(-slew_us_max, min(slew_us_max, away_ms * 1000))
         else:
-            self._line_us = _offset_ms(now) * 1000  # the machine was off for so long
+            self._line_us = _offset_ms(now) * 1000  # the machine was off for the difference
         self._ahead_ms_max = CLOCK_STEP_MS
         self._stepped = None
         was_held, self.is_held = self.is_held, False
         return Change.RETURNED if was_held else None
 
     def confirm(self, confirmed_ms: int, now: Reading) -> Change | None:
-        """Take a confirmation that is in force; CONFIRMED when it speaks for what is held."""
+        """Process the confirmation in force; CONFIRMED if it confirms the clock's step."""
         is_new, self._confirmed_ms = confirmed_ms != self._confirmed_ms, confirmed_ms
         if self._stepped is None or not is_new:
             return None
@@ -142,7 +143,7 @@ class ClockGuard:
         return Change.CONFIRMED
 
     def seen(self, now: Reading) -> ClockState:
-        """What is to be kept for the next life."""
+        """Return the state to be stored for the next start."""
         line = Reading(self.line_ms(now), now.boot_ms)
         return ClockState(self._boot_id, line, self._ahead_ms_max, self.is_held, self._confirmed_ms)
 

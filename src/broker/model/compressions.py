@@ -1,18 +1,18 @@
-"""Kafka's compressions, once: numbers in a batch's attributes, names, and the levels of KIP-390.
+"""The table of Kafka's compressions: numbers in a batch's attributes, names, levels (KIP-390).
 
-Settings take ranges and defaults from here, the codec its numbers. What the bytes look like is the
-codec's affair (codec/compression.py).
+Settings take ranges and defaults from here, the codec takes the numbers. The formats themselves are
+in codec/compression.
 """
 
 from typing import Final, NamedTuple
 
 
 class Compression(NamedTuple):
-    """One row of the table; `number` is bits 0-2 of a batch's attributes."""
+    """A compression; `number` is bits 0-2 of a batch's attributes."""
 
     number: int
     name: str
-    level_default: int | None = None  # None: there are no levels
+    level_default: int | None = None  # None: it has no levels
     level_min: int = 0
     level_max: int = 0
 

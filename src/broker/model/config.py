@@ -1,10 +1,10 @@
 """The broker's configuration: the table of settings with the values in force.
 
-A value is the broker's own, altered while it runs, else the cluster's, altered likewise (KIP-226),
-else it was given at the start: by `--set`, else the environment, else a TOML file; else it is the
-table's default. What does not exist or is out of range raises ConfigError, which names the nearest
-name and what is allowed. Everything that holds values, the broker's and a topic's, is read the same
-way: `get` for any, `integer`, `flag`, `text`, `number` and `words` for a value of a known type.
+Precedence: the broker's own value, altered while it runs; the value altered for all brokers
+(KIP-226); the value given at the start by `--set`, by the environment, by a TOML file; the default.
+An unknown name or a value out of range raises ConfigError, which names the nearest name or the
+allowed values. The broker's and a topic's values have the same readers: `get` for any type,
+`integer`, `flag`, `text`, `number` and `words` for a value of a known type.
 """
 
 import re
@@ -37,7 +37,7 @@ _KIND_RANGES: dict[Kind, tuple[float, float]] = {
 }
 
 
-# The first is not above the second.
+# Pairs of settings of which the first must not be above the second.
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
@@ -48,19 +48,19 @@ _ORDERED = (
 
 
 class Source(Enum):
-    """Where a value stands, as DescribeConfigs tells it."""
+    """Where a value comes from, as in DescribeConfigs."""
 
     TOPIC = "topic"
     GROUP = "group"
     LOGGER = "logger"
     DYNAMIC_BROKER = "dynamic broker"  # altered while it runs, for this broker
     DYNAMIC_DEFAULT = "dynamic default broker"  # altered likewise, for all brokers
-    STATIC_BROKER = "static broker"  # given at the start, by whatever way
+    STATIC_BROKER = "static broker"  # given at the start, in any way
     DEFAULT = "default"
 
 
 class Synonym(NamedTuple):
-    """One place a value could come from: its name there, its text, its source."""
+    """One possible source of a value: its name there, its text, the kind of source."""
 
     name: str
     text: str | None
@@ -68,7 +68,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """What DescribeConfigs tells about one key; synonyms go from the most specific on."""
+    """A key in DescribeConfigs; synonyms are ordered by precedence."""
 
     name: str
     text: str | None
@@ -80,52 +80,52 @@ class ConfigEntry(NamedTuple):
 
 
 class Values:
-    """Values by name, with readers that know the type a name has in the table."""
+    """Values by name, with a reader per type of the settings table."""
 
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        """Keep a private copy."""
+        """Copy the values."""
         self._values = MappingProxyType(dict(values))
 
     def get(self, name: str) -> Value:
-        """The value of a setting; a name that is not in the table is a mistake of the caller."""
+        """Return the value of a setting; the name must be in the table."""
         return self._values[name]
 
     def has_values_of(self, other: "Values") -> bool:
-        """Whether both say the same, wherever they have it from."""
+        """Whether both have equal values, from whatever source."""
         return self._values == other._values  # noqa: SLF001 (of the same class)
 
     def integer(self, name: str) -> int:
-        """The value of an int or long setting."""
+        """Return the value of an int or long setting."""
         value = self._values[name]
         if type(value) is not int:
             raise TypeError(f"{name} is {value!r}, not an integer")
         return value
 
     def number(self, name: str) -> float:
-        """The value of a double setting."""
+        """Return the value of a double setting."""
         value = self._values[name]
         if not isinstance(value, float):
             raise TypeError(f"{name} is {value!r}, not a number")
         return value
 
     def flag(self, name: str) -> bool:
-        """The value of a boolean setting."""
+        """Return the value of a boolean setting."""
         value = self._values[name]
         if not isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}, not a boolean")
         return value
 
     def text(self, name: str) -> str:
-        """The value of a string setting that is not null."""
+        """Return the value of a string setting that is not null."""
         value = self._values[name]
         if not isinstance(value, str):
             raise TypeError(f"{name} is {value!r}, not a text")
         return value
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The value of a list setting."""
+        """Return the value of a list setting."""
         value = self._values[name]
         if not isinstance(value, tuple):
             raise TypeError(f"{name} is {value!r}, not a list")
@@ -133,7 +133,7 @@ class Values:
 
 
 class Layer(NamedTuple):
-    """Values that stand in one place."""
+    """The values of one source."""
 
     source: Source
     values: Mapping[str, Value]
@@ -147,7 +147,7 @@ class Config(Values):
     def __init__(
         self, layers: Sequence[Layer] = (), origins: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Take values, the most specific first, and where those of the start were given."""
+        """Keep values in order of precedence, and the origins of those given at the start."""
         values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
         for layer in reversed(layers):
             values.update(layer.values)
@@ -157,9 +157,9 @@ class Config(Values):
         self._check_relations()
 
     def altered(self, shared: Mapping[str, str], own: Mapping[str, str]) -> "Config":
-        """What was given at the start under what was altered since, for all brokers and for this.
+        """Return this configuration with altered values, for all brokers and for this one.
 
-        ConfigError when something cannot be altered, or not to that.
+        Raises ConfigError when a setting cannot be altered, or not to that value.
         """
         at_start = [layer for layer in self._layers if layer.source is Source.STATIC_BROKER]
         altered = [
@@ -167,17 +167,18 @@ class Config(Values):
             Layer(Source.DYNAMIC_DEFAULT, _dynamic_values(shared)),
         ]
         config = Config([*altered, *at_start], self._origins)
-        room = Config(at_start).frame_bytes_max
-        if config.frame_bytes_max > room:
+        bytes_max = Config(at_start).frame_bytes_max
+        if config.frame_bytes_max > bytes_max:
             raise ConfigError(
                 f"message.max.bytes={config.get('message.max.bytes')}: requests of this broker have"
-                f" {room} bytes at most; give it a larger socket.request.max.bytes at its start"
+                f" {bytes_max} bytes at most; give it a larger socket.request.max.bytes at"
+                " its start"
             )
         return config
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """The settings that were given at the start, and where in words."""
+        """The settings that were given at the start, and where."""
         return self._origins
 
     @property
@@ -192,12 +193,12 @@ class Config(Values):
 
     @property
     def advertised_listeners(self) -> tuple[Address, ...]:
-        """The addresses told to clients, one per listener, or none."""
+        """The addresses for clients, one per listener, or none."""
         return tuple(map(parse_address, self.words("advertised.listeners")))
 
     @property
     def is_group_commit(self) -> bool:
-        """Whether acks wait for the disk where a topic says nothing else."""
+        """Whether acks wait for the disk unless a topic has its own setting."""
         return (
             self.text("polylog.durability") == GROUP_COMMIT
             or self.integer("log.flush.interval.messages") == 1
@@ -211,20 +212,20 @@ class Config(Values):
         )
 
     def is_given(self, name: str) -> bool:
-        """Whether a setting was given a value, at the start or later."""
+        """Whether a setting has a value that is not the default."""
         return any(name in layer.values for layer in self._layers)
 
     def source(self, name: str) -> Source:
-        """Where a setting's value comes from."""
+        """Return where a setting's value comes from."""
         sources = (layer.source for layer in self._layers if name in layer.values)
         return next(sources, Source.DEFAULT)
 
     def describe(self) -> list[ConfigEntry]:
-        """Every broker setting as DescribeConfigs shows it, by name."""
+        """Return every broker setting as in DescribeConfigs, by name."""
         return [self._entry(BROKER_SETTINGS[name]) for name in sorted(BROKER_SETTINGS)]
 
     def describe_shared(self) -> list[ConfigEntry]:
-        """What was altered for all brokers, by name."""
+        """The values altered for all brokers, by name."""
         return [
             ConfigEntry(
                 name,
@@ -240,7 +241,7 @@ class Config(Values):
         ]
 
     def synonyms(self, settings: Iterable[Setting]) -> tuple[Synonym, ...]:
-        """What the broker says about these settings: what was given, then what is default."""
+        """Return the broker's sources of these settings: given values, then the default."""
         settings = tuple(settings)
         given = [
             Synonym(setting.name, value_to_text(layer.values[setting.name]), layer.source)
@@ -273,7 +274,7 @@ class Config(Values):
 
 
 def _contradictions(values: Values) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is wrong with values that may each be given: the names involved, and an explanation."""
+    """Yield contradictions among valid values: the names involved, and an explanation."""
     for lower, upper in _ORDERED:
         if values.integer(lower) > values.integer(upper):
             text = f"{lower}={values.get(lower)} is above {upper}={values.get(upper)}"
@@ -354,7 +355,7 @@ def load(
 
 
 def _dynamic_values(texts: Mapping[str, str]) -> dict[str, Value]:
-    """Read what is altered while the broker runs."""
+    """Parse values that are altered while the broker runs."""
     values: dict[str, Value] = {}
     for name, text in texts.items():
         setting = find_setting(name, BROKER_SETTINGS)
@@ -365,7 +366,7 @@ def _dynamic_values(texts: Mapping[str, str]) -> dict[str, Value]:
 
 
 def find_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
-    """The setting of that name; otherwise ConfigError with the nearest one."""
+    """Return the setting of that name; ConfigError suggests the nearest one."""
     setting = settings.get(name)
     if setting is None:
         raise ConfigError(f"unknown setting {name!r:.100}{nearest_name(name, settings)}")
@@ -373,7 +374,7 @@ def find_setting(name: str, settings: Mapping[str, Setting]) -> Setting:
 
 
 def parse_value(setting: Setting, text: str) -> Value:
-    """Read a value as its setting says; otherwise ConfigError with what is allowed."""
+    """Parse a value of a setting; ConfigError names the allowed ones."""
     if len(text.encode(errors="replace")) > limits.STRING_BYTES_MAX:
         raise ConfigError(f"{setting.name} has more than {limits.STRING_BYTES_MAX} bytes")
     try:
@@ -383,12 +384,12 @@ def parse_value(setting: Setting, text: str) -> Value:
     if value is None or not (_is_chosen(setting, value) and _is_in_range(setting, value)):
         raise ConfigError(f"{setting.name}={text!r:.100}: allowed is {setting.allowed}")
     if setting.choices and isinstance(value, tuple):
-        return tuple(dict.fromkeys(value))  # a choice made twice is made
+        return tuple(dict.fromkeys(value))  # without repetitions
     return value
 
 
 def value_to_text(value: Value) -> str | None:
-    """A value as configuration files and DescribeConfigs write it."""
+    """Return a value as text, as in configuration files and DescribeConfigs."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -397,7 +398,7 @@ def value_to_text(value: Value) -> str | None:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The words of a list, as it is written."""
+    """Split the text of a list."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 

@@ -1,4 +1,4 @@
-"""Where settings are given at a start: the command line, the environment, a TOML file."""
+"""The sources of settings at a start: the command line, the environment, a TOML file."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from broker.model.settings import BROKER_SETTINGS
 
 _ENVIRONMENT_PREFIX = "BROKER_"
-# Kubernetes puts these into every container beside a service that is called "broker".
+# Kubernetes sets these in every container if a service is called "broker".
 _SERVICE_LINK = re.compile(r"BROKER_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
 
 
 class Given(NamedTuple):
-    """A value as it is written, and where that is."""
+    """A value as text, and where it was given."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class Given(NamedTuple):
 def given_texts(
     overrides: Iterable[str], environment: Mapping[str, str], file: Path | None
 ) -> tuple[list[Given], list[str]]:
-    """Return what is given, in ascending precedence, and what is wrong with the rest."""
+    """Return the given values in ascending precedence, and the errors of the others."""
     faults: list[str] = []
     in_file = list(_from_file(file, faults))
     in_environment = list(_from_environment(environment, faults))
@@ -32,7 +32,7 @@ def given_texts(
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
-    """What an error message adds about a name that does not exist."""
+    """Return the part of an error message that suggests a name, or nothing."""
     import difflib  # noqa: PLC0415 - only for mistakes; its import costs a start 3 ms
 
     matches = difflib.get_close_matches(name, names, n=1)
@@ -81,7 +81,7 @@ def _from_file(file: Path | None, faults: list[str]) -> Iterator[Given]:
 
 
 def _flatten(prefix: str, value: object) -> Iterable[tuple[str, str]]:
-    """TOML reads num.partitions as a table in a table: join the names again."""
+    """Join nested tables to names: TOML parses num.partitions as a table in a table."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _flatten(f"{prefix}.{name}" if prefix else str(name), inner)

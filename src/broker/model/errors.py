@@ -1,38 +1,39 @@
-"""What can go wrong, in words that no protocol owns.
+"""Errors, independent of a protocol.
 
-Two kinds of failure, kept apart. An expected one is an `ErrorCode`: a value that a response
-carries, mapped to a protocol's number at that protocol's edge. An exception of the tree below ends
-what was being done and says what was expected, what came, and where:
+There are two kinds of failures. An expected one is an `ErrorCode`: a value in a response, which
+each protocol maps to its own number. An exception of this tree ends the operation, and its message
+says what was expected, what was found, and where:
 
-    PolylogError
-      CodecError        bytes that are not what their format says; whose they are decides what
-                        follows: a connection is closed, a log is cut, a caller is told
-        Truncated         they end before what their lengths promise
-        Corrupt           a length, count, checksum or value that cannot be
-        Unsupported       a format, version or compression that this build does not have
-        LimitExceeded     more than the reader allowed
-      PeerError         the other side broke its protocol: its connection is closed
-      RequestError      a request that can be answered, with an ErrorCode
-      ConfigError       a setting that does not exist or is out of range   (exit 2)
-      DataDirError      a data directory that cannot be used              (exit 73)
-      StorageError      the disk failed                                   (exit 74)
-        DiskFull        or has no room: nothing is broken, and it can be tried again later
-      NoRoom            a limit is reached: nothing was written, and what there is can be used
-      SegmentGone       a reader comes too late: retention or a delete took the file away
-      SchemaMismatch    rows that a sink cannot write, and what it expected
-      MarkerMismatch    an earlier attempt wrote something else of the same batch
+PolylogError
+    CodecError            bytes that violate their format; the caller closes the connection,
+                          truncates the log or reports an error
+        Truncated         they end before the end that their lengths state
+        Corrupt           an impossible length, count, checksum or value
+        Unsupported       a format, version or compression that this build does not support
+        LimitExceeded     more than the reader allows
+    PeerError             the peer violates its protocol: its connection is closed
+    RequestError          a request that is answered with an ErrorCode
+    ConfigError           a setting that does not exist or is out of range   (exit 2)
+    DataDirError          a data directory that cannot be used               (exit 73)
+    StorageError          the disk has failed                                (exit 74)
+        DiskFull          it has no space: nothing is damaged, the operation can be retried
+    TooManyProducers      a limit of a log: nothing was written, the log stays in service
+    SegmentGone           retention or a delete has removed a file that is being read
+    SchemaMismatch        rows that a sink cannot write, with what it expects
+    MarkerMismatch        an earlier attempt wrote something else of the same batch
 
-The names are Kafka's (protocol guide, error codes) but for DISK_FULL; every dialect maps from them.
+The codes have Kafka's names (protocol guide, error codes), except DISK_FULL; the other protocols
+map from them.
 """
 
 from enum import Enum
 
 
 class ErrorCode(Enum):
-    """Why a request was refused; NONE when it was not."""
+    """The result of a request; NONE is success."""
 
-    # There is one of each. Enum's own hash is a call of Python, for every answer that looks up a
-    # number.
+    # Members are singletons. Enum's own hash is a Python call, made for every response that maps a
+    # code to a number.
     __hash__ = object.__hash__
 
     NONE = "NONE"
@@ -173,61 +174,61 @@ class ErrorCode(Enum):
     GROUP_DELETION_FAILED = "GROUP_DELETION_FAILED"
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
     CONTROLLER_ID_NOT_REGISTERED = "CONTROLLER_ID_NOT_REGISTERED"
-    # Our own: no protocol here has a word for a disk that is full and not broken.
+    # Not Kafka's: no protocol here has a code for a disk that is full but works.
     DISK_FULL = "DISK_FULL"
 
 
 class PolylogError(Exception):
-    """The root of everything this package raises on purpose."""
+    """The base of all exceptions that this package raises on purpose."""
 
 
 class CodecError(PolylogError):
-    """Bytes that are not what their format says.
+    """Bytes that violate their format.
 
     Attributes:
-        reason: what was expected and what came.
-        position: where in the input that was, in bytes; None when no one place is at fault.
+        reason: what was expected and what was found.
+        position: the place in the input, in bytes; None when there is no single one.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:
-        """Keep both; the message is the reason with the position behind it."""
+        """Keep both; the message is the reason followed by the position."""
         super().__init__(reason if position is None else f"{reason} at byte {position}")
         self.reason = reason
         self.position = position
 
 
 class Truncated(CodecError):
-    """The bytes end before what their own lengths and counts promise."""
+    """The bytes end before the end that their lengths and counts state."""
 
 
 class Corrupt(CodecError):
-    """A length, count, checksum or value that the format does not allow."""
+    """An impossible length, count, checksum or value."""
 
 
 class Unsupported(CodecError):
-    """A format, version, message or compression that is unknown here or not installed."""
+    """A format, version, message or compression that is unknown or not installed."""
 
 
 class LimitExceeded(CodecError):
-    """The bytes are more, or unfold to more, than the caller allowed."""
+    """The bytes, or what they decompress to, exceed the caller's limit."""
 
 
 class PeerError(PolylogError):
-    """The other side broke its protocol; its connection is closed."""
+    """The peer violates its protocol; its connection is closed."""
 
 
 class RequestError(PolylogError):
     """A request that is answered with an error code."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        """Keep the code that the response carries; the message may travel with it."""
+        """Keep the code of the response, and a message, which some responses carry."""
         super().__init__(message or code.name)
         self.code = code
         self.message = message
 
 
 def disk_refusal(error: "StorageError") -> RequestError:
-    """What a request is answered with that the disk did not let happen."""
+    """Return the RequestError for a failure of the disk."""
     is_full = isinstance(error, DiskFull)
     return RequestError(
         ErrorCode.DISK_FULL if is_full else ErrorCode.KAFKA_STORAGE_ERROR, str(error)
@@ -243,36 +244,36 @@ class DataDirError(PolylogError):
 
 
 class StorageError(PolylogError):
-    """The disk failed: a write, a sync or a read came back with an error."""
+    """A write, sync or read of the disk has failed."""
 
 
 class DiskFull(StorageError):
-    """There was no room on the disk: nothing is broken, and the same may be done later."""
+    """The disk has no space: nothing is damaged, the operation can be retried."""
 
 
 class TooManyProducers(PolylogError):
-    """A limit of a log is reached: nothing was written, and the log is as good as before."""
+    """A log remembers as many producers as it may: nothing was written, it stays in service."""
 
 
 class SegmentGone(PolylogError):
-    """Part of a log that was there is not any more: retention, or a deleted topic."""
+    """A part of a log has been removed while it was read: by retention, or with its topic."""
 
 
 class Unreachable(PolylogError):
-    """The broker that a command is for is not there, or has gone."""
+    """The broker of a command cannot be reached, or has stopped."""
 
 
 class ImportFailed(PolylogError):
-    """Not all of another server's data could be brought here; what to do stands in the message."""
+    """Some data of another server could not be imported; the message says what to do."""
 
 
 class SchemaMismatch(PolylogError):
-    """Columns or rows that a sink cannot write; nothing of the chunk they are in was written."""
+    """Columns or rows that a sink cannot write; nothing of their chunk was written."""
 
 
 class MarkerMismatch(PolylogError):
-    """What was written of a batch does not fit what is to be written: nothing more was."""
+    """What an earlier attempt wrote of a batch differs; nothing more was written."""
 
 
 class SnapshotFailed(PolylogError):
-    """A snapshot could not be taken: the files are not what the broker says; nothing is left."""
+    """A snapshot could not be taken: the files differ from what the broker reported."""

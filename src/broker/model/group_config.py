@@ -1,8 +1,7 @@
 """A group's configuration: its own values over the broker's over the defaults (KIP-848).
 
-A group key is a view of one broker setting (model/settings.py), within bounds that are settings
-too. A group has a configuration whether it exists or not: it is given one before its first member
-comes.
+A group key corresponds to one broker setting (model/settings.py), with bounds that are settings
+too. A group need not exist to have a configuration: it can be set before the first member joins.
 """
 
 from collections.abc import Mapping
@@ -47,7 +46,7 @@ class GroupConfig(OwnConfig):
         )
 
     def describe(self) -> list[ConfigEntry]:
-        """Every group key as DescribeConfigs shows it, by name."""
+        """Return every group key as in DescribeConfigs, by name."""
         return [self._entry(name) for name in sorted(GROUP_SETTINGS)]
 
     def _entry(self, name: str) -> ConfigEntry:

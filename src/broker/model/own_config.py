@@ -1,4 +1,4 @@
-"""Configurations that have values of their own over inherited ones, and how these are altered."""
+"""Configurations with own values over inherited ones, and their alterations."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
@@ -10,7 +10,7 @@ from broker.model.settings import Kind, Setting, Value
 
 
 class AlterOp(Enum):
-    """What is done to one key (KIP-339); the last two are for lists."""
+    """An operation on one key (KIP-339); the last two are for lists."""
 
     SET = "SET"
     DELETE = "DELETE"
@@ -19,7 +19,7 @@ class AlterOp(Enum):
 
 
 class Alteration(NamedTuple):
-    """One key, what is done to it, and with which text; DELETE has no use for one."""
+    """A key, an operation, and its text; DELETE ignores the text."""
 
     name: str
     op: AlterOp
@@ -27,7 +27,7 @@ class Alteration(NamedTuple):
 
 
 class OwnConfig(Values):
-    """The values in force for a topic, group or broker, and those of them that are its own."""
+    """The values in force for a topic, group or broker, and its own values among them."""
 
     __slots__ = ("_own", "_settings")
 
@@ -37,21 +37,21 @@ class OwnConfig(Values):
         own: Mapping[str, str],
         settings: Mapping[str, Setting],
     ) -> None:
-        """Take the values by key, its own as they were given, and what keys there are."""
+        """Keep the values in force, the own values as text, and the allowed keys."""
         super().__init__(values)
         self._own = dict(own)
         self._settings = settings
 
     @property
     def overrides(self) -> Mapping[str, str]:
-        """Its own values, as they were given."""
+        """The own values, as text."""
         return dict(self._own)
 
     def altered(self, alterations: Iterable[Alteration]) -> dict[str, str]:
-        """Its own values after alterations of them; ConfigError for what cannot be done.
+        """Return the own values after alterations; raises ConfigError.
 
-        As in Kafka a list is appended to and subtracted from as it is in force, inherited or own,
-        and becomes its own; what is deleted need not be there, nor be a key.
+        As in Kafka, a list is appended to and subtracted from as it is in force, inherited or own,
+        and becomes an own value; a deleted key may be unset or unknown.
         """
         own = dict(self._own)
         for name, op, text in alterations:
@@ -74,5 +74,5 @@ class OwnConfig(Values):
         return [word for word in words if word not in given]
 
 
-# Its own values as they shall be, made of those in force; ConfigError refuses.
+# Returns the own values after a change of those in force; raises ConfigError.
 ConfigChange: TypeAlias = Callable[[OwnConfig], Mapping[str, str]]

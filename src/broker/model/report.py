@@ -1,4 +1,4 @@
-"""What a command reports: rows of the same fields and totals, for people or for programs."""
+"""The result of a command: rows with the same fields, and totals, as a table or as JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,11 +11,11 @@ class Report(NamedTuple):
     """The outcome of a command.
 
     Attributes:
-        columns: the names of the fields, in the order in which they are shown.
-        rows: a value of each field, for JSON: text, numbers, bool, None.
-        totals: what is said once, about all of it.
-        problems: what is wrong, in words; none when all went well.
-        unless_zero: columns that a table has only where a row has something to say in them.
+        columns: the names of the fields, in order.
+        rows: a value for each field, for JSON: text, numbers, bool, None.
+        totals: values about all rows.
+        problems: messages about what is wrong; empty on success.
+        unless_zero: columns that a table omits when no row has a value other than zero.
     """
 
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Report(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
     def as_json(self) -> str:
@@ -37,7 +37,7 @@ class Report(NamedTuple):
         )
 
     def as_table(self) -> Iterator[str]:
-        """Yield the lines of a table, numbers to the right, then the totals and the problems."""
+        """Yield the lines of a table with numbers aligned right, then the totals and problems."""
         shown = [
             (name, column)
             for name, column in zip(self.columns, zip(*self.rows, strict=True), strict=False)

@@ -1,7 +1,7 @@
 """A topic's configuration: its own values over the broker's over the defaults.
 
-A topic key is a view of one or more broker settings (model/settings.py), in Kafka's order:
-`retention.ms` is the topic's own, else `log.retention.ms`, `.minutes`, `.hours`, whichever was
+A topic key corresponds to one or more broker settings (model/settings.py), in Kafka's order:
+`retention.ms` is the topic's own, else `log.retention.ms`, `.minutes` or `.hours`, whichever was
 given first in that order, else the first default.
 """
 
@@ -36,7 +36,7 @@ def parse_topic_value(name: str, text: str) -> Value:
 
 
 class TopicConfig(OwnConfig):
-    """The values in force for one topic; immutable, made anew when anything changes."""
+    """The values in force for one topic; immutable: replaced when anything changes."""
 
     __slots__ = ("_broker",)
 
@@ -55,20 +55,20 @@ class TopicConfig(OwnConfig):
 
     @property
     def is_group_commit(self) -> bool:
-        """Whether acks wait for the disk; flush.messages=1 is Kafka's word for it."""
+        """Whether acks wait for the disk; Kafka's flush.messages=1 means the same."""
         return (
             self.text("polylog.durability") == GROUP_COMMIT or self.integer("flush.messages") == 1
         )
 
     def source(self, name: str) -> Source:
-        """Where the value in force comes from."""
+        """Return where the value in force comes from."""
         if name in self._own:
             return Source.TOPIC
         given = _first_given(TOPIC_SETTINGS[name], self._broker)
         return self._broker.source(given.name) if given else Source.DEFAULT
 
     def describe(self) -> list[ConfigEntry]:
-        """Every topic key as DescribeConfigs shows it, by name."""
+        """Return every topic key as in DescribeConfigs, by name."""
         return [self._entry(name, view.setting) for name, view in TOPIC_SETTINGS.items()]
 
     def _entry(self, name: str, setting: Setting) -> ConfigEntry:
@@ -91,7 +91,7 @@ class TopicConfig(OwnConfig):
 
 
 def _inherited(view: View, broker: Config) -> Value:
-    """What the broker says for a topic key, in the key's unit."""
+    """Return the broker's sources of a topic key, in the key's unit."""
     given = _first_given(view, broker)
     return in_topic_unit(given, broker.get(given.name)) if given else view.setting.default
 
