@@ -1,9 +1,9 @@
-"""Broker settings of Apache Kafka 4.3.1 that mean nothing to this broker.
+"""Broker settings of Apache Kafka 4.3.1 that have no meaning in this broker.
 
-Tools send whole sets of settings (`kafka-configs.sh --alter`, librdkafka's tests). A setting of
-Kafka's that this broker has no use for is accepted there, has no effect and is not stored. Names
-that Kafka does not have either are refused. tests/unit/model/test_kafka_settings.py sees that no
-name is here and in settings.py.
+Tools send whole sets of settings (`kafka-configs.sh --alter`, librdkafka's tests). A setting that
+only Kafka has is accepted in such a request, has no effect and is not stored. Names that Kafka does
+not have either are refused. tests/unit/model/test_kafka_settings.py checks that no name is both
+here and in settings.py.
 """
 
 from typing import Final
@@ -303,5 +303,5 @@ _LISTENER_PREFIX = "listener.name."  # KIP-103: any setting, for one listener
 
 
 def is_unused(name: str) -> bool:
-    """Whether it is a broker setting of Kafka's that has no effect here."""
+    """Whether it is a broker setting of Kafka without effect here."""
     return name in UNUSED_SETTINGS or name.startswith(_LISTENER_PREFIX)

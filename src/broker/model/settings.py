@@ -1,16 +1,17 @@
-"""Every setting, once: name, type, default, range, sentence.
+"""The table of all settings: name, type, default, range, description.
 
-The names are Kafka's (broker configs of Kafka 4.x) and ours under `polylog.`. A topic's keys are
-views of the same rows: a row's `topic` names the topic key that it is the broker-wide value of,
-`scale` turns its unit into the key's, and the order of rows with the same key is Kafka's order of
-precedence (`log.retention.ms` before `.minutes` before `.hours`).
+The names are Kafka's (broker configs of Kafka 4.x) and, under `polylog.`, our own. Topic keys are
+derived from the same rows: a row's `topic` is the topic key whose broker-wide value it is, `scale`
+converts its unit to the key's, and the order of rows with the same key is Kafka's precedence
+(`log.retention.ms` before `.minutes` before `.hours`).
 
-A row with `is_dynamic` may be altered while the broker runs, for good (KIP-226), and so may the
-first row of each topic key; every other is read once, at the start, also where Kafka 4.3 alters it.
+A row with `is_dynamic` may be altered while the broker runs, durably (KIP-226), and so may the
+first row of each topic key; every other row is read at the start only, even if Kafka 4.3 can alter
+it.
 
-`applies=False` marks what is accepted, checked, stored and described because tools read and write
-it, but which nothing here acts on yet; the documentation says so in words and a start that sets it
-logs a warning.
+`applies=False` marks a setting that is accepted, checked, stored and described because tools read
+and write it, but that has no effect yet; its description says so, and a start that sets it logs a
+warning.
 """
 
 from enum import Enum
@@ -23,11 +24,11 @@ Value: TypeAlias = int | float | bool | str | tuple[str, ...] | None
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
-NOT_YET = "Accepted and kept, but nothing acts on it in this version."
+NOT_YET = "Accepted and stored, but without effect in this version."
 
 
 class Kind(Enum):
-    """Kafka's config types, as DescribeConfigs names them."""
+    """Kafka's config types, with the names of DescribeConfigs."""
 
     BOOLEAN = "boolean"
     STRING = "string"
@@ -38,7 +39,7 @@ class Kind(Enum):
 
 
 class Setting(NamedTuple):
-    """One row of the table; not a dataclass, whose making costs a start ten times as much."""
+    """One row of the table; a dataclass would take a start ten times as long to define."""
 
     name: str
     kind: Kind
@@ -48,21 +49,21 @@ class Setting(NamedTuple):
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    pattern: str = ""  # of each word of a list, when there are too many choices to name
-    topic: str = ""  # the topic key that takes this as its broker-wide value
+    pattern: str = ""  # of each word of a list with too many choices to name
+    topic: str = ""  # the topic key whose broker-wide value this is
     scale: int = 1  # factor from this row's unit to the topic key's
-    group: str = ""  # the key of a group that takes this as its broker-wide value
+    group: str = ""  # the group key whose broker-wide value this is
     is_dynamic: bool = False  # whether it may be altered while the broker runs
     applies: bool = True
 
     @property
     def documentation(self) -> str:
-        """The sentence shown to users, which never promises what nothing does."""
+        """The description for users; it says if the setting has no effect."""
         return self.doc if self.applies else f"{self.doc} {NOT_YET}"
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words."""
+        """The allowed values, as text."""
         if self.kind is Kind.BOOLEAN and not self.choices:
             return "true or false"
         if self.choices:
@@ -86,7 +87,7 @@ DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
-# A table reads as one only while its rows are short.
+# Formatted by hand, so that rows stay short.
 # fmt: off
 _NETWORK = (
     Setting("node.id", Kind.INT, 1, minimum=0,
@@ -95,17 +96,17 @@ _NETWORK = (
             doc="[PROTOCOL://]HOST:PORT to listen on; localhost means IPv4 and IPv6, port 0 a free"
                 " port."),
     Setting("advertised.listeners", Kind.LIST, (),
-            doc="HOST:PORT told to clients, in the order of listeners; empty: the address they"
-                " came to."),
+            doc="HOST:PORT for clients, in the order of listeners; empty: the address they"
+                " connected to."),
     Setting("broker.rack", Kind.STRING, None,
-            doc="Rack of this broker, told to clients."),
+            doc="Rack of this broker, as clients see it."),
     Setting("socket.request.max.bytes", Kind.INT, limits.FRAME_BYTES_MAX, minimum=64 * limits.KIB,
             unit="bytes",
-            doc="Largest request frame; raised by itself to message.max.bytes and 1 MiB. Kafka's"
+            doc="Largest request frame; at least message.max.bytes and 1 MiB. Kafka's"
                 " default is 100 MiB; frames are held whole here."),
     Setting("max.connections", Kind.INT, limits.CONNECTIONS_MAX, minimum=1, maximum=1_000_000,
             is_dynamic=True,
-            doc="Connections at the same time; one more is closed as soon as it is accepted."),
+            doc="Connections at the same time; above it a new one is closed at once."),
     Setting("connections.max.idle.ms", Kind.LONG, limits.CONNECTION_IDLE_MS, minimum=-1, unit="ms",
             doc="A connection without requests is closed after this time; -1: never."),
     Setting("fetch.max.bytes", Kind.INT, limits.FETCH_BYTES_MAX, minimum=1024,
@@ -127,7 +128,7 @@ _TOPICS = (
             doc="Whether topics may be deleted."),
     Setting("min.insync.replicas", Kind.INT, 1, minimum=1, topic="min.insync.replicas",
             applies=False,
-            doc="Replicas that must have a record before acks=all is answered, or all of them where"
+            doc="Replicas that must have a record before acks=all is answered, or all of them if"
                 " a partition has fewer: one, here."),
     Setting("unclean.leader.election.enable", Kind.BOOLEAN, False,
             topic="unclean.leader.election.enable", applies=False,
@@ -143,7 +144,7 @@ _LOGS = (
                 " after the page cache has the records, as Kafka does by default."),
     Setting("message.max.bytes", Kind.INT, limits.MESSAGE_BYTES_MAX, minimum=0, maximum=1 << 30,
             unit="bytes", topic="max.message.bytes",
-            doc="Largest record batch, as it stands on the wire."),
+            doc="Largest record batch, in bytes on the wire."),
     # Kafka 4 refuses less than 1 MiB; small segments are how tests and small disks roll often.
     Setting("log.segment.bytes", Kind.INT, 1 << 30, minimum=1024, maximum=limits.SEGMENT_BYTES_MAX,
             unit="bytes", topic="segment.bytes",
@@ -152,13 +153,13 @@ _LOGS = (
             doc="Age at which a segment is closed even if it is not full."),
     Setting("log.roll.hours", Kind.INT, 168, minimum=1, unit="hours", topic="segment.ms",
             scale=HOUR_MS,
-            doc="As log.roll.ms, which goes before it."),
+            doc="As log.roll.ms, which takes precedence."),
     Setting("log.roll.jitter.ms", Kind.LONG, None, minimum=0, unit="ms", topic="segment.jitter.ms",
-            doc="Up to so much is taken off segment.ms at random, so that logs do not roll"
+            doc="Random reduction of segment.ms up to this, so that logs do not roll"
                 " together."),
     Setting("log.roll.jitter.hours", Kind.INT, 0, minimum=0, unit="hours",
             topic="segment.jitter.ms", scale=HOUR_MS,
-            doc="As log.roll.jitter.ms, which goes before it."),
+            doc="As log.roll.jitter.ms, which takes precedence."),
     Setting("log.index.interval.bytes", Kind.INT, limits.INDEX_INTERVAL_BYTES, minimum=0,
             unit="bytes", topic="index.interval.bytes",
             doc="Bytes of log between two index entries."),
@@ -166,18 +167,18 @@ _LOGS = (
             topic="segment.index.bytes",
             doc="Largest index of a segment; a full index closes its segment."),
     Setting("log.preallocate", Kind.BOOLEAN, False, topic="preallocate",
-            doc="Whether a segment's file is reserved whole; here its tail always is, in steps."),
+            doc="Whether a segment's file is preallocated whole; here its tail is, in steps."),
     Setting("log.flush.interval.messages", Kind.LONG, LONG_MAX, minimum=1, topic="flush.messages",
-            doc="1 means polylog.durability=group-commit; under os a sync begins after so many."),
+            doc="1 means polylog.durability=group-commit; under os, records until a sync begins."),
     Setting("log.flush.interval.ms", Kind.LONG, None, minimum=0, unit="ms", topic="flush.ms",
             doc="Under os, age at which records are synced."),
     Setting("log.flush.scheduler.interval.ms", Kind.LONG, LONG_MAX, minimum=0, unit="ms",
             topic="flush.ms",
-            doc="As log.flush.interval.ms, which goes before it."),
+            doc="As log.flush.interval.ms, which takes precedence."),
     Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSION_TYPES,
             topic="compression.type",
-            doc="Compression of stored batches; producer keeps what was sent. A batch that has the"
-                " codec already stays as it is."),
+            doc="Compression of stored batches; producer: as sent. A batch with the codec already stays"
+            " as it is."),
     Setting("compression.gzip.level", Kind.INT, GZIP.level_default,
             minimum=GZIP.level_default, maximum=GZIP.level_max,
             topic="compression.gzip.level",
@@ -192,13 +193,13 @@ _LOGS = (
             doc="Level when the broker compresses with zstd."),
     Setting("log.message.timestamp.type", Kind.STRING, "CreateTime", topic="message.timestamp.type",
             choices=("CreateTime", "LogAppendTime"),
-            doc="Whether a record carries its producer's time or the time of the append."),
+            doc="Whether a record has its producer's timestamp or the time of the append."),
     Setting("log.message.timestamp.before.max.ms", Kind.LONG, LONG_MAX, minimum=0, unit="ms",
             topic="message.timestamp.before.max.ms",
-            doc="How far a record's time may lie before the broker's."),
+            doc="How far a record's timestamp may be before the broker's time."),
     Setting("log.message.timestamp.after.max.ms", Kind.LONG, HOUR_MS, minimum=0, unit="ms",
             topic="message.timestamp.after.max.ms",
-            doc="How far a record's time may lie after the broker's."),
+            doc="How far a record's timestamp may be after the broker's time."),
     Setting("log.message.downconversion.enable", Kind.BOOLEAN, True,
             topic="message.downconversion.enable", applies=False,
             doc="Whether old clients get old message formats; a no-op since Kafka 4.0."),
@@ -212,14 +213,14 @@ _RETENTION = (
             doc="Age at which records may be deleted; -1: never."),
     Setting("log.retention.minutes", Kind.INT, None, minimum=-1, unit="minutes",
             topic="retention.ms", scale=MINUTE_MS,
-            doc="As log.retention.ms, which goes before it."),
+            doc="As log.retention.ms, which takes precedence."),
     Setting("log.retention.hours", Kind.INT, 168, minimum=-1, unit="hours", topic="retention.ms",
             scale=HOUR_MS,
-            doc="As log.retention.ms and log.retention.minutes, which go before it."),
+            doc="As log.retention.ms and log.retention.minutes, which take precedence."),
     Setting("log.retention.bytes", Kind.LONG, -1, minimum=-1, unit="bytes", topic="retention.bytes",
             doc="Size of a partition above which old segments are deleted; -1: no limit."),
     Setting("log.retention.check.interval.ms", Kind.LONG, 300_000, minimum=1, unit="ms",
-            doc="How often it is looked what retention lets go of."),
+            doc="How often retention checks for expired segments."),
     Setting("log.local.retention.ms", Kind.LONG, -2, minimum=-2, unit="ms",
             topic="local.retention.ms", applies=False,
             doc="With tiered storage, the age kept on this disk; -2: as retention.ms."),
@@ -231,7 +232,7 @@ _RETENTION = (
             doc="Time between removing a segment from its log and from the disk."),
     Setting("log.cleaner.delete.retention.ms", Kind.LONG, DAY_MS, minimum=0, unit="ms",
             topic="delete.retention.ms",
-            doc="How long a compacted log keeps a deletion for readers to see."),
+            doc="How long a compacted log keeps tombstones for readers to see."),
     Setting("log.cleaner.min.compaction.lag.ms", Kind.LONG, 0, minimum=0, unit="ms",
             topic="min.compaction.lag.ms",
             doc="Records younger than this are not compacted."),
@@ -240,7 +241,7 @@ _RETENTION = (
             doc="Records older than this are compacted even from a mostly clean log."),
     Setting("log.cleaner.min.cleanable.ratio", Kind.DOUBLE, 0.5, minimum=0.0, maximum=1.0,
             topic="min.cleanable.dirty.ratio",
-            doc="Share of a log not compacted yet at which compaction is worth it."),
+            doc="Share of a log that is not compacted yet at which compaction is due."),
 )
 
 _COORDINATORS = (
@@ -258,7 +259,7 @@ _COORDINATORS = (
             doc="How long an empty group waits for more members after its first."),
     # Kafka's default floor is 6 s. Users ask for 1 to 6 s to have partitions taken over sooner,
     # and a heartbeat costs this broker microseconds; below 1 s a pause of a client's garbage
-    # collector already looks like its death.
+    # collector already looks like a failure.
     Setting("group.min.session.timeout.ms", Kind.INT, 1_000, minimum=1_000, maximum=1_800_000,
             unit="ms",
             doc="Shortest session timeout a member may ask for."),
@@ -277,7 +278,7 @@ _COORDINATORS = (
             doc="Longest session timeout that a consumer group may be given."),
     Setting("group.consumer.heartbeat.interval.ms", Kind.INT, 5_000, minimum=1, unit="ms",
             group="consumer.heartbeat.interval.ms",
-            doc="How often members of consumer groups are told to send a heartbeat."),
+            doc="How often members of consumer groups have to send a heartbeat."),
     Setting("group.consumer.min.heartbeat.interval.ms", Kind.INT, 5_000, minimum=1, unit="ms",
             doc="Shortest heartbeat interval that a consumer group may be given."),
     Setting("group.consumer.max.heartbeat.interval.ms", Kind.INT, 15_000, minimum=1, unit="ms",
@@ -297,7 +298,7 @@ _COORDINATORS = (
     Setting("transaction.max.timeout.ms", Kind.INT, 900_000, minimum=1, unit="ms",
             doc="Longest transaction timeout a producer may ask for."),
     Setting("transactional.id.expiration.ms", Kind.INT, 7 * DAY_MS, minimum=1, unit="ms",
-            doc="How long a transactional id is remembered that nobody uses."),
+            doc="How long an unused transactional id is remembered."),
     Setting("transaction.state.log.num.partitions", Kind.INT, 50, minimum=1,
             maximum=limits.PARTITIONS_PER_TOPIC_MAX,
             doc="Partitions of __transaction_state; fixed once that topic exists."),
@@ -309,11 +310,11 @@ _PROCESS = (
                 " authentication."),
     Setting("polylog.internal.topics.writable", Kind.BOOLEAN, False,
             doc="Whether a client that calls itself __admin_client may Produce to internal topics,"
-                " as to Apache Kafka. What it writes there is taken for the coordinators' own."),
+                " as in Apache Kafka. Its records there are replayed by the coordinators."),
     Setting("polylog.clock.confirmed.ms", Kind.LONG, 0, minimum=0, unit="ms",
             is_dynamic=True,
-            doc="A wall time, since 1970, that the clock has shown since it stepped, and that was"
-                " right: deletion by age goes on by it. It speaks for no later step."),
+            doc="A correct wall time, since 1970, that the clock has shown since it stepped:"
+                " deletion by age continues. It does not confirm later steps."),
     Setting("polylog.log.level", Kind.STRING, "info", choices=("debug", "info", "warning", "error"),
             doc="Least severe event that is logged."),
 )
@@ -323,7 +324,7 @@ _CLEANER = (
             doc="Whether topics with cleanup.policy=compact are compacted."),
     Setting("log.cleaner.backoff.ms", Kind.LONG, 15_000, minimum=1, unit="ms",
             is_dynamic=True,
-            doc="How long to wait before logs are looked at again when none was due."),
+            doc="How long the cleaner waits when no log is due."),
     Setting("log.cleaner.dedupe.buffer.size", Kind.LONG, limits.COMPACTION_MAP_BYTES,
             minimum=limits.COMPACTION_MAP_BYTES_MIN, maximum=limits.COMPACTION_MAP_BYTES_MAX,
             unit="bytes",
@@ -337,18 +338,18 @@ _CLEANER = (
 _SCRUB = (
     Setting("polylog.scrub.interval.ms", Kind.LONG, 7 * DAY_MS, minimum=-1, unit="ms",
             is_dynamic=True,
-            doc="How long after its last look a closed segment is compared with its digest again;"
+            doc="How long after its last check a closed segment is compared with its digest again;"
                 " -1: never."),
     Setting("polylog.scrub.bytes.per.second", Kind.LONG, limits.SCRUB_BYTES_PER_SECOND,
             minimum=limits.SCRUB_STEP_BYTES, unit="bytes",
             is_dynamic=True,
-            doc="How fast that is done at most."),
+            doc="The largest rate of that."),
 )
 
 _REPLICA = r"[0-9]+:[0-9]+|\*"
 
-# Keys that only a topic has. Tiered storage can only be off; throttling is of replicas. Cursus's
-# are what its CREATE says of a topic and Kafka has no key for.
+# Keys that only topics have. Tiered storage can only be off; throttling concerns replicas. Cursus's
+# are options of its CREATE for which Kafka has no key.
 _TOPIC_ONLY = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, choices=("false",), applies=False,
             doc="Whether old segments move to tiered storage, which does not exist here."),
@@ -363,7 +364,7 @@ _TOPIC_ONLY = (
             pattern=_REPLICA,
             doc="Replicas whose followers are throttled, PARTITION:BROKER each, or * for all."),
     Setting("polylog.cursus.idempotent", Kind.BOOLEAN, False,
-            doc="Whether records that come through Cursus are checked for repetition and gaps, by"
+            doc="Whether records written through Cursus are checked for duplicates and gaps, by"
                 " their producer's name and sequence."),
     Setting("polylog.cursus.partitioner", Kind.STRING, "hash_key",
             choices=("hash_key", "round_robin"),
@@ -373,19 +374,19 @@ _TOPIC_ONLY = (
 
 
 class View(NamedTuple):
-    """A key of a topic or group as a setting, and the broker's that it falls back to, in order."""
+    """A key of a topic or group, and the broker settings that it falls back to, in order."""
 
     setting: Setting
     synonyms: tuple[Setting, ...]
 
 
 def in_topic_unit(setting: Setting, value: Value) -> Value:
-    """A broker setting's value in its topic key's unit; -1 hours means for ever as -1 ms does."""
+    """Convert a value to the unit of its topic key; -1 (unlimited) stays -1."""
     return value * setting.scale if type(value) is int and value > 0 else value
 
 
 def _topic_settings() -> dict[str, View]:
-    """Turn the broker's rows around: topic key to its rows, in the order of the table."""
+    """Group the rows by topic key, in the order of the table."""
     rows: dict[str, list[Setting]] = {}
     for setting in BROKER_SETTINGS.values():
         if setting.topic:

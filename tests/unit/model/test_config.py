@@ -241,7 +241,7 @@ def test_documentation_admits_what_nothing_acts_on() -> None:
     entries = {entry.name: entry for entry in load().describe()}
 
     name = "unclean.leader.election.enable"
-    assert entries[name].documentation.endswith("nothing acts on it in this version.")
+    assert entries[name].documentation.endswith("without effect in this version.")
     assert "nothing acts" not in entries["num.partitions"].documentation
 
 
