@@ -36,12 +36,12 @@ from broker.core.named_producers.loading import SequenceHeaders
 from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import LogWaiters
 from broker.core.recompression import Recompression
+from broker.core.response_cache import ResponseCache
 from broker.core.session import Session
-from broker.core.shared_answers import SharedAnswers
 from broker.core.topic_rules import NewTopic
 from broker.core.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.clock import ManualClock
 from broker.model.config import Config, load
 from broker.model.errors import ErrorCode, StorageError
@@ -521,7 +521,7 @@ class FakeBroker:
             group_configs=self.group_configs,
             metadata_revision=self.metadata_revision,
             long_answers=Admission(1 << 62, 0),
-            shared_answers=SharedAnswers(lambda: self.topics.revision, 1 << 20),
+            response_cache=ResponseCache(lambda: self.topics.revision, 1 << 20),
             named_producers=NamedProducers(
                 ManualClock(NOW_MS),
                 self.io_thread,
@@ -542,7 +542,7 @@ class FakeBroker:
     def tick_transactions(self) -> None:
         self.tick_soon(self.transactions.tick())
 
-    def log_of(self, place: Place) -> Any:
+    def log_of(self, place: TopicPartition) -> Any:
         topic = self.topics.get(place[0])
         return topic.log(place[1]) if topic else None
 

@@ -8,7 +8,7 @@ from broker.core.broker_configs import BrokerConfigs
 from broker.core.io_thread import IoThread
 from broker.core.partition import LogWaiters
 from broker.core.recompression import Recompression
-from broker.core.shared_answers import SharedAnswers
+from broker.core.response_cache import ResponseCache
 from broker.core.topic import Topic
 from broker.model.clock import SystemClock
 from broker.model.config import load
@@ -52,5 +52,5 @@ def broker_of(topic: Topic, transactions: Any = None) -> Broker:
         metadata_revision=nothing,
         named_producers=nothing,
         long_answers=Admission(1 << 62, 0),
-        shared_answers=SharedAnswers(lambda: 0, 1 << 20),
+        response_cache=ResponseCache(lambda: 0, 1 << 20),
     )

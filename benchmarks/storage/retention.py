@@ -142,14 +142,14 @@ async def _retain(log: PartitionLog, folder: Path) -> Facts:
         write = partial(checkpoint.write_offsets, folder / checkpoint.LOG_START_OFFSETS, starts)
         return await on_disk(write)
 
-    upkeep = Retention(logs, clock, on_disk, save)
+    retention = Retention(logs, clock, on_disk, save)
     ticker = Ticker()
     ticking = asyncio.create_task(ticker.tick())
     await asyncio.sleep(QUIET_SECONDS)
     quiet = ticker.take()
-    check_s = await _timed(upkeep.apply_retention)
+    check_s = await _timed(retention.apply_retention)
     check = ticker.take()
-    removal_s = await _timed(upkeep.remove_due_files)
+    removal_s = await _timed(retention.remove_due_files)
     removal = ticker.take()
     ticking.cancel()
     with suppress(asyncio.CancelledError):

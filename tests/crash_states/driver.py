@@ -362,11 +362,11 @@ class Driver:
 
     def retain(self) -> None:
         """Apply retention, and remove files whose time is over."""
-        self.life.run(self.life.upkeep.apply_retention())
+        self.life.run(self.life.retention.apply_retention())
         self._finish_rolls()
         for place, log in self._logs():
             self.record.tell("start_moved", place, log.log_start_offset)
-        self.life.run(self.life.upkeep.remove_due_files())
+        self.life.run(self.life.retention.remove_due_files())
 
     def delete_records(self) -> None:
         found = self._topic_and_log()
@@ -385,7 +385,7 @@ class Driver:
 
     def compact(self) -> None:
         """One pass over one log, if one is due."""
-        self.life.run(self.life.cleaning.clean_next())
+        self.life.run(self.life.cleaner.clean_next())
         self._finish_rolls()
 
     def rest(self) -> None:

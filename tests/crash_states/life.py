@@ -16,7 +16,7 @@ from broker._native.log.commit import CommitThread
 from broker._native.log.partition_log import PartitionLog
 from broker._native.log.turn import ROLLED, Turn
 from broker.codec.compression import decompress_into
-from broker.core import cleaning
+from broker.core import cleaner
 from broker.core.cleaner import Cleaner
 from broker.core.coordinator_partitions import Environment
 from broker.core.deletion import Deletions
@@ -111,8 +111,10 @@ class Life:
         self.ids = ProducerIds(store)
         # Told before the log starts are written.
         self.starts_planned: Callable[[Sequence[tuple[PartitionLog, int]]], None] = lambda _: None
-        self.upkeep = Retention(self.topics.logs, self.clock, self._on_disk, self._save_log_starts)
-        self.cleaning: Cleaner
+        self.retention = Retention(
+            self.topics.logs, self.clock, self._on_disk, self._save_log_starts
+        )
+        self.cleaner: Cleaner
         self.groups = GroupCoordinator(
             Environment(
                 self._offsets_log, loop.create_future, self.clock, lambda _: None, lambda: 1
@@ -144,15 +146,15 @@ class Life:
             log.take_offline(error)
         for log in logs:
             log.end_loading()
-        self.cleaning = Cleaner(
+        self.cleaner = Cleaner(
             self.topics.logs,
             self.clock,
             self._on_disk,
             self._checkpoint,
             self.path,
-            cleaning.Settings(0, 1 << 20),
+            cleaner.Settings(0, 1 << 20),
         )
-        self.topics.when_deleted(self.cleaning.topic_deleted)
+        self.topics.when_deleted(self.cleaner.topic_deleted)
         if self.topics.get(OFFSETS_TOPIC) is not None:
             self.load_groups()
         if self.topics.get(TRANSACTIONS_TOPIC) is not None:

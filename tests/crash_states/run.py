@@ -17,7 +17,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from broker._native.kernel import file_ops
-from broker.core import cleaning, topics
+from broker.core import cleaner, topics
 from tests.crash_states.check import committed, start_and_check
 from tests.crash_states.choices import Sampled, each
 from tests.crash_states.disk import Disk, Operation, State, put
@@ -119,7 +119,7 @@ def crash_states(
     loop = asyncio.new_event_loop()
     try:
         with (
-            patch.object(cleaning, "compacting", compacting_here),
+            patch.object(cleaner, "compacting", compacting_here),
             patch.object(topics, "random_id", partial(_topic_id, Random(seed))),
             bug.patched(),
         ):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from broker.core.groups.commands import GroupSettings
 from broker.core.transactions.commands import TransactionSettings
-from broker.core.transactions.records import Place, TransactionImage, TransactionState
+from broker.core.transactions.records import TopicPartition, TransactionImage, TransactionState
 from tests.simulation.clock import MachineClock
 from tests.simulation.logs import Disk
 from tests.simulation.violation import Violation
@@ -32,18 +32,18 @@ class Ages:
         self._time = time
         self._machine = machine
         self._disk = disk
-        self._stamps: dict[tuple[Place, int], Stamp] = {}  # by the base offset of a batch
+        self._stamps: dict[tuple[TopicPartition, int], Stamp] = {}  # by the base offset of a batch
         self._written: dict[object, Stamp] = {}  # what is known of something, by its key
         self._began: dict[str, Stamp] = {}  # the transaction that a transactional id is in
         self._asked_ms: dict[str, int] = {}  # when the end of an id's transaction was asked for
 
-    def stamp(self, place: Place, base_offset: int) -> Stamp:
+    def stamp(self, place: TopicPartition, base_offset: int) -> Stamp:
         """Of a batch that was just appended."""
         stamp = Stamp(self._time.now_ms, self._machine.true_ms())
         self._stamps[place, base_offset] = stamp
         return stamp
 
-    def stamp_of(self, place: Place, base_offset: int) -> Stamp:
+    def stamp_of(self, place: TopicPartition, base_offset: int) -> Stamp:
         """Of a batch that was there before a crash."""
         return self._stamps[place, base_offset]
 

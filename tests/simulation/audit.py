@@ -14,7 +14,7 @@ from broker.core.groups.records import CommittedOffset, GroupImage, GroupRecord,
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.coordinator import RECORD_FORMAT as TRANSACTIONS
 from broker.core.transactions.records import (
-    Place,
+    TopicPartition,
     TransactionImage,
     TransactionRecord,
     TransactionState,
@@ -42,7 +42,9 @@ class Intent(NamedTuple):
 class Audit:
     """The rules of groups, offsets and transactions, over all logs."""
 
-    def __init__(self, time: VirtualTime, logs: dict[Place, SimulatedLog], ages: Ages) -> None:
+    def __init__(
+        self, time: VirtualTime, logs: dict[TopicPartition, SimulatedLog], ages: Ages
+    ) -> None:
         self.last_disturbance_ms = 0
         self.intents: dict[str, Intent] = {}
         self.groups: dict[str, GroupImage] = {}
@@ -53,8 +55,10 @@ class Audit:
         self.ages = ages
         self._time = time
         self._logs = logs
-        self._batches: dict[tuple[Place, int], tuple[bytes, list[Any]]] = {}
-        self._added: dict[tuple[int, Place], int] = {}  # to whose open transaction, by which offset
+        self._batches: dict[tuple[TopicPartition, int], tuple[bytes, list[Any]]] = {}
+        self._added: dict[
+            tuple[int, TopicPartition], int
+        ] = {}  # to whose open transaction, by which offset
         self._owners: dict[tuple[str, int, int], str] = {}  # group, generation, partition
         self._acked_commits: set[str] = set()
         self._acked_values: set[str] = set()
@@ -235,7 +239,7 @@ class Audit:
 
     # ---- crashes ---------------------------------------------------------------------------------
 
-    def crashed(self, lost: dict[Place, list[Entry]]) -> None:
+    def crashed(self, lost: dict[TopicPartition, list[Entry]]) -> None:
         """What is gone was promised to nobody."""
         for place, entries in lost.items():
             for entry in entries:
@@ -263,7 +267,7 @@ class Audit:
             if not entry.is_transactional:
                 self._learn_group(record, stamp)
 
-    def _decoded(self, place: Place, entry: Entry) -> list[Any]:
+    def _decoded(self, place: TopicPartition, entry: Entry) -> list[Any]:
         """What a coordinator's batch says; after a crash it is not decoded again."""
         known, found = self._batches.get((place, entry.base_offset), (b"", []))
         if known is not entry.data:

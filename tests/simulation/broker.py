@@ -13,7 +13,7 @@ from broker.core.log import Log
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import Producer
 from broker.core.transactions.coordinator import TransactionCoordinator
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model import limits
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode
@@ -41,7 +41,7 @@ class SimulatedBroker:
         self.machine = MachineClock(time)
         self.clock_keeper = ClockKeeper(time, self.machine, disk)
         self.topics = FakeTopics()
-        self.logs: dict[Place, SimulatedLog] = {
+        self.logs: dict[TopicPartition, SimulatedLog] = {
             (topic, number): SimulatedLog(topic, number, disk)
             for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
             for number in range(COORDINATOR_PARTITIONS)
@@ -105,7 +105,7 @@ class SimulatedBroker:
             partition_count=COORDINATOR_PARTITIONS,
         )
 
-    def crash(self, *, is_power_cut: bool) -> dict[Place, list[Any]]:
+    def crash(self, *, is_power_cut: bool) -> dict[TopicPartition, list[Any]]:
         """End at once; what each log has lost by it."""
         self.is_up = False
         self.clock_keeper.stop()
@@ -135,7 +135,7 @@ class SimulatedBroker:
             alarm.wake_at,
         )
 
-    def _log(self, place: Place) -> Log | None:
+    def _log(self, place: TopicPartition) -> Log | None:
         return cast("Log | None", self.logs.get(place))
 
     def _recovered(self, log: SimulatedLog) -> None:
@@ -167,7 +167,7 @@ class SimulatedBroker:
         return answer
 
     async def produce(
-        self, producer: Producer, place: Place, sequence: int, value: str, *, is_v2: bool
+        self, producer: Producer, place: TopicPartition, sequence: int, value: str, *, is_v2: bool
     ) -> ErrorCode:
         """As the Produce handler: the coordinator is asked once, then the log knows."""
         log = self.logs[place]
@@ -189,7 +189,7 @@ class SimulatedBroker:
         self, producer: Producer, request: CommitRequest, *, is_v2: bool
     ) -> CommitResponse:
         """As the TxnOffsetCommit handler."""
-        place = self.transactions.offsets_place(request.group_id)
+        place = self.transactions.offsets_partition(request.group_id)
         errors = await self.transactions.admit(*producer, [place], adds_implicitly=is_v2)
         error = errors[place]
         if error is ErrorCode.NONE and not self.transactions.has(producer, place):

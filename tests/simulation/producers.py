@@ -15,14 +15,14 @@ from broker.core.transactions.commands import (
     InitResponse,
     Producer,
 )
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode
 from tests.simulation.audit import Intent, visible_values
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.simulation import Simulation
 from tests.simulation.violation import Violation
 
-PLACES: tuple[Place, ...] = (("synced", 0), ("synced", 1), ("cached", 0), ("cached", 1))
+PLACES: tuple[TopicPartition, ...] = (("synced", 0), ("synced", 1), ("cached", 0), ("cached", 1))
 RETRIES_MAX = 60
 _FENCED = (
     ErrorCode.PRODUCER_FENCED,
@@ -43,7 +43,7 @@ class Written(NamedTuple):
     """One record of a transaction."""
 
     value: str
-    place: Place
+    place: TopicPartition
 
 
 class Transaction:
@@ -101,7 +101,7 @@ class _Process:
         self._timeout_ms = timeout_ms
         self._is_v2 = is_v2
         self._producer = Producer(name, -1, -1)
-        self._sequences: dict[Place, int] = {}
+        self._sequences: dict[TopicPartition, int] = {}
         self._is_doubtful = False  # a batch may or may not be there: only a new epoch helps
         self._is_careless = False  # it has sent what it did not wait for
 
@@ -188,7 +188,7 @@ class _Process:
         if not self._is_doubtful and sim.happens(0.1):
             self._produce_carelessly(transaction, places[0])
 
-    async def _add(self, places: tuple[Place, ...]) -> None:
+    async def _add(self, places: tuple[TopicPartition, ...]) -> None:
         request = AddRequest(self._producer, places)
         for _ in range(RETRIES_MAX):
             error: ErrorCode | None = await self._sim.network.ask(
@@ -200,7 +200,7 @@ class _Process:
             await self._sim.time.sleep(50)
         raise Ended("no add")
 
-    async def _produce(self, transaction: Transaction, place: Place) -> None:
+    async def _produce(self, transaction: Transaction, place: TopicPartition) -> None:
         sim = self._sim
         producer, is_v2 = self._producer, self._is_v2
         sequence = self._sequences.get(place, 0)
@@ -222,7 +222,7 @@ class _Process:
             await sim.time.sleep(100)
         self._is_doubtful = True
 
-    def _produce_carelessly(self, transaction: Transaction, place: Place) -> None:
+    def _produce_carelessly(self, transaction: Transaction, place: TopicPartition) -> None:
         """Send a batch and forget it: it may arrive when the transaction ends, or has."""
         sim = self._sim
         producer, is_v2 = self._producer, self._is_v2
@@ -272,7 +272,7 @@ class _Process:
             await sim.time.sleep(100)
         self._is_doubtful = True
 
-    async def _offsets_place(self) -> Place:
+    async def _offsets_place(self) -> TopicPartition:
         return OFFSETS_TOPIC, self._sim.broker.groups.partition_for(self._owner.group_id)
 
     # ---- the end ---------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ import logging
 import os
 
 from broker.model import limits
-from broker.model.errors import DiskFull, NoRoom, StorageError
+from broker.model.errors import DiskFull, TooManyProducers, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -806,8 +806,8 @@ cdef class PartitionLog(SegmentedLog):
     def append_internal(self, bytes batch):
         """Append a batch of the broker's own and return its base offset.
 
-        Raises NoRoom for a batch of one more producer than the log may remember, DiskFull while
-        the disk is, and StorageError when the log is offline. A marker needs neither room for its
+        Raises TooManyProducers for a batch of one more producer than the log may remember, DiskFull
+        while the disk is, and StorageError when the log is offline. A marker needs neither room for its
         producer nor a disk that is not read-only: it frees, and lets its producer go on.
         """
         cdef BatchInfo info
@@ -822,7 +822,7 @@ cdef class PartitionLog(SegmentedLog):
             raise ValueError("append_internal takes exactly one batch of version 2, not empty")
         if info.producer_id >= 0 and not info.attributes & ATTRIBUTE_CONTROL and (
                 not producers_have_room(&self.producers, info.producer_id)):
-            raise NoRoom(f"{self!r} has no room for producer {info.producer_id}")
+            raise TooManyProducers(f"{self!r} has no room for producer {info.producer_id}")
         if self.turn.is_read_only and not info.attributes & ATTRIBUTE_CONTROL:
             raise DiskFull(f"{self!r}: the disk is full")
         status = self.append_batch(<uint8_t*><char*>copy, &info, &base_offset)

@@ -14,7 +14,7 @@ from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import LogWaiters
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
-from broker.core.shared_answers import SharedAnswers
+from broker.core.response_cache import ResponseCache
 from broker.core.topics import Topics
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.model.clock import Clock
@@ -42,7 +42,7 @@ class Broker(NamedTuple):
     metadata_revision: Callable[[], Awaitable[int]]
     named_producers: NamedProducers
     long_answers: Admission  # responses that are whole in memory before they are sent
-    shared_answers: SharedAnswers  # responses about all topics
+    response_cache: ResponseCache  # responses about all topics
 
     @property
     def config(self) -> Config:

@@ -64,10 +64,10 @@ class DiskSpace:
         self._hold_looks = 0  # for how many checks a failed write keeps the level at REFUSE
         self._held_looks = 0  # how many of them are left
 
-    def look(self, space: Space, reserve_bytes: int, *, found_none: bool) -> Observation:
+    def look(self, space: Space, reserve_bytes: int, *, has_failed: bool) -> Observation:
         """Determine the level from the free space while the reserve has `reserve_bytes`.
 
-        `found_none`: a write has failed for lack of space since the last check.
+        `has_failed`: a write has failed for lack of space since the last check.
         """
         was_open = self.level < Level.REFUSE
         entered = _level(space, reserve_bytes, 1.0)
@@ -76,12 +76,12 @@ class DiskSpace:
         looks_free = self.level < Level.REFUSE
         if self._held_looks:
             self._held_looks -= 1
-        elif found_none and was_open and looks_free:
+        elif has_failed and was_open and looks_free:
             self._hold_looks = min(max(2 * self._hold_looks, 1), limits.DISK_HOLD_LOOKS_MAX)
             self._held_looks = self._hold_looks - 1
-        elif was_open and not found_none:
+        elif was_open and not has_failed:
             self._hold_looks = max(self._hold_looks - 1, 0)
-        if found_none or self._held_looks:
+        if has_failed or self._held_looks:
             self.level = max(self.level, Level.REFUSE)
         return Observation(self.level, _reserve_wanted(self.level, space, reserve_bytes))
 

@@ -138,7 +138,7 @@ PARTITIONS_PER_BROKER_MAX = 50_000
 # Encoded partitions of Metadata, cached between topics and requests: 0.4 KB each.
 METADATA_PARTITIONS_CACHED = 1_024
 # Cached responses about all topics: with 50,000 partitions one has some 2 MB.
-SHARED_ANSWERS_BYTES_MAX = 8 * MIB
+RESPONSE_CACHE_BYTES_MAX = 8 * MIB
 # Partitions in one response of DescribeTopicPartitions; the next request continues (KIP-966).
 DESCRIBED_PARTITIONS_MAX = 2_000
 # Partitions of one request that the native path has a table for; a larger Produce is served by

@@ -177,8 +177,8 @@ _LOGS = (
             doc="As log.flush.interval.ms, which takes precedence."),
     Setting("compression.type", Kind.STRING, "producer", choices=COMPRESSION_TYPES,
             topic="compression.type",
-            doc="Compression of stored batches; producer: as sent. A batch with the codec already stays"
-            " as it is."),
+            doc="Compression of stored batches; producer: as sent. A batch that has the codec"
+                " already stays as it is."),
     Setting("compression.gzip.level", Kind.INT, GZIP.level_default,
             minimum=GZIP.level_default, maximum=GZIP.level_max,
             topic="compression.gzip.level",

@@ -32,11 +32,11 @@ from broker.core.named_producers.tables import NamedProducers
 from broker.core.partition import LogWaiters
 from broker.core.producer_ids import ProducerIds
 from broker.core.recompression import Recompression
+from broker.core.response_cache import ResponseCache
 from broker.core.retention import Retention
 from broker.core.scrub import Scrub
 from broker.core.scrub import Settings as ScrubSettings
 from broker.core.session import Session
-from broker.core.shared_answers import SharedAnswers
 from broker.core.topics import Topics
 from broker.model import limits
 from broker.model.address import Address
@@ -182,7 +182,7 @@ class _Process:
             self._metadata_revision,
             named_producers,
             Admission(limits.LONG_ANSWERS_BYTES_MAX, 0),
-            SharedAnswers(lambda: self._topics.revision, limits.SHARED_ANSWERS_BYTES_MAX),
+            ResponseCache(lambda: self._topics.revision, limits.RESPONSE_CACHE_BYTES_MAX),
         )
         self._retention = Retention(
             self._topics.logs, self._clock, self._on_disk, self._checkpoints.save_log_starts

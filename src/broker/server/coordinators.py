@@ -19,7 +19,7 @@ from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic
 from broker.core.topics import Topics
 from broker.core.transactions.commands import TransactionSettings
 from broker.core.transactions.coordinator import TransactionCoordinator
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.config import Config
 from broker.model.errors import ErrorCode, RequestError
@@ -118,8 +118,8 @@ class Coordinators:
             self._collector_pause.end()
         return next_ms
 
-    def _log_of(self, place: Place) -> PartitionLog | None:
-        name, partition = place
+    def _log_of(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        name, partition = topic_partition
         topic = self._topics.get(name)
         log = topic.log(partition) if topic else None
         return log if isinstance(log, PartitionLog) else None

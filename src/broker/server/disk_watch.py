@@ -45,7 +45,7 @@ class DiskWatch:
         self._space = DiskSpace()
         self._reserve = Reserve(path)
         self._level = self._space.level
-        self._found_none = False  # a write has failed since the last check
+        self._has_failed = False  # a write has failed since the last check
         self._is_called = asyncio.Event()
         turn.when_full = self._call
 
@@ -79,7 +79,7 @@ class DiskWatch:
             _log.warning("disk reserve not removed: error=%s", error)
 
     def _call(self) -> None:
-        self._found_none = True
+        self._has_failed = True
         self._is_called.set()
 
     async def _look(self) -> None:
@@ -99,8 +99,8 @@ class DiskWatch:
         return Space(*file_ops.space(str(self._path))), self._reserve.size()
 
     def _decide(self, space: Space, reserved: int) -> Observation:
-        found_none, self._found_none = self._found_none, False
-        return self._space.look(space, reserved, found_none=found_none)
+        has_failed, self._has_failed = self._has_failed, False
+        return self._space.look(space, reserved, has_failed=has_failed)
 
     def _apply(self, level: Level, space: Space) -> None:
         before, self._level = self._level, level

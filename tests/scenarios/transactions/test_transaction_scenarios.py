@@ -35,7 +35,7 @@ from broker.core.transactions.commands import (
     WriteMarkers,
 )
 from broker.core.transactions.coordinator import RECORD_FORMAT
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.model.errors import ErrorCode
 from tests.scenarios.conversation import Conversation, Words, check_file
@@ -173,7 +173,7 @@ class TransactionConversation(Conversation[TransactionShard]):
 # ---- how things are shown ------------------------------------------------------------------------
 
 
-def _places(places: Iterable[Place]) -> str:
+def _places(places: Iterable[TopicPartition]) -> str:
     return ",".join(f"{topic}-{partition}" for topic, partition in sorted(places))
 
 

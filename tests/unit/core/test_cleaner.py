@@ -76,7 +76,7 @@ class Bench:
         overrides |= {name.replace("_", "."): text for name, text in config.items()}
         self.config = TopicConfig(overrides, load())
         self.log = written(self.logs, writes)
-        self.cleaning = self.started()
+        self.cleaner = self.started()
 
     def started(self) -> Cleaner:
         settings = Settings(BACKOFF_MS, 1 << 20)
@@ -88,7 +88,7 @@ class Bench:
         return [(self.log, self.config)]
 
     def clean(self) -> bool:
-        return asyncio.run(self.cleaning.clean_next())
+        return asyncio.run(self.cleaner.clean_next())
 
     @property
     def leftovers(self) -> list[str]:
@@ -131,7 +131,7 @@ def test_a_clean_log_is_left_alone_and_so_after_a_restart(bench: Bench) -> None:
     bench.clean()
 
     assert not bench.clean()
-    bench.cleaning = bench.started()
+    bench.cleaner = bench.started()
     assert not bench.clean()
 
 
@@ -300,10 +300,10 @@ def test_a_topic_that_is_deleted_meanwhile_says_nothing(
 ) -> None:
     async def save() -> bool:
         bench.log.retire()
-        bench.cleaning.topic_deleted("topic")
+        bench.cleaner.topic_deleted("topic")
         return True
 
-    monkeypatch.setattr(bench.cleaning, "_save_recovery_points", save)
+    monkeypatch.setattr(bench.cleaner, "_save_recovery_points", save)
 
     bench.clean()
 
@@ -315,7 +315,7 @@ def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
     bench.clean()
 
     async def delete() -> None:
-        bench.cleaning.topic_deleted("topic")
+        bench.cleaner.topic_deleted("topic")
         await asyncio.wait_for(bench.disk.has_done("write_offsets", times=2), 60)
 
     asyncio.run(delete())
@@ -326,10 +326,10 @@ def test_a_deleted_topics_offsets_are_forgotten(bench: Bench) -> None:
 def test_a_start_forgets_the_offsets_of_topics_that_are_gone(bench: Bench) -> None:
     file = bench.path / checkpoint.CLEANER_OFFSETS
     checkpoint.write_offsets(file, {("gone", 0): 7, ("topic", 0): 3})
-    bench.cleaning = bench.started()
+    bench.cleaner = bench.started()
 
     async def start() -> None:
-        running = asyncio.ensure_future(bench.cleaning.run())
+        running = asyncio.ensure_future(bench.cleaner.run())
         await asyncio.wait_for(bench.disk.has_done("write_offsets", times=1), 60)
         running.cancel()
 
@@ -358,7 +358,7 @@ def test_stopping_ends_the_process(bench: Bench) -> None:
     os.mkfifo(stuck)
 
     async def start_and_stop() -> None:
-        task = asyncio.ensure_future(bench.cleaning.clean_next())
+        task = asyncio.ensure_future(bench.cleaner.clean_next())
         while not (children := compactors()):
             await asyncio.sleep(0.01)
         task.cancel()
@@ -509,7 +509,7 @@ def test_a_step_of_the_wall_clock_lets_no_tombstone_go_and_ends_none_early(
 ) -> None:
     bench = Bench(tmp_path, WRITES, delete_retention_ms=str(DAY_MS // 2))
     machine = ManualClock(NOW_MS)
-    bench.cleaning._clock = GuardedClock(machine, "boot", None, 0)
+    bench.cleaner._clock = GuardedClock(machine, "boot", None, 0)
     compact_all(bench, [(b"seen before", None)])
     machine.set_wall_ms(NOW_MS + days * DAY_MS)
     compact_all(bench, [(b"seen since", None)])
@@ -547,16 +547,16 @@ class Looking(Cleaner):
 def test_altered_settings_are_obeyed_at_once(bench: Bench) -> None:
     disk, an_hour = bench.disk, Settings(3_600_000, 1 << 20)
     save = disk.save_recovery_points
-    cleaning = Looking(bench.all, bench.clock, disk.run, save, bench.path, an_hour)
+    cleaner = Looking(bench.all, bench.clock, disk.run, save, bench.path, an_hour)
 
     async def alter() -> None:
-        cleaning.has_looked = asyncio.Event()
-        running = asyncio.ensure_future(cleaning.run())
+        cleaner.has_looked = asyncio.Event()
+        running = asyncio.ensure_future(cleaner.run())
         for _ in range(3):
             await asyncio.sleep(0)
-        assert not cleaning.has_looked.is_set()
-        cleaning.alter_settings(an_hour._replace(map_bytes=1 << 21))
-        await asyncio.wait_for(cleaning.has_looked.wait(), 60)
+        assert not cleaner.has_looked.is_set()
+        cleaner.alter_settings(an_hour._replace(map_bytes=1 << 21))
+        await asyncio.wait_for(cleaner.has_looked.wait(), 60)
         running.cancel()
 
     asyncio.run(alter())

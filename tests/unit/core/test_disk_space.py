@@ -28,7 +28,7 @@ def space(total: int, free: int, *, inodes: int = 0, free_inodes: int = 0) -> Sp
 
 def level_of(total: int, free: int) -> Level:
     """The level of a disk that is looked at for the first time, with its reserve."""
-    return DiskSpace().look(space(total, free), whole_reserve(total), found_none=False).level
+    return DiskSpace().look(space(total, free), whole_reserve(total), has_failed=False).level
 
 
 @each_disk
@@ -54,23 +54,23 @@ def test_the_bounds_are_shares_of_the_disk_and_no_more_than_a_large_one_needs() 
 def test_a_level_is_left_with_a_quarter_more_than_its_bound(total: int, level: Level) -> None:
     bound, whole = bound_bytes(level, total), whole_reserve(total)
     disk = DiskSpace()
-    disk.look(space(total, bound - 1), whole, found_none=False)
+    disk.look(space(total, bound - 1), whole, has_failed=False)
 
-    disk.look(space(total, bound + bound // 8), whole, found_none=False)
+    disk.look(space(total, bound + bound // 8), whole, has_failed=False)
     assert disk.level is level
 
-    disk.look(space(total, bound + bound // 4 + 1), whole, found_none=False)
+    disk.look(space(total, bound + bound // 4 + 1), whole, has_failed=False)
     assert disk.level < level
 
 
 @each_disk
 def test_giving_up_the_reserve_does_not_look_like_room(total: int) -> None:
     disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
-    observation = disk.look(space(total, free), whole_reserve(total), found_none=False)
+    observation = disk.look(space(total, free), whole_reserve(total), has_failed=False)
     assert observation == (Level.REFUSE, last_reserve(total))
 
     free += whole_reserve(total) - observation.reserve_bytes
-    again = disk.look(space(total, free), observation.reserve_bytes, found_none=False)
+    again = disk.look(space(total, free), observation.reserve_bytes, has_failed=False)
 
     assert again == observation
 
@@ -78,21 +78,21 @@ def test_giving_up_the_reserve_does_not_look_like_room(total: int) -> None:
 def test_what_is_given_up_is_used_before_the_disk_is_read_only() -> None:
     total = 64 * MIB
     disk, free = DiskSpace(), bound_bytes(Level.REFUSE, total) - 1
-    held = disk.look(space(total, free), whole_reserve(total), found_none=False).reserve_bytes
+    held = disk.look(space(total, free), whole_reserve(total), has_failed=False).reserve_bytes
 
     low = bound_bytes(Level.READ_ONLY, total)
-    assert disk.look(space(total, low), held, found_none=False) == (Level.REFUSE, held)
-    assert disk.look(space(total, low - 1), held, found_none=False) == (Level.READ_ONLY, 0)
+    assert disk.look(space(total, low), held, has_failed=False) == (Level.REFUSE, held)
+    assert disk.look(space(total, low - 1), held, has_failed=False) == (Level.READ_ONLY, 0)
     # The last of it is for deletes: it does not lead back.
-    assert disk.look(space(total, low + held), 0, found_none=False) == (Level.READ_ONLY, 0)
+    assert disk.look(space(total, low + held), 0, has_failed=False) == (Level.READ_ONLY, 0)
 
 
 def test_the_reserve_is_made_again_when_there_is_room() -> None:
     total = 64 * MIB
     disk = DiskSpace()
-    disk.look(space(total, 0), 0, found_none=False)
+    disk.look(space(total, 0), 0, has_failed=False)
 
-    observation = disk.look(space(total, total // 2), 0, found_none=False)
+    observation = disk.look(space(total, total // 2), 0, has_failed=False)
 
     assert observation == (Level.NORMAL, whole_reserve(total))
 
@@ -100,8 +100,8 @@ def test_the_reserve_is_made_again_when_there_is_room() -> None:
 def test_a_write_that_found_no_room_refuses_until_the_next_look() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
 
-    assert disk.look(plenty, 4 * MIB, found_none=True).level is Level.REFUSE
-    assert disk.look(plenty, MIB // 2, found_none=False).level is Level.NORMAL
+    assert disk.look(plenty, 4 * MIB, has_failed=True).level is Level.REFUSE
+    assert disk.look(plenty, MIB // 2, has_failed=False).level is Level.NORMAL
 
 
 def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
@@ -109,7 +109,7 @@ def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
     levels = []
     for _ in range(600):
         tries = disk.level is Level.NORMAL  # a client writes as soon as it may
-        levels.append(disk.look(plenty, 4 * MIB, found_none=tries).level)
+        levels.append(disk.look(plenty, 4 * MIB, has_failed=tries).level)
 
     changes = sum(one is not other for one, other in pairwise(levels))
     assert changes < 2 * 600 / DISK_HOLD_LOOKS_MAX + 10
@@ -118,12 +118,12 @@ def test_a_quota_that_no_look_shows_is_tried_less_and_less_often() -> None:
 def test_a_quota_that_has_room_again_is_forgotten_by_and_by() -> None:
     disk, plenty = DiskSpace(), space(64 * MIB, 60 * MIB)
     for _ in range(600):
-        disk.look(plenty, 4 * MIB, found_none=disk.level is Level.NORMAL)
+        disk.look(plenty, 4 * MIB, has_failed=disk.level is Level.NORMAL)
     for _ in range(2 * DISK_HOLD_LOOKS_MAX):
-        disk.look(plenty, 4 * MIB, found_none=False)
+        disk.look(plenty, 4 * MIB, has_failed=False)
 
-    assert disk.look(plenty, 4 * MIB, found_none=True).level is Level.REFUSE
-    assert disk.look(plenty, 4 * MIB, found_none=False).level is Level.NORMAL
+    assert disk.look(plenty, 4 * MIB, has_failed=True).level is Level.REFUSE
+    assert disk.look(plenty, 4 * MIB, has_failed=False).level is Level.NORMAL
 
 
 @pytest.mark.parametrize(
@@ -139,22 +139,22 @@ def test_a_quota_that_has_room_again_is_forgotten_by_and_by() -> None:
 def test_a_disk_without_inodes_is_as_full_as_one_without_bytes(free: int, level: Level) -> None:
     little = space(GIB, GIB // 2, inodes=245, free_inodes=free)
 
-    assert DiskSpace().look(little, 64 * MIB, found_none=False).level is level
+    assert DiskSpace().look(little, 64 * MIB, has_failed=False).level is level
 
 
 @given(
     total=st.sampled_from(DISKS),
     frees=st.lists(st.floats(0, 0.3), min_size=1, max_size=30),
-    found_none=st.lists(st.booleans(), min_size=30, max_size=30),
+    has_failed=st.lists(st.booleans(), min_size=30, max_size=30),
 )
 def test_whatever_comes_the_reserve_fits_and_the_level_settles(
-    total: int, frees: list[float], found_none: list[bool]
+    total: int, frees: list[float], has_failed: list[bool]
 ) -> None:
     disk, held = DiskSpace(), 0
-    for share, found in zip(frees, found_none, strict=False):
+    for share, found in zip(frees, has_failed, strict=False):
         free = max(0, int(share * total) - held)  # others take and give; ours is taken of it
         before = disk.level
-        level, wanted = disk.look(space(total, free), held, found_none=found)
+        level, wanted = disk.look(space(total, free), held, has_failed=found)
         assert 0 <= wanted <= whole_reserve(total)
         assert wanted - held <= free  # it can be made
         if wanted > held:
@@ -167,13 +167,13 @@ def test_whatever_comes_the_reserve_fits_and_the_level_settles(
         # look is the last that changes anything: what the reserve has given up may be enough for
         # commits.
         for _ in range(DISK_HOLD_LOOKS_MAX):
-            held_still = disk.look(space(total, free), held, found_none=False)
+            held_still = disk.look(space(total, free), held, has_failed=False)
             assert held_still.level <= level
             free -= held_still.reserve_bytes - held
             held = held_still.reserve_bytes
-        settled = disk.look(space(total, free), held, found_none=False)
+        settled = disk.look(space(total, free), held, has_failed=False)
         assert settled.level <= level
         assert settled.reserve_bytes == held or settled.level < Level.REFUSE
         free -= settled.reserve_bytes - held
         held = settled.reserve_bytes
-        assert disk.look(space(total, free), held, found_none=False) == settled
+        assert disk.look(space(total, free), held, has_failed=False) == settled

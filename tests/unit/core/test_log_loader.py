@@ -7,7 +7,7 @@ from threading import current_thread, main_thread
 
 import pytest
 
-from broker.core import loading
+from broker.core import log_loader
 from broker.core.log_loader import LogLoader
 
 
@@ -84,8 +84,8 @@ def test_a_log_is_settled_after_it_was_loaded_and_before_it_is_ready() -> None:
 
 
 def test_many_logs_share_a_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "RECOVERED_WAIT_MS", 60_000)
-    monkeypatch.setattr(loading, "RECOVERED_LOGS_MAX", 20)
+    monkeypatch.setattr(log_loader, "RECOVERED_WAIT_MS", 60_000)
+    monkeypatch.setattr(log_loader, "RECOVERED_LOGS_MAX", 20)
     sizes: list[int] = []
 
     def settle(some: list[SlowLog]) -> dict[SlowLog, str]:

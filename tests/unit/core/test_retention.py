@@ -48,16 +48,16 @@ class Bench:
         for place in range(segments):
             appended(self.log, records(timestamp=NOW_MS + place))
             self.logs.settle(self.log)  # or one segment takes what follows: the log has its share
-        self.upkeep = Retention(self.all, self.clock, self.disk.run, self.disk.save)
+        self.retention = Retention(self.all, self.clock, self.disk.run, self.disk.save)
 
     def all(self) -> Iterable[tuple[PartitionLog, TopicConfig]]:
         return [(self.log, self.config)]
 
     def check(self) -> None:
-        asyncio.run(self.upkeep.apply_retention())
+        asyncio.run(self.retention.apply_retention())
 
     def remove(self) -> None:
-        asyncio.run(self.upkeep.remove_due_files())
+        asyncio.run(self.retention.remove_due_files())
 
     def names(self, pattern: str) -> list[int]:
         return sorted(int(file.name[:20]) for file in self.logs.folder().glob(pattern))
@@ -88,7 +88,7 @@ def test_while_the_disk_is_short_of_room_files_go_at_once(tmp_path: Path) -> Non
 
     bench.remove()
     assert bench.names("*.deleted") != []
-    bench.upkeep.is_urgent = True
+    bench.retention.is_urgent = True
     bench.remove()
 
     assert bench.names("*.deleted") == []

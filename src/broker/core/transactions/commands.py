@@ -10,7 +10,7 @@ from broker.core.machine import Decision
 from broker.core.transactions.records import (
     NO_ID,
     NO_TIME,
-    Place,
+    TopicPartition,
     TransactionRecord,
     TransactionState,
 )
@@ -72,7 +72,7 @@ class AddRequest(NamedTuple):
     """A transaction is about to touch partitions; the first of them begins it."""
 
     producer: Producer
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
     client_version: int = 0
 
 
@@ -80,7 +80,7 @@ class VerifyRequest(NamedTuple):
     """Asks whether a transaction has touched partitions."""
 
     producer: Producer
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 class VerifyResponse(NamedTuple):
@@ -119,14 +119,14 @@ class TransactionDescription(NamedTuple):
     started_ms: int = NO_TIME
     producer_id: int = NO_ID
     producer_epoch: int = NO_EPOCH
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
 
 
 class SyncData(NamedTuple):
     """To the end driver: dismiss the producer, sync these partitions, then call `synced`."""
 
     producer: Producer
-    partitions: frozenset[Place]
+    partitions: frozenset[TopicPartition]
     attempt: int
 
 
@@ -135,7 +135,7 @@ class WriteMarkers(NamedTuple):
 
     producer: Producer
     is_committed: bool
-    partitions: frozenset[Place]
+    partitions: frozenset[TopicPartition]
 
 
 Response: TypeAlias = (

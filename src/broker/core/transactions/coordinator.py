@@ -38,7 +38,7 @@ from broker.core.transactions.commands import (
 from broker.core.transactions.end_driver import EndDriver
 from broker.core.transactions.hanging_transactions import HangingTransactions
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.shard import TransactionLimits, TransactionShard
 from broker.core.transactions.step_queue import StepQueue
 from broker.core.transactions.waiters import TransactionWaiters
@@ -58,7 +58,7 @@ class TransactionCoordinator:
     def __init__(
         self,
         environment: Environment,
-        find_log: Callable[[Place], TransactionalLog | None],
+        find_log: Callable[[TopicPartition], TransactionalLog | None],
         groups: GroupCoordinator,
         *,
         settings: TransactionSettings | None = None,
@@ -110,9 +110,9 @@ class TransactionCoordinator:
         self._partitions.recovered(number, is_empty=is_empty)
         self.wake()
 
-    def suspect(self, place: Place) -> None:
+    def suspect(self, topic_partition: TopicPartition) -> None:
         """Check the open transactions of a recovered log once all coordinators are loaded."""
-        self._hanging.suspect(place)
+        self._hanging.suspect(topic_partition)
         self.wake()
 
     @property
@@ -148,11 +148,13 @@ class TransactionCoordinator:
 
     def _abort_hanging(self) -> None:
         if self._hanging.has_suspects and self._partitions.is_complete:
-            undecided: dict[int, frozenset[Place]] = {}
+            undecided: dict[int, frozenset[TopicPartition]] = {}
             for shard in self._partitions.shards():
                 undecided.update(shard.undecided())
             self._hanging.abort_some(
-                lambda producer_id, place: place in undecided.get(producer_id, ()),
+                lambda producer_id, topic_partition: (
+                    topic_partition in undecided.get(producer_id, ())
+                ),
                 epoch=0,
                 is_certain=not self._partitions.lost_count,
             )
@@ -203,22 +205,26 @@ class TransactionCoordinator:
             await self._waiters.wait(transactional_id)
         return True
 
-    async def wait_for_commits(self, place: Place, timeout_ms: int) -> bool:
+    async def wait_for_commits(self, topic_partition: TopicPartition, timeout_ms: int) -> bool:
         """Wait until a partition has all commits that have begun so far; False: not in time.
 
         Also False while not every transaction is known, as after a start.
         """
         deadline_ms = self._environment.clock.monotonic_ms() + timeout_ms
-        waiting = self._committing(place)
+        waiting = self._committing(topic_partition)
         while waiting and self._partitions.is_complete:
             if self._environment.clock.monotonic_ms() >= deadline_ms:
                 return False
             await self._waiters.wait(min(waiting))
-            waiting &= self._committing(place)  # without those that began later
+            waiting &= self._committing(topic_partition)  # without those that began later
         return self._partitions.is_complete
 
-    def _committing(self, place: Place) -> set[str]:
-        return {each for shard in self._partitions.shards() for each in shard.committing(place)}
+    def _committing(self, topic_partition: TopicPartition) -> set[str]:
+        return {
+            each
+            for shard in self._partitions.shards()
+            for each in shard.committing(topic_partition)
+        }
 
     # ---- partitions ------------------------------------------------------------------------------
 
@@ -251,17 +257,17 @@ class TransactionCoordinator:
     def verify(self, request: VerifyRequest) -> Future[VerifyResponse]:
         """Check partitions of a transaction; logs of the right ones accept its batches."""
         verified: Future[VerifyResponse] = self._environment.create_future()
-        places = request.partitions
+        topic_partitions = request.partitions
 
         def answer(response: VerifyResponse) -> None:
             right = [
-                place
-                for place, error in zip(places, response.errors, strict=True)
+                topic_partition
+                for topic_partition, error in zip(topic_partitions, response.errors, strict=True)
                 if error is ErrorCode.NONE
             ]
 
             def admitted(is_open: bool) -> None:
-                concurrent = (ErrorCode.CONCURRENT_TRANSACTIONS,) * len(places)
+                concurrent = (ErrorCode.CONCURRENT_TRANSACTIONS,) * len(topic_partitions)
                 if not verified.done():
                     verified.set_result(response if is_open else VerifyResponse(concurrent))
 
@@ -271,7 +277,7 @@ class TransactionCoordinator:
             self._partitions.partition_for(request.producer.transactional_id),
             lambda shard, token, _: shard.verify(request, token),
             Callback(answer),
-            lambda error: VerifyResponse((error,) * len(places)),
+            lambda error: VerifyResponse((error,) * len(topic_partitions)),
         )
         return verified
 
@@ -280,17 +286,17 @@ class TransactionCoordinator:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        places: Iterable[Place],
+        topic_partitions: Iterable[TopicPartition],
         *,
         adds_implicitly: bool,
-    ) -> dict[Place, ErrorCode]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Make logs accept a producer's batches, or return errors per partition (KIP-890).
 
         A newer producer adds partitions by writing to them, an older one must have added them. A
         fenced producer gets INVALID_PRODUCER_EPOCH, which all clients expect of a Produce.
         """
         producer = Producer(transactional_id, producer_id, producer_epoch)
-        partitions = tuple(dict.fromkeys(places))
+        partitions = tuple(dict.fromkeys(topic_partitions))
         if adds_implicitly:
             request = AddRequest(producer, partitions, _IMPLICIT_VERSION)
             error = await self.add(request)
@@ -304,21 +310,23 @@ class TransactionCoordinator:
         else:
             errors = list((await self.verify(VerifyRequest(producer, partitions))).errors)
         return {
-            place: ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
-            for place, error in zip(partitions, errors, strict=True)
+            topic_partition: ErrorCode.INVALID_PRODUCER_EPOCH
+            if error is ErrorCode.PRODUCER_FENCED
+            else error
+            for topic_partition, error in zip(partitions, errors, strict=True)
         }
 
-    def has(self, producer: Producer, place: Place) -> bool:
+    def has(self, producer: Producer, topic_partition: TopicPartition) -> bool:
         """Whether a partition may be written to in a producer's transaction now."""
         shard = self._shard_of(producer)
-        return shard is not None and shard.has(producer, place)
+        return shard is not None and shard.has(producer, topic_partition)
 
     def is_unfinished(self, producer: Producer) -> bool:
         """Whether a producer's transaction has begun and has not ended everywhere."""
         shard = self._shard_of(producer)
         return shard is not None and shard.is_unfinished(producer)
 
-    def offsets_place(self, group_id: str) -> Place:
+    def offsets_partition(self, group_id: str) -> TopicPartition:
         """Return the partition that a transaction touches when it commits a group's offsets."""
         return OFFSETS_TOPIC, self._groups.partition_for(group_id)
 
@@ -327,14 +335,17 @@ class TransactionCoordinator:
         return shard is not None and shard.is_ending(transactional_id)
 
     def _admit(
-        self, producer: Producer, places: Iterable[Place], answer: Callable[[bool], None]
+        self,
+        producer: Producer,
+        topic_partitions: Iterable[TopicPartition],
+        answer: Callable[[bool], None],
     ) -> Iterator[None]:
         """Make logs accept a producer's batches; answer False if its transaction is over."""
-        for place in places:
-            if not self.has(producer, place):
+        for topic_partition in topic_partitions:
+            if not self.has(producer, topic_partition):
                 answer(False)
                 return
-            log = self._markers.find_log(place)
+            log = self._markers.find_log(topic_partition)
             if log is not None and not log.is_loading:
                 log.admit_transaction(producer.producer_id, producer.producer_epoch)
             yield
@@ -371,13 +382,13 @@ class TransactionCoordinator:
                 found = map(shard.transactions.get, some)
                 yield [each.describe() for each in found if each is not None]
 
-    def write_marker(self, place: Place, marker: Marker) -> Future[ErrorCode]:
+    def write_marker(self, topic_partition: TopicPartition, marker: Marker) -> Future[ErrorCode]:
         """Write a marker on request of an operator, to end a hanging transaction."""
         written: Future[ErrorCode] = self._environment.create_future()
-        error = self._marker_error(place, marker)
+        error = self._marker_error(topic_partition, marker)
         if error is ErrorCode.NONE:
             self._markers.write(
-                place,
+                topic_partition,
                 marker,
                 self._markers.batch(marker),
                 lambda result: None if written.done() else written.set_result(result),
@@ -386,9 +397,9 @@ class TransactionCoordinator:
             written.set_result(error)
         return written
 
-    def _marker_error(self, place: Place, marker: Marker) -> ErrorCode:
+    def _marker_error(self, topic_partition: TopicPartition, marker: Marker) -> ErrorCode:
         """Return why a log must refuse a marker: its epoch is older than the producer's."""
-        log = self._markers.find_log(place)
+        log = self._markers.find_log(topic_partition)
         if log is None or log.is_loading:
             return ErrorCode.NONE  # the write itself reports the reason
         known = log.active_producer(marker.producer_id)

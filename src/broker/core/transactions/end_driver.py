@@ -16,7 +16,7 @@ from typing import Protocol
 from broker.codec.control_records import Marker
 from broker.core.transactions.commands import Producer, SyncData, WriteMarkers
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.core.transactions.step_queue import StepQueue
 from broker.model.errors import ErrorCode, PolylogError
 
@@ -110,7 +110,7 @@ class _Syncing:
     def ask(self) -> Iterator[None]:
         """Dismiss the producer and request a sync in each partition."""
         producer, partitions, attempt = self._request
-        for place in partitions:
+        for topic_partition in partitions:
             if self.is_done:
                 return
             if not self._coordinator.awaits_sync(producer, attempt):
@@ -118,26 +118,26 @@ class _Syncing:
                 return
             self._left += 1
             try:
-                self._ask(place)
+                self._ask(topic_partition)
             except PolylogError:
-                self._one_is(is_durable=False)
+                self._report(is_durable=False)
             yield
-        self._one_is(is_durable=True)
+        self._report(is_durable=True)
 
-    def _ask(self, place: Place) -> None:
-        log = self._markers.find_log(place)
+    def _ask(self, topic_partition: TopicPartition) -> None:
+        log = self._markers.find_log(topic_partition)
         if log is None:  # its topic was deleted, and the data with it
-            self._one_is(is_durable=True)
+            self._report(is_durable=True)
         elif log.is_loading:
-            self._one_is(is_durable=False)
+            self._report(is_durable=False)
         else:
             log.dismiss_transaction(self._request.producer.producer_id)
             log.when_synced(log.log_end_offset, self._synced)
 
     def _synced(self, is_durable: bool) -> None:
-        self._one_is(is_durable=is_durable)
+        self._report(is_durable=is_durable)
 
-    def _one_is(self, *, is_durable: bool) -> None:
+    def _report(self, *, is_durable: bool) -> None:
         self._is_durable = self._is_durable and is_durable
         self._left -= 1
         if not self._left and not self.is_done:
@@ -175,7 +175,7 @@ class _Writing:
         )
         self._batch = markers.batch(self._marker)
         self._to_write = deque(sorted(request.partitions))
-        self._failed: list[Place] = []
+        self._failed: list[TopicPartition] = []
         self._syncing = 0
         self._is_done = False
 
@@ -185,12 +185,17 @@ class _Writing:
             if not self._coordinator.is_decided(self._producer):
                 self.end()  # it has ended, or its shard was loaded again and will ask again
                 return
-            place = self._to_write.popleft()
+            topic_partition = self._to_write.popleft()
             self._syncing += 1
             try:
-                self._markers.write(place, self._marker, self._batch, partial(self._written, place))
+                self._markers.write(
+                    topic_partition,
+                    self._marker,
+                    self._batch,
+                    partial(self._written, topic_partition),
+                )
             except PolylogError:  # the other markers are still written
-                self._written(place, ErrorCode.KAFKA_STORAGE_ERROR)
+                self._written(topic_partition, ErrorCode.KAFKA_STORAGE_ERROR)
             yield
         self._end_if_written()
 
@@ -207,13 +212,13 @@ class _Writing:
         self._failing.pop(transactional_id, None)
         del self._all[transactional_id]
 
-    def _written(self, place: Place, error: ErrorCode) -> None:
+    def _written(self, topic_partition: TopicPartition, error: ErrorCode) -> None:
         self._syncing -= 1
         if self._is_done:
             return
         # A topic that was deleted needs no marker.
         if error not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            self._failed.append(place)
+            self._failed.append(topic_partition)
             self._failing[self._producer.transactional_id] = self
             self._coordinator.wake()
         self._end_if_written()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from broker.codec.control_records import Marker
 from broker.core.notes import Notes
 from broker.core.transactions.markers import Markers
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model import limits
 from broker.model.errors import ErrorCode
 
@@ -31,12 +31,12 @@ class HangingTransactions:
         self._notes = notes
         # In the order of `suspect`, with the producers that are still to be checked; None: all of
         # them.
-        self._suspects: dict[Place, tuple[int, ...] | None] = {}
-        self._failed: dict[Place, None] = {}
+        self._suspects: dict[TopicPartition, tuple[int, ...] | None] = {}
+        self._failed: dict[TopicPartition, None] = {}
 
-    def suspect(self, place: Place) -> None:
+    def suspect(self, topic_partition: TopicPartition) -> None:
         """Queue a recovered log that has open transactions."""
-        self._suspects[place] = None
+        self._suspects[topic_partition] = None
 
     @property
     def has_suspects(self) -> bool:
@@ -54,7 +54,7 @@ class HangingTransactions:
         self._failed = {}
 
     def abort_some(
-        self, is_known: Callable[[int, Place], bool], epoch: int, *, is_certain: bool
+        self, is_known: Callable[[int, TopicPartition], bool], epoch: int, *, is_certain: bool
     ) -> None:
         """Check the next open transactions, and abort those that no coordinator knows.
 
@@ -63,29 +63,33 @@ class HangingTransactions:
         """
         budget = limits.MARKERS_PER_TURN
         while self._suspects and budget > 0:
-            place = next(iter(self._suspects))
-            left = self._suspects.pop(place)
-            log = self._markers.find_log(place)
+            topic_partition = next(iter(self._suspects))
+            left = self._suspects.pop(topic_partition)
+            log = self._markers.find_log(topic_partition)
             if log is None or log.is_loading:
                 budget -= 1
                 continue
             still_open = log.open_transactions
             producers = tuple(still_open) if left is None else left
             for producer_id in producers[:budget]:
-                if producer_id in still_open and not is_known(producer_id, place):
+                if producer_id in still_open and not is_known(producer_id, topic_partition):
                     known = log.active_producer(producer_id)
                     # A full log does not remember the producer: then an epoch that fences no other.
                     producer_epoch = _EPOCH_MIN if known is None else known[1]
                     if is_certain:
-                        self._abort(place, Marker(producer_id, producer_epoch, False, epoch))
+                        self._abort(
+                            topic_partition, Marker(producer_id, producer_epoch, False, epoch)
+                        )
                     else:
-                        self._leave_open(place, producer_id, still_open[producer_id])
+                        self._leave_open(topic_partition, producer_id, still_open[producer_id])
             if len(producers) > budget:
-                self._suspects[place] = producers[budget:]
+                self._suspects[topic_partition] = producers[budget:]
             budget -= max(1, len(producers))
 
-    def _leave_open(self, place: Place, producer_id: int, first_offset: int) -> None:
-        topic, partition = place
+    def _leave_open(
+        self, topic_partition: TopicPartition, producer_id: int, first_offset: int
+    ) -> None:
+        topic, partition = topic_partition
         logger.error(
             "transaction left open topic=%s partition=%d producer_id=%d first_offset=%d: no"
             " coordinator knows of it, and a record of __transaction_state could not be read that"
@@ -100,12 +104,12 @@ class HangingTransactions:
             first_offset,
         )
 
-    def _abort(self, place: Place, marker: Marker) -> None:
-        topic, partition = place
+    def _abort(self, topic_partition: TopicPartition, marker: Marker) -> None:
+        topic, partition = topic_partition
 
         def written(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                self._failed[place] = None
+                self._failed[topic_partition] = None
             line = (
                 f"transaction abort topic={topic} partition={partition}"
                 f" producer_id={marker.producer_id} epoch={marker.producer_epoch}"
@@ -113,4 +117,4 @@ class HangingTransactions:
             )
             self._notes.log([line])
 
-        self._markers.write(place, marker, self._markers.batch(marker), written)
+        self._markers.write(topic_partition, marker, self._markers.batch(marker), written)

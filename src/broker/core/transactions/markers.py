@@ -7,7 +7,7 @@ from broker.codec.control_records import Marker, encode_marker
 from broker.core.coordinator import Callback, ResponseFuture
 from broker.core.log import TransactionalLog
 from broker.core.topic import OFFSETS_TOPIC
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.clock import Clock
 from broker.model.errors import ErrorCode, PolylogError
 
@@ -24,7 +24,7 @@ class Markers:
 
     def __init__(
         self,
-        find_log: Callable[[Place], TransactionalLog | None],
+        find_log: Callable[[TopicPartition], TransactionalLog | None],
         end_in_groups: EndInGroups,
         clock: Clock,
     ) -> None:
@@ -38,11 +38,15 @@ class Markers:
         return encode_marker(marker, timestamp_ms=self._clock.wall_ms())
 
     def write(
-        self, place: Place, marker: Marker, batch: bytes, answer: Callable[[ErrorCode], None]
+        self,
+        topic_partition: TopicPartition,
+        marker: Marker,
+        batch: bytes,
+        answer: Callable[[ErrorCode], None],
     ) -> None:
         """Append a marker; `answer` is called once it is on the disk, or with the error."""
-        topic, partition = place
-        log = self.find_log(place)
+        topic, partition = topic_partition
+        log = self.find_log(topic_partition)
         if log is None:
             answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif log.is_loading:

@@ -23,7 +23,7 @@ _VALUE_VERSION = 1
 NO_ID = -1
 NO_TIME = -1
 
-Place: TypeAlias = tuple[str, int]  # a topic and one of its partitions
+TopicPartition: TypeAlias = tuple[str, int]  # a topic and one of its partitions
 
 
 class TransactionState(Enum):
@@ -66,7 +66,7 @@ class TransactionImage(NamedTuple):
     timeout_ms: int
     state: TransactionState
     updated_ms: int
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIME
     previous_producer_id: int = NO_ID
     next_producer_id: int = NO_ID
@@ -155,9 +155,9 @@ def without_value(key: bytes) -> TransactionRecord | None:
     return None if transactional_id is None else TransactionRecord(transactional_id, None)
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return the partitions of each topic, in order."""
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
+    for topic, partition in sorted(topic_partitions):
         topics.setdefault(topic, []).append(partition)
     return topics

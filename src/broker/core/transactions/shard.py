@@ -22,7 +22,7 @@ from broker.core.transactions.commands import (
     VerifyRequest,
     VerifyResponse,
 )
-from broker.core.transactions.records import Place, TransactionRecord
+from broker.core.transactions.records import TopicPartition, TransactionRecord
 from broker.core.transactions.transaction import Transaction
 from broker.model import limits
 from broker.model.errors import ErrorCode
@@ -90,10 +90,10 @@ class TransactionShard:
 
     def resume(self, now: Moment) -> Iterator[TransactionDecision]:
         """Continue after a load: set deadlines of open transactions, complete prepared ones."""
-        for place, transaction in enumerate(list(self.transactions.values()), 1):
+        for index, transaction in enumerate(list(self.transactions.values()), 1):
             decision = transaction.resume(now)
             self._watch(transaction)
-            if decision.replies or place % limits.TRANSACTIONS_PER_STEP == 0:
+            if decision.replies or index % limits.TRANSACTIONS_PER_STEP == 0:
                 yield decision
 
     def waiting(self) -> list[Token]:
@@ -174,12 +174,12 @@ class TransactionShard:
 
     # ---- queries of the coordinator --------------------------------------------------------------
 
-    def has(self, producer: Producer, place: Place) -> bool:
+    def has(self, producer: Producer, topic_partition: TopicPartition) -> bool:
         """Whether a producer's transaction is open, not ending, and has the partition."""
         transaction = self.transactions.get(producer.transactional_id)
         if transaction is None or transaction.image is None or not transaction.is_of(producer):
             return False
-        return place in transaction.image.partitions
+        return topic_partition in transaction.image.partitions
 
     def is_unfinished(self, producer: Producer) -> bool:
         """Whether a producer's transaction has begun and has not ended everywhere."""
@@ -193,14 +193,18 @@ class TransactionShard:
         transaction = self.transactions.get(transactional_id)
         return transaction is not None and transaction.is_ending
 
-    def committing(self, place: Place) -> Iterator[str]:
+    def committing(self, topic_partition: TopicPartition) -> Iterator[str]:
         """Yield the transactional ids whose commit has begun and is not complete in a partition."""
         for transactional_id, transaction in self._unfinished.items():
             image = transaction.image
-            if image is not None and transaction.is_committing and place in image.partitions:
+            if (
+                image is not None
+                and transaction.is_committing
+                and topic_partition in image.partitions
+            ):
                 yield transactional_id
 
-    def undecided(self) -> Iterator[tuple[int, frozenset[Place]]]:
+    def undecided(self) -> Iterator[tuple[int, frozenset[TopicPartition]]]:
         """Yield producer id and partitions of every transaction without all of its markers."""
         for transaction in self._unfinished.values():
             image = transaction.image
@@ -246,9 +250,9 @@ class TransactionShard:
     def expire(self, now: Moment) -> Iterator[TransactionDecision]:
         """Remove the transactional ids that have been unused for the expiration time."""
         horizon_ms = now.wall_ms - self._settings.expiration_ms
-        for place, transaction in enumerate(list(self.transactions.values()), 1):
+        for index, transaction in enumerate(list(self.transactions.values()), 1):
             decision = transaction.expire(horizon_ms)
-            if decision.records or place % limits.TRANSACTIONS_PER_STEP == 0:
+            if decision.records or index % limits.TRANSACTIONS_PER_STEP == 0:
                 yield decision
 
     def _watch(self, transaction: Transaction) -> None:

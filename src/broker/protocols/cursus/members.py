@@ -128,7 +128,9 @@ async def commit(
     transaction = None
     if producer is not None:
         # Nothing is awaited between this and the append.
-        if not broker.transactions.has(producer, broker.transactions.offsets_place(call.group_id)):
+        if not broker.transactions.has(
+            producer, broker.transactions.offsets_partition(call.group_id)
+        ):
             raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
         transaction = (producer.producer_id, producer.producer_epoch)
     response = await groups.assigned_commit_all(AssignedCommits(call, offsets, transaction))

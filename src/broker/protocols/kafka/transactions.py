@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from broker.core.session import Session
 from broker.core.steps import ascending, in_steps
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError, StorageError, disk_refusal
 from broker.model.limits import NAMES_READ_PER_STEP
 from broker.protocols.kafka import errors
@@ -26,7 +26,7 @@ def number(code: ErrorCode, *, knows_fencing: bool) -> int:
     return errors.number(code)
 
 
-async def offsets_place(session: Session, group_id: str) -> Place:
+async def offsets_partition(session: Session, group_id: str) -> TopicPartition:
     """The partition that keeps a group's offsets, of a topic that is made on first need.
 
     RequestError COORDINATOR_NOT_AVAILABLE, which clients retry, while that cannot be had.
@@ -35,7 +35,7 @@ async def offsets_place(session: Session, group_id: str) -> Place:
         await session.broker.topics.offsets_topic()
     except RequestError as error:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-    return session.broker.transactions.offsets_place(group_id)
+    return session.broker.transactions.offsets_partition(group_id)
 
 
 async def fresh_producer_id(session: Session) -> int:
@@ -48,7 +48,7 @@ async def fresh_producer_id(session: Session) -> int:
 
 
 async def partition_results(
-    codes: Mapping[Place, ErrorCode], *, knows_fencing: bool
+    codes: Mapping[TopicPartition, ErrorCode], *, knows_fencing: bool
 ) -> list[Fields]:
     """The answer to AddPartitionsToTxn about each partition, in order."""
     rows: dict[str, list[Fields]] = {}

@@ -14,7 +14,7 @@ from broker.core.transactions.commands import (
 )
 from broker.core.transactions.coordinator import TransactionCoordinator
 from broker.core.transactions.records import (
-    Place,
+    TopicPartition,
     TransactionState,
 )
 from broker.model.clock import ManualClock
@@ -33,7 +33,7 @@ class Broker:
         self.loop = loop
         self.clock = ManualClock()
         self.state = MemoryLog()
-        self.logs: dict[Place, ClientLog] = {FIRST: ClientLog(), SECOND: ClientLog()}
+        self.logs: dict[TopicPartition, ClientLog] = {FIRST: ClientLog(), SECOND: ClientLog()}
         self.offsets = MemoryLog()
         self.ids = iter(range(1, 1_000))
         self.restart()
@@ -63,7 +63,7 @@ class Broker:
     def environment(self, log: MemoryLog) -> Environment:
         return Environment(lambda _: log, self.loop.create_future, self.clock, lambda _: None)
 
-    def find(self, place: Place) -> ClientLog | None:
+    def find(self, place: TopicPartition) -> ClientLog | None:
         if place == OFFSETS:
             return ClientLog()
         return self.logs.get(place)
@@ -79,10 +79,10 @@ class Broker:
         assert error is NONE
         return Producer(name, producer_id, epoch)
 
-    def add(self, producer: Producer, *places: Place) -> asyncio.Future[ErrorCode]:
+    def add(self, producer: Producer, *places: TopicPartition) -> asyncio.Future[ErrorCode]:
         return self.transactions.add(AddRequest(producer, places))
 
-    def begin(self, *places: Place, name: str = "x") -> Producer:
+    def begin(self, *places: TopicPartition, name: str = "x") -> Producer:
         """A producer that has written into partitions."""
         producer = self.init(name)
         assert self.add(producer, *places).result() is NONE

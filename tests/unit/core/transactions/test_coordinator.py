@@ -18,7 +18,7 @@ from broker.core.transactions.commands import (
 )
 from broker.core.transactions.markers import Markers
 from broker.core.transactions.records import (
-    Place,
+    TopicPartition,
     TransactionState,
 )
 from broker.core.transactions.transaction import Transaction
@@ -79,7 +79,7 @@ def test_a_partition_whose_transaction_ends_before_it_is_added_is_not_opened(
     ("place", "expected"), [(FIRST, NONE), (SECOND, ErrorCode.INVALID_TXN_STATE)]
 )
 def test_an_old_producer_writes_only_where_it_has_said_so(
-    broker: Broker, place: Place, expected: ErrorCode
+    broker: Broker, place: TopicPartition, expected: ErrorCode
 ) -> None:
     producer = broker.begin(FIRST)
     broker.logs[FIRST].admitted.clear()
@@ -101,7 +101,7 @@ def test_a_new_producer_adds_partitions_by_writing(broker: Broker) -> None:
     assert broker.logs[SECOND].send(*producer[1:])
 
 
-def admission_behind_an_end(broker: Broker) -> "asyncio.Task[dict[Place, ErrorCode]]":
+def admission_behind_an_end(broker: Broker) -> "asyncio.Task[dict[TopicPartition, ErrorCode]]":
     """A producer's next write, while a marker of its last transaction is not on the disk."""
     producer = broker.init()
     added = broker.transactions.add(AddRequest(producer, (FIRST,), 2))
@@ -147,7 +147,7 @@ def test_a_write_that_hears_of_an_end_which_is_over_by_then_does_not_wait(broker
     broker.state.sync()
     broker.logs[FIRST].sync()
 
-    async def soon() -> dict[Place, ErrorCode]:
+    async def soon() -> dict[TopicPartition, ErrorCode]:
         return await asyncio.wait_for(task, 60)
 
     assert broker.loop.run_until_complete(soon()) == {SECOND: NONE}
@@ -645,7 +645,7 @@ def test_every_transactional_id_is_listed(broker: Broker) -> None:
     ],
 )
 def test_a_hanging_transaction_is_aborted_by_its_marker(
-    broker: Broker, epoch: int, place: Place, expected: ErrorCode
+    broker: Broker, epoch: int, place: TopicPartition, expected: ErrorCode
 ) -> None:
     log = broker.logs[FIRST]
     log.admit_transaction(99, 4)

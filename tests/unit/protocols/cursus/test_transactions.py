@@ -251,7 +251,7 @@ def begin_to_commit_offsets(talk: Conversation) -> None:
     """Have offsets of a group in the transaction, and its commit on a disk that is slow."""
     transactions = talk.broker.transactions
     producer = Producer("polylog-cursus:x", 1000, 0)
-    place = transactions.offsets_place("g")
+    place = transactions.offsets_partition("g")
 
     async def begin() -> None:
         assert await transactions.add(AddRequest(producer, (place,))) is ErrorCode.NONE

@@ -64,7 +64,7 @@ async def committed_offset(request: Request, group: str, topic: str, partition: 
     await request.memory.transactions.commits_are_asked_for(group)
     response = await groups.fetch_offsets(wanted)
     if response.unstable:
-        place = broker.transactions.offsets_place(group)
+        place = broker.transactions.offsets_partition(group)
         wait_ms = CURSUS_TRANSACTION_END_WAIT_MS
         if not await broker.transactions.wait_for_commits(place, wait_ms):
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -15,7 +15,7 @@ from broker.core.lookup import log_of
 from broker.core.named_producers.sequences import Run
 from broker.core.topic import Topic
 from broker.core.transactions.commands import AddRequest, Producer
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.core.writing import batch_bytes_max, write_batches
 from broker.model.errors import ErrorCode, LimitExceeded, RequestError
 from broker.protocols.cursus import members
@@ -148,7 +148,7 @@ async def _batch(
     yield batch
 
 
-async def _add(request: Request, holder: Holder, place: Place, code: str) -> None:
+async def _add(request: Request, holder: Holder, place: TopicPartition, code: str) -> None:
     """The transaction is about to touch a partition."""
     error = await request.broker.transactions.add(AddRequest(holder.producer, (place,)))
     if error is ErrorCode.PRODUCER_FENCED:  # It held the id a moment ago: its time is up.
@@ -175,7 +175,7 @@ async def send_offsets(request: Request) -> str:
         call = members.call_of(topic, group, member, scope.generation)
         groups = await members.groups_of(request.broker)
         members.checked(await groups.assigned_check(call), call)
-        place = request.broker.transactions.offsets_place(group)
+        place = request.broker.transactions.offsets_partition(group)
         if not request.broker.transactions.has(holder.producer, place):
             await _add(request, holder, place, _OFFSETS_FAILED)
         before = staged.scope, staged.offsets

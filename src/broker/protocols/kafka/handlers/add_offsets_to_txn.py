@@ -16,7 +16,7 @@ async def handle(request: Request, session: Session) -> Fields:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     if not body["group_id"]:
         raise RequestError(ErrorCode.INVALID_GROUP_ID)
-    place = await transactions.offsets_place(session, body["group_id"])
+    place = await transactions.offsets_partition(session, body["group_id"])
     producer = Producer(body["transactional_id"], body["producer_id"], body["producer_epoch"])
     code = await session.broker.transactions.add(AddRequest(producer, (place,)))
     return {"error_code": transactions.number(code, knows_fencing=request.version >= _FENCED_SINCE)}

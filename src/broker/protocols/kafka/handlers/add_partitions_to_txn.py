@@ -9,7 +9,7 @@ from broker.core.session import Session
 from broker.core.steps import in_steps
 from broker.core.topic import TRANSACTIONS_TOPIC
 from broker.core.transactions.commands import AddRequest, Producer, VerifyRequest
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import PARTITIONS_ANSWERED_PER_STEP, TRANSACTIONS_PER_STEP
 from broker.protocols.kafka import transactions
@@ -57,7 +57,9 @@ async def _transaction(request: Request, session: Session, wanted: Fields) -> Fi
     return {"transactional_id": transactional_id, "topic_results": await _results(request, codes)}
 
 
-async def _add(session: Session, producer: Producer, places: list[Place]) -> dict[Place, ErrorCode]:
+async def _add(
+    session: Session, producer: Producer, places: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
     if not producer.transactional_id:
         return dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
     refused = {
@@ -71,7 +73,7 @@ async def _add(session: Session, producer: Producer, places: list[Place]) -> dic
     return dict.fromkeys(places, code)
 
 
-def _refusal(session: Session, place: Place) -> ErrorCode | None:
+def _refusal(session: Session, place: TopicPartition) -> ErrorCode | None:
     name, partition = place
     try:
         if name == TRANSACTIONS_TOPIC:
@@ -82,11 +84,11 @@ def _refusal(session: Session, place: Place) -> ErrorCode | None:
     return None
 
 
-async def _places(topics: list[Fields]) -> list[Place]:
+async def _places(topics: list[Fields]) -> list[TopicPartition]:
     return await each_once(topics, name="name", partitions="partitions")
 
 
-async def _results(request: Request, codes: dict[Place, ErrorCode]) -> list[Fields]:
+async def _results(request: Request, codes: dict[TopicPartition, ErrorCode]) -> list[Fields]:
     knows_fencing = request.version >= _FENCED_SINCE
     return await transactions.partition_results(codes, knows_fencing=knows_fencing)
 

@@ -60,7 +60,7 @@ async def _all(request: Request, session: Session) -> bytes:
         rows = (row for topic in topics for row in _known_topic(request, topic))
         return await encoded(_KEY, request.version, await _fields(request, session, rows))
 
-    return await broker.shared_answers.get(key, make)
+    return await broker.response_cache.get(key, make)
 
 
 async def _fields(request: Request, session: Session, rows: Iterable[Fields | Log]) -> Fields:

@@ -11,7 +11,7 @@ from broker.core.lookup import topic_by_name
 from broker.core.session import Session
 from broker.core.steps import in_parts, in_steps
 from broker.core.transactions.commands import Producer
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, RequestError
 from broker.model.limits import (
     NAMES_READ_PER_STEP,
@@ -68,7 +68,7 @@ async def _commit(
     if not body["group_id"]:
         return [ErrorCode.INVALID_GROUP_ID] * len(offsets)
     try:
-        place = await transactions.offsets_place(session, body["group_id"])
+        place = await transactions.offsets_partition(session, body["group_id"])
     except RequestError as error:
         return [error.code] * len(offsets)
     error_code = await _admission(request, session, producer, place)
@@ -94,7 +94,7 @@ async def _commit(
 
 
 async def _admission(
-    request: Request, session: Session, producer: Producer, place: Place
+    request: Request, session: Session, producer: Producer, place: TopicPartition
 ) -> ErrorCode:
     """Why the producer's transaction may not commit this group's offsets."""
     coordinator = session.broker.transactions

@@ -8,7 +8,7 @@ from asyncio import Future
 
 from broker.codec.control_records import Marker
 from broker.core.session import Session
-from broker.core.transactions.records import Place, by_topic
+from broker.core.transactions.records import TopicPartition, by_topic
 from broker.model.errors import ErrorCode
 from broker.model.limits import MARKERS_PER_TURN
 from broker.protocols.kafka import errors
@@ -25,7 +25,7 @@ async def handle(request: Request, session: Session) -> Fields:
         for each in wanted
     ]
 
-    def write(one: tuple[Marker, Place]) -> Future[ErrorCode]:
+    def write(one: tuple[Marker, TopicPartition]) -> Future[ErrorCode]:
         return session.broker.transactions.write_marker(one[1], one[0])
 
     writes = ((marker, each) for marker, its in zip(markers, places, strict=True) for each in its)
@@ -47,7 +47,7 @@ def _marker(wanted: Fields) -> Marker:
     )
 
 
-def _written(marker: Marker, codes: dict[Place, ErrorCode]) -> Fields:
+def _written(marker: Marker, codes: dict[TopicPartition, ErrorCode]) -> Fields:
     return {
         "producer_id": marker.producer_id,
         "topics": [

@@ -9,7 +9,7 @@ import pytest
 
 from broker.codec import encode, scan_headers
 from broker.core.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from broker.core.transactions.records import Place
+from broker.core.transactions.records import TopicPartition
 from broker.model.errors import ErrorCode, PeerError
 from tests.batches import batch_of, records_of
 from tests.fakes import NOW_MS, FakeBroker, batch, only
@@ -220,17 +220,17 @@ class Admissions:
         """Admit everything, or refuse it with an error."""
         self.broker = broker
         self.error = error
-        self.asked: list[tuple[str, int, int, list[Place], bool]] = []
+        self.asked: list[tuple[str, int, int, list[TopicPartition], bool]] = []
 
     async def admit(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        places: list[Place],
+        places: list[TopicPartition],
         *,
         adds_implicitly: bool,
-    ) -> dict[Place, ErrorCode]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """As the coordinator's."""
         await asyncio.sleep(0)
         self.asked.append((transactional_id, producer_id, producer_epoch, places, adds_implicitly))

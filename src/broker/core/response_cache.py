@@ -27,7 +27,7 @@ class _Making:
         self.revision: Hashable = None  # at which it was begun
 
 
-class SharedAnswers:
+class ResponseCache:
     """A cache of responses with a limit in bytes, and the queue of those to be made."""
 
     def __init__(self, revision: Callable[[], Hashable], bytes_max: int) -> None:

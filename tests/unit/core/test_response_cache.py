@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from broker.core.shared_answers import SharedAnswers
+from broker.core.response_cache import ResponseCache
 from broker.core.steps import next_step
 
 
@@ -19,7 +19,7 @@ class State:
         self.made = 0
         self.making = 0
         self.making_max = 0
-        self.answers = SharedAnswers(lambda: self.number, bytes_max)
+        self.answers = ResponseCache(lambda: self.number, bytes_max)
 
     async def make(self, size: int = 8, steps: int = 3) -> bytes:
         self.made += 1
