@@ -153,7 +153,7 @@ class CoordinatorPartition(Generic[RecordT, ResponseT]):
                 self._load_is_waiting = True
                 self._log.when_durable(load.end_offset, self._continue_load)
         except (PolylogError, OSError, IndexError) as error:
-            logger.error(  # noqa: TRY400 (the message says it all; the trace is of no use)
+            logger.error(  # noqa: TRY400 (the message is complete without a traceback)
                 "coordinator load failed partition=%s offset=%d error=%s: its clients are answered"
                 " COORDINATOR_NOT_AVAILABLE",
                 self.name,

@@ -196,7 +196,7 @@ class Recompression:
 
     def _reserve(self, size: int) -> None:
         if self._waiting_bytes + size > RECOMPRESSION_WAITING_BYTES_MAX:
-            text = "more batches wait to be compressed than there is room for"
+            text = "too many bytes of batches wait to be compressed"
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, text)
         self._waiting_bytes += size
 

@@ -79,7 +79,7 @@ class ResponseCache:
             self._under_way = key, making
             try:
                 body = await making.make()
-            except Exception as error:  # noqa: BLE001 - whoever asked sorts it
+            except Exception as error:  # noqa: BLE001 - raised by the requesters
                 making.future.set_exception(error)
                 making.future.exception()  # all requesters may have gone: asyncio need not warn
             else:

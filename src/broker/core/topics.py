@@ -92,7 +92,7 @@ ConfigureLog: TypeAlias = Callable[[Any, TopicConfig], None]
 class Topics:
     """All topics of this broker."""
 
-    def __init__(  # noqa: PLR0913 (what it changes beside its own memory)
+    def __init__(  # noqa: PLR0913 (its dependencies)
         self,
         config: Config,
         store: metadata.MetaStore,

@@ -23,11 +23,11 @@ _FREE_IT = (
     "delete topics or records, lower retention.ms or retention.bytes, or make the disk larger"
 )
 _MEANING = {
-    Level.NORMAL: "the disk has room",
-    Level.LOW: "the disk has little room",
+    Level.NORMAL: "the disk has enough space",
+    Level.LOW: "the disk is running out of space",
     Level.TRIM: f"expired segments and deleted topics are removed without delay; {_FREE_IT}",
-    Level.REFUSE: f"records of clients are refused until there is room: {_FREE_IT}",
-    Level.READ_ONLY: f"records and commits are refused until there is room: {_FREE_IT}",
+    Level.REFUSE: f"records of clients are refused until space is free: {_FREE_IT}",
+    Level.READ_ONLY: f"records and commits are refused until space is free: {_FREE_IT}",
 }
 
 

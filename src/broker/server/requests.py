@@ -93,7 +93,7 @@ class Requests:
                 request.take_body(),
                 cast("Session", request.session),
             )
-        except Exception as error:  # noqa: BLE001 - told by _give_up
+        except Exception as error:  # noqa: BLE001 - logged by _give_up
             _give_up(request, error)
             return
         if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, FlowAnswer)):
@@ -131,14 +131,14 @@ class Requests:
         self._forget(request.connection, done)
         try:
             _send(request, reply.answer())
-        except Exception as error:  # noqa: BLE001 - told by _give_up
+        except Exception as error:  # noqa: BLE001 - logged by _give_up
             _give_up(request, error)
 
 
 async def _answer(request: PendingReply, reply: Awaitable[Answer]) -> None:
     try:
         _send(request, await reply)
-    except Exception as error:  # noqa: BLE001 - told by _give_up
+    except Exception as error:  # noqa: BLE001 - logged by _give_up
         _give_up(request, error)
 
 

@@ -231,7 +231,7 @@ async def _some_of(
 
 async def _until_served(ask: Callable[[], Awaitable[_ErrorT]]) -> _ErrorT:
     """Repeat a command until the coordinator can serve; the caller has the time limit."""
-    while (error := await ask()) in _RETRIABLE:  # noqa: ASYNC110 (nothing tells when it can)
+    while (error := await ask()) in _RETRIABLE:  # noqa: ASYNC110 (there is no event for it)
         await asyncio.sleep(_RETRY_SECONDS)
     return error
 

@@ -306,7 +306,7 @@ def test_who_keeps_a_copy_is_told_and_the_log_says_what_has_changed(
     caplog.set_level("INFO")
     fake_broker = FakeBroker()
     told: list[int] = []
-    fake_broker.configs.follow(lambda config: told.append(config.integer("max.connections")))
+    fake_broker.configs.when_altered(lambda config: told.append(config.integer("max.connections")))
 
     alter(fake_broker, "1", "max.connections", "7")
 
