@@ -50,9 +50,9 @@ from broker.model.topic_config import TopicConfig
 from broker.protocols.base import (
     Deferred,
     DroppableAnswer,
-    FlowAnswer,
     LastAnswer,
     SilentAnswer,
+    StreamAnswer,
 )
 from broker.protocols.kafka import PROTOCOL
 from broker.storage import metadata
@@ -649,7 +649,7 @@ class FakeBroker:
             reply = await reply
         if isinstance(reply, SilentAnswer):
             return None
-        assert not isinstance(reply, (LastAnswer, DroppableAnswer, FlowAnswer))
+        assert not isinstance(reply, (LastAnswer, DroppableAnswer, StreamAnswer))
         return reply
 
 

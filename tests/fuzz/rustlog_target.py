@@ -34,8 +34,8 @@ def _ignore(*_: object) -> None:
 def _connection(options: Options) -> None:
     """Send the bytes at once or in pieces, and close; Python does not answer."""
     wire = broker.wire()
-    dialect = RustLog(None, RustLogCounters(), write_failed=b"failed")
-    wire.poller.serve_with({"rustlog": dialect}, wire.slow.extend, _ignore)
+    protocol = RustLog(None, RustLogCounters(), write_failed=b"failed")
+    wire.poller.serve_with({"rustlog": protocol}, wire.slow.extend, _ignore)
     client = wire.connect()
     size = PIECE_SIZE if options.flag(1, 0) else max(1, len(options.content))
     for start in range(0, len(options.content), size):

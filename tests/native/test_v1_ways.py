@@ -37,8 +37,8 @@ class Served(ServedTopic):
     def __init__(self, *where: Any, **what: Any) -> None:
         """Have a connection that is V1's."""
         super().__init__(*where, **what)
-        self.dialect = v1.V1(V1(), STORAGE_FAILURE)
-        self.wire.poller.serve_with({"v1": self.dialect}, self.dispatch, self.requests.closed)
+        self.protocol = v1.V1(V1(), STORAGE_FAILURE)
+        self.wire.poller.serve_with({"v1": self.protocol}, self.dispatch, self.requests.closed)
         self.client = self.connect()
         self.ask(b"V1|0|PING|")  # by which it is V1, whatever stands in the next line
         self.handed_over = 0
@@ -257,7 +257,7 @@ def test_a_partition_that_another_leads_is_left_to_python(
     tmp_path: Path, has_followers: bool
 ) -> None:
     with two(tmp_path) as (fast, _):
-        fast.dialect.has_followers = has_followers
+        fast.protocol.has_followers = has_followers
 
         fast.ask(b"V1|1|PRODUCE|topic user1:a")
 

@@ -1,7 +1,7 @@
 from libc.stdint cimport uint8_t
 
 cdef enum:
-    POOL_CLASSES = 12              # of 32 KiB, 64 KiB ... 64 MiB
+    POOL_CLASSES = 12              # size classes: 32 KiB, 64 KiB ... 64 MiB
     POOL_SMALLEST = 32 << 10
 
 # A free buffer holds the link to the next one in its own first bytes.

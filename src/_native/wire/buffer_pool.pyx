@@ -1,9 +1,9 @@
-"""Buffers for bytes that must outlive a read: frames still incomplete, requests that must wait.
+"""Buffers for received bytes that must be stored: incomplete frames, and requests that must wait.
 
-A buffer of some hundred KiB is, to the allocator, a mapping made and unmapped each time, whose
-pages fault one by one: 2 µs each on a virtual machine, more than the copy and the CRC of what
-goes into them. So buffers of a power of two are kept for the next frame, a bounded number of
-bytes of them.
+The allocator maps a buffer of some hundred KiB anew each time, and unmaps it when it is freed. Its
+pages then fault one by one: 2 µs each on a virtual machine, more than the copy and the CRC of the
+bytes in them. So freed buffers, whose sizes are powers of two, are reused for later frames, up to
+FRAME_BUFFERS_BYTES_MAX in all.
 """
 
 from libc.stdint cimport uint8_t
@@ -26,10 +26,9 @@ cdef int class_of(size_t size) noexcept nogil:
 
 cdef uint8_t* pool_take(
         BufferPool* pool, size_t size, size_t* capacity, size_t* touched) noexcept nogil:
-    """A buffer of at least `size` bytes; NULL without memory. Small ones are not pooled.
+    """Return a buffer of at least `size` bytes, or NULL without memory. Small ones are not pooled.
 
-    `touched` is how many of its bytes have their pages already: all of them, unless it is a new
-    mapping.
+    `touched` is how many of its bytes already have pages: all of them, unless it is a new mapping.
     """
     cdef int place
     cdef FreeBuffer* buffer
@@ -49,7 +48,7 @@ cdef uint8_t* pool_take(
 
 
 cdef void pool_give(BufferPool* pool, uint8_t* data, size_t capacity) noexcept nogil:
-    """Give a buffer back; NULL is nothing."""
+    """Return a buffer to the pool, or free it when the pool is full. NULL is allowed."""
     cdef int place
     cdef FreeBuffer* buffer = <FreeBuffer*>data
     if data == NULL:
@@ -67,7 +66,7 @@ cdef void pool_give(BufferPool* pool, uint8_t* data, size_t capacity) noexcept n
 
 
 cdef void pool_trim(BufferPool* pool) noexcept nogil:
-    """Free what is kept: once a second, so that an idle broker holds none."""
+    """Free all pooled buffers. Called once a second, so that an idle broker holds none."""
     cdef int place
     cdef FreeBuffer* buffer
     for place in range(POOL_CLASSES):

@@ -1,8 +1,8 @@
 from libc.stdint cimport uint8_t, uint64_t
 
 cdef enum:
-    NUMBER_SIZE_MAX = 20      # of an unsigned integer of 64 bits
-    BYTE_SIZE_MAX = 4         # of a byte and the comma behind it
+    NUMBER_SIZE_MAX = 20      # digits of a uint64
+    BYTE_SIZE_MAX = 4         # digits of a byte and the comma after it
 
 
 cdef uint8_t* put_number(uint8_t* at, uint64_t value) noexcept nogil

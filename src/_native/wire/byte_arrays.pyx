@@ -1,9 +1,9 @@
-"""Bytes as JSON writes them, an array of numbers from 0 to 255: `[98,121,116,101,115]`.
+"""JSON arrays of byte values, numbers from 0 to 255: `[98,121,116,101,115]`.
 
-Reading takes an array of such arrays out of a request, the rest of which is small and left to who
-asked: `JsonRecords`. What comes out is a run as the binary dialect has them, a uint32 length and
-the bytes for each array (record_run.pyx). Numbers are JSON's (RFC 8259), without sign, fraction or
-exponent, and without a zero in front.
+`JsonRecords` extracts an array of such arrays from a request; the rest of the request is small and
+is parsed by the caller. The extracted records have the layout of RustLog's binary form: for each a
+uint32 length and its bytes (record_run.pyx). Numbers are JSON's (RFC 8259), without sign, fraction,
+exponent or leading zero.
 """
 
 cimport cython
@@ -27,19 +27,19 @@ cdef enum:
     OPEN_OBJECT = 0x7B
     CLOSE_OBJECT = 0x7D
     ZERO = 0x30
-    # A number, the comma behind it, and what decides that it is no longer: read without a check.
-    GRANTED = 4
+    # A number, the comma after it, and the byte that shows it has no more digits: read unchecked.
+    LOOKAHEAD_SIZE = 4
     LENGTH_SIZE = 4
     FIELD_DEPTH = 2           # of `records` in {"Produce":{"records":..}}
 
 cdef enum State:
     IN_ENVELOPE
-    BEFORE_FIRST_ARRAY        # behind the [ of the records
-    BEFORE_ARRAY              # behind a comma
-    BEHIND_ARRAY
-    BEFORE_FIRST_BYTE         # behind the [ of a record
-    BEFORE_BYTE               # behind a comma
-    BEHIND_BYTE
+    BEFORE_FIRST_ARRAY        # after the [ of the records
+    BEFORE_ARRAY              # after a comma
+    AFTER_ARRAY
+    BEFORE_FIRST_BYTE         # after the [ of a record
+    BEFORE_BYTE               # after a comma
+    AFTER_BYTE
 
 cdef const char* FIELD = b"records"
 cdef uint8_t byte_texts[256][4]
@@ -83,7 +83,7 @@ cdef uint8_t* put_byte_array(uint8_t* at, const uint8_t* data, size_t size) noex
 
 
 def ascending(uint64_t first, size_t count):
-    """Return the array of `count` numbers from the first one on, as JSON's text."""
+    """Return the JSON text of an array of `count` numbers that count up from `first`."""
     cdef uint8_t* text = <uint8_t*>malloc(2 + count * (NUMBER_SIZE_MAX + 1))
     cdef uint8_t* at
     cdef size_t i
@@ -105,7 +105,7 @@ def ascending(uint64_t first, size_t count):
 
 
 def byte_array(bytes data not None):
-    """Return bytes as JSON's text."""
+    """Return the JSON text of bytes, as an array of numbers."""
     cdef size_t size = <size_t>PyBytes_GET_SIZE(data)
     cdef uint8_t* text = <uint8_t*>malloc(2 + size * BYTE_SIZE_MAX)
     cdef uint8_t* end
@@ -130,11 +130,11 @@ cdef inline void skip_spaces(Cursor* cursor) noexcept nogil:
 
 
 cdef inline int take_byte(Cursor* cursor) noexcept nogil:
-    # The number at the cursor, -1 for what is none from 0 to 255.
+    # Reads the number at the cursor; -1 if there is none from 0 to 255.
     cdef uint32_t value, digit
     cdef const uint8_t* text = cursor.next
     cdef size_t size = 1
-    if cursor.left < GRANTED:
+    if cursor.left < LOOKAHEAD_SIZE:
         return take_last_byte(cursor)
     value = <uint32_t>text[0] - ZERO
     if value > 9:
@@ -156,7 +156,7 @@ cdef inline int take_byte(Cursor* cursor) noexcept nogil:
 
 
 cdef int take_last_byte(Cursor* cursor) noexcept nogil:
-    # The same near the end, where each digit is looked for.
+    # The same near the end of the body, where each digit is bounds-checked.
     cdef uint32_t value = 0, digit
     cdef int size = 0
     while cursor.left > 0:
@@ -175,23 +175,24 @@ cdef int take_last_byte(Cursor* cursor) noexcept nogil:
 
 @cython.final
 cdef class JsonRecords:
-    """Takes the byte arrays of the field `records` out of a JSON request, in steps.
+    """Extracts the byte arrays of the field `records` from a JSON request, in steps.
 
-    The field is one of an object in the outermost object. Where its array stood the envelope has a
-    0; without the field, or with something else in it, the envelope is the whole request. Whether
-    the envelope is JSON is not looked at here: only strings are told from what is around them.
+    The field is one of an object inside the outermost object. In `envelope` a 0 replaces its array;
+    if the field is missing or is not an array, the envelope is the whole request. Whether the
+    envelope is JSON is not checked here: only strings are recognized, so that brackets in them do
+    not count.
     """
 
     cdef bytes body
     cdef Cursor cursor
     cdef State state
-    cdef uint8_t* kept                # the envelope, of at most kept_max bytes
-    cdef size_t kept_size
-    cdef size_t kept_max
+    cdef uint8_t* envelope_data       # of at most envelope_max bytes
+    cdef size_t envelope_size
+    cdef size_t envelope_max
     cdef int depth
-    cdef uint8_t* taken               # the run
-    cdef size_t taken_size
-    cdef uint8_t* length_at           # of the record that is being read
+    cdef uint8_t* run_data            # the records, as `run` returns them
+    cdef size_t run_size
+    cdef uint8_t* length_at           # length of the record that is being read
     cdef readonly uint32_t count      # of records
     cdef readonly bint is_done
 
@@ -199,37 +200,38 @@ cdef class JsonRecords:
         self.body = body
         self.cursor.next = <const uint8_t*>PyBytes_AS_STRING(body)
         self.cursor.left = <size_t>PyBytes_GET_SIZE(body)
-        self.kept_max = min(envelope_bytes_max, self.cursor.left + 1)
-        self.kept = <uint8_t*>malloc(self.kept_max + 1)
-        if self.kept == NULL:
+        self.envelope_max = min(envelope_bytes_max, self.cursor.left + 1)
+        self.envelope_data = <uint8_t*>malloc(self.envelope_max + 1)
+        if self.envelope_data == NULL:
             raise MemoryError
         self.state = IN_ENVELOPE
 
     def __dealloc__(self):
-        free(self.kept)
-        free(self.taken)
+        free(self.envelope_data)
+        free(self.run_data)
 
     @property
     def envelope(self):
         """The request without its records."""
-        return PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
+        return PyBytes_FromStringAndSize(
+            <const char*>self.envelope_data, <Py_ssize_t>self.envelope_size)
 
     @property
     def has_records(self):
-        """Whether there is such a field with an array in it."""
-        return self.taken != NULL
+        """Whether the field exists and is an array."""
+        return self.run_data != NULL
 
     @property
     def run(self):
         """The records: for each a uint32 length and its bytes."""
-        return PyBytes_FromStringAndSize(<const char*>self.taken, <Py_ssize_t>self.taken_size)
+        return PyBytes_FromStringAndSize(<const char*>self.run_data, <Py_ssize_t>self.run_size)
 
     def step(self, size_t bytes_max):
-        """Read on, some `bytes_max` bytes; True once everything is read.
+        """Read about `bytes_max` bytes more; return True once the whole request has been read.
 
         Raises:
-            Corrupt: the records are no array of arrays of bytes.
-            LimitExceeded: what is around the records is longer than allowed.
+            Corrupt: the records are not an array of arrays of bytes.
+            LimitExceeded: the request without its records is longer than allowed.
         """
         cdef size_t stop_at
         cdef bint is_good = True
@@ -238,7 +240,7 @@ cdef class JsonRecords:
             if self.state == IN_ENVELOPE:
                 if not self.read_envelope():
                     raise LimitExceeded(
-                        f"expected at most {self.kept_max} bytes beside the records")
+                        f"expected at most {self.envelope_max} bytes beside the records")
                 self.is_done = self.state == IN_ENVELOPE
             else:
                 is_good = self.read_records(stop_at)
@@ -253,15 +255,15 @@ cdef class JsonRecords:
     cdef Py_ssize_t position(self):
         return PyBytes_GET_SIZE(self.body) - <Py_ssize_t>self.cursor.left
 
-    cdef bint keep(self, const uint8_t* data, size_t size) noexcept:
-        if size > self.kept_max - self.kept_size:
+    cdef bint put_envelope(self, const uint8_t* data, size_t size) noexcept:
+        if size > self.envelope_max - self.envelope_size:
             return False
-        memcpy(self.kept + self.kept_size, data, size)
-        self.kept_size += size
+        memcpy(self.envelope_data + self.envelope_size, data, size)
+        self.envelope_size += size
         return True
 
     cdef bint read_envelope(self):
-        # Up to the records, or to the end. False: it is too long.
+        # Reads up to the records or the end of the request. False: the envelope is too long.
         cdef const uint8_t* start
         cdef uint8_t byte
         while self.cursor.left > 0:
@@ -273,11 +275,11 @@ cdef class JsonRecords:
                 self.depth -= 1
             elif byte == QUOTE:
                 self.skip_string()
-            if not self.keep(start, <size_t>(self.cursor.next - start)):
+            if not self.put_envelope(start, <size_t>(self.cursor.next - start)):
                 return False
             if byte == QUOTE and self.depth == FIELD_DEPTH and self.is_field(start):
                 if self.enter_records():
-                    return self.keep(b"0", 1)
+                    return self.put_envelope(b"0", 1)
         return True
 
     cdef void skip_string(self) noexcept:
@@ -294,7 +296,7 @@ cdef class JsonRecords:
         return size == 9 and memcmp(start + 1, FIELD, 7) == 0
 
     cdef bint enter_records(self) except *:
-        # Step over the colon and the [; nothing happens when it is another kind of value.
+        # Steps over the colon and the [. Does nothing if the value is not an array.
         cdef Cursor ahead = self.cursor
         cdef const uint8_t* colon
         skip_spaces(&ahead)
@@ -304,26 +306,26 @@ cdef class JsonRecords:
         skip_spaces(&ahead)
         if ahead.left == 0 or ahead.next[0] != OPEN_LIST:
             return False
-        if not self.keep(b":", 1):
+        if not self.put_envelope(b":", 1):
             return False
         cursor_take(&ahead, 1)
-        if self.taken == NULL:
-            # An array takes three bytes at least, `[],`, and becomes four; a byte takes two, `1,`,
-            # and becomes one.
-            self.taken = <uint8_t*>malloc(self.cursor.left // 3 * 4 + 2 * LENGTH_SIZE)
-            if self.taken == NULL:
+        if self.run_data == NULL:
+            # An array takes at least three bytes, `[],`, and becomes four; a byte takes at least
+            # two, `1,`, and becomes one.
+            self.run_data = <uint8_t*>malloc(self.cursor.left // 3 * 4 + 2 * LENGTH_SIZE)
+            if self.run_data == NULL:
                 raise MemoryError
-        # A second field of that name is found by who reads the envelope.
-        self.taken_size = 0
+        # A second field of this name is detected by the parser of the envelope.
+        self.run_size = 0
         self.count = 0
         self.cursor = ahead
         self.state = BEFORE_FIRST_ARRAY
         return True
 
     cdef bint read_records(self, size_t stop_at) noexcept:
-        # Until the array has ended, or so many bytes are left. False: it is none.
+        # Reads until the array has ended or `stop_at` bytes are left. False: it is malformed.
         cdef Cursor cursor = self.cursor
-        cdef uint8_t* into = self.taken + self.taken_size
+        cdef uint8_t* into = self.run_data + self.run_size
         cdef State state = self.state
         cdef int value
         cdef uint8_t byte
@@ -334,12 +336,12 @@ cdef class JsonRecords:
                     into[0] = <uint8_t>value
                     into += 1
                     if cursor.left <= stop_at or cursor.next[0] != COMMA:
-                        state = BEHIND_BYTE
+                        state = AFTER_BYTE
                         break
                     cursor_take(&cursor, 1)
                     state = BEFORE_BYTE
                     value = take_byte(&cursor)
-                if state == BEHIND_BYTE or cursor.left == 0:
+                if state == AFTER_BYTE or cursor.left == 0:
                     continue
             byte = cursor_take(&cursor, 1)[0]
             if is_space(byte):
@@ -348,20 +350,20 @@ cdef class JsonRecords:
                 self.length_at = into
                 into += LENGTH_SIZE
                 state = BEFORE_FIRST_BYTE
-            elif byte == CLOSE_LIST and (state == BEHIND_BYTE or state == BEFORE_FIRST_BYTE):
+            elif byte == CLOSE_LIST and (state == AFTER_BYTE or state == BEFORE_FIRST_BYTE):
                 store_uint32(self.length_at, <uint32_t>(into - self.length_at - LENGTH_SIZE))
                 self.count += 1
-                state = BEHIND_ARRAY
-            elif byte == CLOSE_LIST and (state == BEHIND_ARRAY or state == BEFORE_FIRST_ARRAY):
+                state = AFTER_ARRAY
+            elif byte == CLOSE_LIST and (state == AFTER_ARRAY or state == BEFORE_FIRST_ARRAY):
                 state = IN_ENVELOPE
-            elif byte == COMMA and state == BEHIND_ARRAY:
+            elif byte == COMMA and state == AFTER_ARRAY:
                 state = BEFORE_ARRAY
-            elif byte == COMMA and state == BEHIND_BYTE:
+            elif byte == COMMA and state == AFTER_BYTE:
                 state = BEFORE_BYTE
             else:
                 self.cursor = cursor
                 return False
         self.cursor = cursor
-        self.taken_size = <size_t>(into - self.taken)
+        self.run_size = <size_t>(into - self.run_data)
         self.state = state
         return True

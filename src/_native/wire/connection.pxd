@@ -5,7 +5,7 @@ from broker._native.log.partition_log cimport PartitionLog
 from broker._native.log.topic_table cimport TopicTable
 from broker._native.log.turn cimport Turn
 from broker._native.wire.fetch cimport FetchSession, FetchSessions
-from broker._native.wire.frame_memory cimport FrameMemory, Kept
+from broker._native.wire.frame_memory cimport FrameMemory, InputBuffer
 from broker._native.wire.output_queue cimport OutputQueue
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.timer_wheel cimport Timer, TimerWheel
@@ -17,27 +17,28 @@ cdef class PollerState:
     cdef readonly Turn turn
     cdef readonly TopicTable topics
     cdef readonly FetchSessions fetch_sessions
-    cdef TimerWheel wheel                 # deadlines of parked fetches, keepalives of flows
-    cdef int64_t monotonic_ms             # of this turn
-    cdef int64_t late_us                  # monotonic: when requests have had their share of it
-    cdef bint is_late                     # they have, when it was looked at last
-    cdef int work                         # done since then, in requests of the usual kind
-    cdef uint8_t* receive                 # what one recv fills
-    cdef FrameMemory memory               # of what has come in and is not served
+    cdef TimerWheel wheel                 # deadlines of parked fetches, keepalives of streams
+    cdef int64_t monotonic_ms             # the clock, as read for this turn
+    cdef int64_t budget_end_us            # monotonic: when the time budget of requests ends
+    cdef bint is_over_budget              # whether it had ended at the last check
+    cdef int work                         # done since that check, in units of an ordinary request
+    cdef uint8_t* receive                 # the buffer of one recv
+    cdef FrameMemory memory               # of received bytes that are not served yet
     cdef readonly dict connections        # fd → Connection
-    cdef list touched                     # connections with something to send
-    cdef list slow                        # PendingReply for Python
+    cdef list to_drain                    # connections with something to send or to serve
+    cdef list python_requests             # PendingReply, not handed to Python yet
     cdef object on_close                  # called with (connection, reason)
-    cdef list dialects                    # by Protocol; None: not served
+    cdef list protocols                   # NativeProtocol by Protocol; None: not served
     cdef readonly uint64_t closed_undecided
-    cdef readonly int64_t reply_memory_bytes    # held of replies, of all connections
+    cdef readonly int64_t reply_memory_bytes    # of replies in memory, over all connections
 
-    cdef void share_until(self, int64_t late_us) noexcept
-    cdef bint looks_late(self) noexcept
+    cdef void start_budget(self, int64_t budget_end_us) noexcept
+    cdef bint check_budget(self) noexcept
     cdef void shed_replies(self)
 
 
-# What stands before an answer: nothing, or a length of what follows it and up to five bytes more.
+# What precedes the body of an answer: nothing, or the length of the frame and up to five bytes
+# more.
 cdef struct ReplyHead:
     uint32_t size
     uint8_t data[9]
@@ -46,9 +47,9 @@ cdef struct ReplyHead:
 cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them."""
 
-    cdef readonly object protocol         # serves what is left to Python
+    cdef readonly object fallback         # the Python protocol for all other requests
     cdef readonly bint is_closed_idle     # after connections.max.idle.ms of silence
-    cdef readonly bint answers_after_end  # a peer that has said its last word still gets answers
+    cdef readonly bint serves_half_closed  # requests are still answered after the EOF of the peer
     cdef readonly uint64_t connections
     cdef readonly uint64_t requests
 
@@ -56,22 +57,22 @@ cdef class NativeProtocol:
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept
     cdef bint is_write(self, Cursor frame) noexcept
     cdef bint serve(self, Connection connection, Cursor frame)
-    cdef void answered(self, int64_t begun_ns) noexcept
+    cdef void record_latency(self, int64_t begun_ns) noexcept
     cdef void refuse(self, Connection connection, int64_t cut)
     cdef void serve_last(self, Connection connection, Cursor rest)
 
 
-cdef class Flow:
-    """Frames that follow a request by themselves, until their end; see wire/cursus_stream."""
+cdef class ResponseStream:
+    """A response of frames that continues until it is ended; see wire/cursus_stream."""
 
-    cdef Connection connection            # None before it begins, and once it is over
+    cdef Connection connection            # None before it begins and after it has ended
 
-    cdef bint go_on(self)
+    cdef bint write_frames(self)
     cdef bint has_more(self) noexcept
-    cdef void woken(self)
-    cdef void due(self)
-    cdef void ended(self)
-    cdef void must_stop(self)
+    cdef void on_wake(self)
+    cdef void on_timer(self)
+    cdef void on_end(self)
+    cdef void stop(self)
 
 
 cdef class PendingReply:
@@ -82,69 +83,69 @@ cdef class PendingReply:
     cdef readonly int api_key
     cdef readonly int api_version
     cdef readonly object client_id
-    cdef readonly bytes body              # None once it was taken
-    cdef int64_t counted                  # of the shared memory of frames: the body waits
+    cdef readonly bytes body              # None once it has been taken
+    cdef int64_t counted                  # bytes of the body in FrameMemory, while it waits
 
-    cdef void uncount(self) noexcept
+    cdef void release_memory(self) noexcept
     cdef void finish(self, bint is_busy) except *
 
 
 cdef class Connection:
     cdef readonly int fd
-    cdef PollerState shared
+    cdef PollerState poller
     cdef readonly str peer_host           # the client's address
-    cdef public object session            # what the protocol keeps per connection
-    cdef NativeProtocol dialect                  # None: too few bytes so far
-    cdef uint8_t manners                  # what the dialect remembers of it
-    cdef bint expects_long                # the last frame filled most of a read by itself
-    cdef Kept kept                        # a frame that is not whole yet, or frames that wait
+    cdef public object session            # state of the Python protocol for this connection
+    cdef NativeProtocol protocol          # None: not detected yet
+    cdef uint8_t protocol_flags           # state of the native protocol for this connection
+    cdef bint expects_long                # the last frame was longer than half of a read
+    cdef InputBuffer input                # an incomplete frame, or frames that must wait
     cdef ReplySlot* slots_head
     cdef ReplySlot* slots_tail
-    cdef int64_t slots_bytes              # what they take, with the replies in them
-    cdef int32_t slots_waiting            # how many of them wait for a write or for Python
-    cdef UnseenWrites unseen              # that no slot waits for
+    cdef int64_t slots_bytes              # memory of the slots and the replies in them
+    cdef int32_t slots_waiting            # slots that wait for a write or for Python
+    cdef UnseenWrites unseen              # writes that no slot waits for
     cdef OutputQueue output
-    cdef FetchSession parked              # the long poll it waits on, or None
-    cdef Flow flow                        # what it sends by itself, or None
+    cdef FetchSession parked              # the fetch that waits for records, or None
+    cdef ResponseStream stream            # the response that is being streamed, or None
     cdef Timer timer
-    cdef bint is_busy                     # a request is being served that later ones wait behind
-    cdef bint is_held                     # busy until its earlier writes are visible and answered
+    cdef bint is_busy                     # a request is being served; later ones wait for it
+    cdef bint is_held                     # is_busy until earlier writes are visible, answered
     cdef bint is_closed
     cdef bint is_closing                  # close once everything has been sent
-    cdef bint has_ended                   # the peer says no more, and waits for its answers
-    cdef bint is_touched
-    cdef bint has_waiting                 # whole requests may be in `kept`: they come first
-    cdef uint32_t interest                # what epoll watches
-    cdef int64_t active_ms                # monotonic: last byte in, or out
-    cdef uint64_t round                   # the poller's, in which it was served last
+    cdef bint input_ended                 # nothing more is read; replies are still sent
+    cdef bint is_drain_requested
+    cdef bint has_unserved                # `input` may hold whole requests, to be served first
+    cdef uint32_t interest                # the events that epoll watches
+    cdef int64_t active_ms                # monotonic: when a byte was last received or sent
+    cdef uint64_t round                   # the round of the poller that last served it
 
     cdef void on_event(self, uint32_t events)
     cdef bint is_full(self) noexcept
     cdef void read(self)
     cdef bint receive(self)
-    cdef void listen(self)
-    cdef void begin_anew(self) noexcept
+    cdef void resume_reading(self)
+    cdef void restart_frame_timer(self) noexcept
     cdef void enqueue(self, ReplySlot* slot)
     cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept
-    cdef bint must_wait(self, Cursor frame)
+    cdef bint hold_back(self, Cursor frame)
     cdef bint wait_for_unseen(self)
-    cdef bint decide(self, const uint8_t* data, size_t size)
+    cdef bint detect_protocol(self, const uint8_t* data, size_t size)
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size)
     cdef void park(self, FetchSession session)
     cdef void answer_fetch(self)
-    cdef void woken(self)
-    cdef void due(self)
-    cdef void end_flow(self, bytes last, bint is_last)
+    cdef void on_wake(self)
+    cdef void on_timer(self)
+    cdef void end_stream(self, bytes last, bint is_last)
     cdef PendingReply hand_over(self, Cursor body)
     cdef void reply(self, const uint8_t* data, size_t size)
-    cdef void end(self)
-    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame)
+    cdef void on_eof(self)
+    cdef void store_input(self, const uint8_t* data, size_t size, bint is_same_frame)
     cdef void resume(self)
     cdef void drain(self)
     cdef bint is_unread(self) noexcept
-    cdef bint owes_nothing(self) noexcept
+    cdef bint has_answered_all(self) noexcept
     cdef void send(self)
     cdef void watch(self, uint32_t interest)
-    cdef void touch(self)
+    cdef void request_drain(self)
     cdef void close(self, str reason)
     cdef void drop_replies(self) noexcept

@@ -1,22 +1,25 @@
-"""A connection: bytes in, frames, requests served, replies in order, bytes out.
+"""A connection: receives bytes, cuts frames, serves requests, sends replies in order.
 
-Requests of a connection start in order and are answered in order. A request that is not answered at
-once (a long poll, or one that Python still works on) holds back the later ones of its connection,
-as Apache Kafka does. A write that waits for its sync holds back all but other writes, so that a
-request sees everything that was written in front of it; writes are bounded by bytes.
+Requests of a connection are started in order and answered in order. A request that cannot be
+answered at once (a fetch that waits for records, or a request that Python serves) delays the later
+ones of its connection, as in Apache Kafka. A write that waits for its sync delays all requests but
+writes, so that a request sees everything that was written before it; unanswered writes are bounded
+by bytes.
 
-    recv -> receive: a buffer for all; the start of a frame is kept -> take_frames -> NativeProtocol.serve
-                                                                                       |
-    send <- OutputQueue <- drain: complete replies, in order <- ReplySlot, one a request
+    recv -> poller.receive, one buffer for all; the start of a frame is copied to `input`
+                      |
+                 take_frames -> NativeProtocol.serve
+                                        |
+    send <- OutputQueue <- drain: complete replies, in order <- ReplySlot, one per request
                              ^
-                           Flow.go_on: frames that follow a request until it ends, once the earlier
-                           replies have left; what the peer says meanwhile is not read
+                           ResponseStream.write_frames: frames that continue until the stream ends,
+                           after the earlier replies; no request is read meanwhile
 
-The first bytes decide which NativeProtocol cuts and serves what follows (wire/detection), unless the
-listener has decided before.
+The first bytes decide which NativeProtocol cuts and serves the connection's frames
+(wire/detection), unless the listener is pinned to a protocol.
 
-What is ready when is the poller's business (wire/poller); a connection that has something to send,
-or requests that it could serve, puts itself on its list of the touched.
+The poller decides when a connection is served (wire/poller). A connection that has something to
+send, or requests that it could serve, adds itself to the poller's list `to_drain`.
 """
 
 cimport cython
@@ -47,14 +50,14 @@ from broker._native.wire.epoll cimport (
 from broker._native.wire.fetch cimport FetchSession
 from broker._native.wire.frame_memory cimport (
     HEAD_ONLY,
-    KEPT_WAITS,
-    kept_drop,
-    kept_grow,
-    kept_put,
+    INPUT_WAITING,
+    input_drop,
+    input_grow,
+    input_put,
+    memory_budget,
+    memory_dequeue,
+    memory_enqueue,
     memory_hand_over,
-    memory_leave,
-    memory_room,
-    memory_wait,
 )
 from broker._native.wire.output_queue cimport (
     CHUNK_MIN,
@@ -89,10 +92,10 @@ cdef extern from "linux/sockios.h" nogil:
     unsigned long SIOCOUTQNSD
 
 cdef enum:
-    # Some 100 us between two looks at the clock, if all are requests of the usual kind: each counts
-    # as 1, and so do 4 KiB of a longer one.
-    WORK_PER_LOOK = 64
-    WORK_PER_CALL = 4               # of a socket
+    # The clock is read about every 100 us if all requests are ordinary: each counts as 1, and so do
+    # 4 KiB of a longer one.
+    WORK_PER_CLOCK_READ = 64
+    WORK_PER_CALL = 4               # a system call on a socket
     WORK_BYTES_SHIFT = 12
 
 cdef size_t RECEIVE_BYTES_PER_TURN = limits.RECEIVE_BYTES_PER_TURN
@@ -108,39 +111,40 @@ cdef int64_t REPLY_MEMORY_BYTES_MAX = limits.REPLY_MEMORY_BYTES_MAX
 
 
 cdef class PollerState:
-    """What all connections have in common; the poller is one."""
+    """State that all connections share; the base class of Poller."""
 
     def __cinit__(self):
         self.connections = {}
-        self.touched = []
-        self.slow = []
+        self.to_drain = []
+        self.python_requests = []
         self.receive = <uint8_t*>malloc(RECEIVE_BYTES_PER_TURN)
         if self.receive == NULL:
             raise MemoryError
-        self.dialects = [None] * PROTOCOLS
+        self.protocols = [None] * PROTOCOLS
         self.memory.bytes_max = UNFINISHED_FRAMES_BYTES_MAX
 
     def __dealloc__(self):
         free(self.receive)
         pool_trim(&self.memory.pool)
 
-    cdef void share_until(self, int64_t late_us) noexcept:
-        """Let requests be served up to a time (monotonic, us)."""
-        self.late_us = late_us
-        self.is_late = False
+    cdef void start_budget(self, int64_t budget_end_us) noexcept:
+        """Allow requests to be served up to a time (monotonic, us)."""
+        self.budget_end_us = budget_end_us
+        self.is_over_budget = False
         self.work = 0
 
-    cdef bint looks_late(self) noexcept:
-        """Whether others are to have their turn; the clock is read now and then."""
-        if self.work >= WORK_PER_LOOK:
+    cdef bint check_budget(self) noexcept:
+        """Return whether the time budget is used up; the clock is not read each time."""
+        if self.work >= WORK_PER_CLOCK_READ:
             self.work = 0
-            self.is_late = monotonic_us() >= self.late_us
-        return self.is_late
+            self.is_over_budget = monotonic_us() >= self.budget_end_us
+        return self.is_over_budget
 
     cdef void shed_replies(self):
-        """Close those who have left their replies unread for longest, until the others fit.
+        """Close the connections that have left replies unread for longest, until the others fit.
 
-        One reply that is larger than all may be together is left alone: it could never be read.
+        The last one is not closed: a single reply that exceeds the limit could never be read
+        otherwise.
         """
         cdef Connection each, oldest
         cdef int count
@@ -154,109 +158,112 @@ cdef class PollerState:
                         oldest = each
             if count < 2:
                 return
-            oldest.close("its replies stay unread, and others need the memory")
+            oldest.close("does not read its replies, and others need the memory")
 
 
 cdef class NativeProtocol:
     """How one wire protocol cuts a connection's bytes into requests, and serves them.
 
-    `serve` is the fast path; whatever it leaves goes to `protocol`, by `Connection.hand_over`.
+    `serve` is the native path; requests that it does not serve are left to `fallback`, by
+    `Connection.hand_over`.
     """
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
-        """Find the first frame: the bytes it takes, 0 when there are more to come, < 0 for bad."""
+        """Find the first frame; return its bytes, 0 if it is incomplete, < 0 if it is invalid."""
         return 0
 
     cdef int64_t announced(self, const uint8_t* data, size_t size) noexcept:
-        """How long the frame is that begins here; 0 when that is not known, or not allowed."""
+        """Return the size of the frame that begins here; 0 if it is unknown or not allowed."""
         return 0
 
     cdef bint is_write(self, Cursor frame) noexcept:
-        """Whether a request only appends, and may start before earlier writes are visible.
+        """Return whether a request only appends, and may start before earlier writes are visible.
 
-        The frame may lack its end.
+        The frame may be incomplete.
         """
         return False
 
     cdef bint serve(self, Connection connection, Cursor frame):
-        """Start one request; False when the connection was closed over it."""
+        """Start one request; return False if the connection was closed."""
         return False
 
-    cdef void answered(self, int64_t begun_ns) noexcept:
-        """Note that a reply of which that was asked is on its way."""
+    cdef void record_latency(self, int64_t begun_ns) noexcept:
+        """Record the latency of a request whose reply is being sent, if its slot has begun_ns."""
 
     cdef void refuse(self, Connection connection, int64_t cut):
-        """Answer what `cut` calls bad: the connection ends."""
+        """Answer a frame that `cut` found invalid; the connection ends."""
         connection.close("not a frame of its protocol")
 
     cdef void serve_last(self, Connection connection, Cursor rest):
-        """Make what can be made of an unfinished frame, behind which nothing comes any more."""
+        """Serve the unfinished frame before an EOF, if the protocol allows that."""
 
 
-cdef class Flow:
-    """What a connection sends by itself behind a request.
+cdef class ResponseStream:
+    """A response whose frames the connection sends without further requests.
 
-    It begins with `PendingReply.begin` and is over with `Connection.end_flow`, or its connection.
+    It begins with `PendingReply.begin` and ends with `Connection.end_stream`, or with its
+    connection.
     """
 
-    cdef bint go_on(self):
-        """Add to the output; whether there may be more to add at once."""
+    cdef bint write_frames(self):
+        """Add frames to the output; return whether more could be added at once."""
         return False
 
     cdef bint has_more(self) noexcept:
-        """Whether it would add more if it were asked now."""
+        """Return whether `write_frames` would add frames now."""
         return False
 
-    cdef void woken(self):
-        """What it waits for may have come."""
+    cdef void on_wake(self):
+        """Handle a change of what the stream waits for."""
 
-    cdef void due(self):
-        """The connection's timer, which it has set, has gone off."""
+    cdef void on_timer(self):
+        """Handle the connection's timer, which the stream had set and which has expired."""
 
-    cdef void ended(self):
-        """It is over: let go of everything."""
+    cdef void on_end(self):
+        """Release everything: the stream has ended."""
 
-    cdef void must_stop(self):
-        """The broker stops: end by itself."""
+    cdef void stop(self):
+        """End the stream: the broker is stopping."""
 
 
 @cython.final
 cdef class PendingReply:
-    """One request that Python answers; its place among its connection's replies is kept."""
+    """A request that Python answers; its place in the order of replies is reserved."""
 
     def __repr__(self):
         return f"<PendingReply {self.api_key} v{self.api_version} on {self.connection!r}>"
 
     @property
     def session(self):
-        """What the protocol keeps for the connection."""
+        """The state of the Python protocol for the connection."""
         return self.connection.session
 
     def take_body(self):
-        """Return what follows the request's header, once: from here on it is the caller's."""
+        """Return the body of the request, without its header, and release it: only once."""
         cdef bytes body = self.body
-        self.uncount()
+        self.release_memory()
         self.body = None
         return body
 
-    cdef void uncount(self) noexcept:
+    cdef void release_memory(self) noexcept:
         if self.counted > 0 and self.connection is not None:
-            memory_hand_over(&self.connection.shared.memory, -self.counted)
+            memory_hand_over(&self.connection.poller.memory, -self.counted)
             self.counted = 0
 
     def send(self, body, *, is_last=False, is_droppable=False, written=()):
-        """Answer with a body (bytes), or with None: this request gets no response.
+        """Answer with a body (bytes), or with None for a request that gets no response.
 
-        After the last one the connection is closed. One that is droppable is not sent when the peer
-        does not read what it was sent before. What was `written`, as (log, end offset), need not be
-        visible yet: later requests of the connection that are no writes wait for it.
+        After an answer with `is_last` the connection is closed. One with `is_droppable` is not sent
+        if the peer does not read its earlier replies. The writes in `written`, as (log, end
+        offset), need not be visible yet: later requests of the connection that are not writes wait
+        for them.
         """
         cdef uint32_t head = self.head.size
         cdef uint32_t size
         cdef bytes content
         cdef PartitionLog log
         if self.slot == NULL:
-            raise RuntimeError(f"{self!r} is answered already")
+            raise RuntimeError(f"{self!r} has been answered already")
         if body is not None:
             content = body
             size = <uint32_t>len(content)
@@ -277,48 +284,49 @@ cdef class PendingReply:
         for log, end_offset in written:
             if not self.connection.is_closed and not self.connection.note_unseen(log, end_offset):
                 raise MemoryError
-        # Behind the last answer nothing is served any more, until the connection is closed.
+        # Nothing is served after the last answer; the connection will be closed.
         self.finish(is_last)
 
     def close(self):
-        """Close the connection instead of answering, once what came before has been sent."""
+        """Close the connection instead of answering, after the earlier replies have been sent."""
         if self.slot == NULL:
-            raise RuntimeError(f"{self!r} is answered already")
+            raise RuntimeError(f"{self!r} has been answered already")
         self.slot.is_closing = True
         self.finish(True)
 
-    def begin(self, Flow flow not None):
-        """Answer by a flow of frames; later requests wait for its end."""
+    def begin(self, ResponseStream stream not None):
+        """Answer with a stream of frames; later requests wait for its end."""
         cdef Connection connection = self.connection
         if self.slot == NULL:
-            raise RuntimeError(f"{self!r} is answered already")
+            raise RuntimeError(f"{self!r} has been answered already")
         self.finish(True)
         if connection.is_closed:
-            flow.ended()
+            stream.on_end()
             return
-        connection.flow = flow
-        flow.connection = connection
-        if connection.has_ended or not connection.interest & EPOLLRDHUP:
-            # Who would have read it has gone; a flow need not send anything to find that out.
+        connection.stream = stream
+        stream.connection = connection
+        if connection.input_ended or not connection.interest & EPOLLRDHUP:
+            # The peer has gone. A stream that has nothing to send would not notice that by itself.
             connection.close("closed by the peer")
 
     cdef void finish(self, bint is_busy) except *:
         cdef ReplySlot* slot = self.slot
-        self.uncount()
+        self.release_memory()
         self.slot = NULL
         slot.waiting -= 1
         if slot.connection == NULL:
-            slot_free(slot)     # the connection has gone meanwhile
+            slot_free(slot)     # the connection has been closed meanwhile
             return
         self.connection.slots_waiting -= 1
         self.connection.is_busy = is_busy
-        self.connection.touch()
-        self.connection.shared.turn.request_end()
+        self.connection.request_drain()
+        self.connection.poller.turn.request_end()
 
     def __dealloc__(self):
-        # Dropped without an answer: the handler failed. The connection cannot go on in order.
+        # Dropped without an answer: the handler failed. Later replies would be out of order, so the
+        # connection is closed.
         cdef Connection connection
-        self.uncount()
+        self.release_memory()
         if self.slot == NULL:
             return
         if self.slot.connection == NULL:
@@ -328,37 +336,37 @@ cdef class PendingReply:
         self.slot.is_closing = True
         self.slot.waiting = 0
         connection.slots_waiting -= 1
-        connection.touch()
-        connection.shared.turn.request_end()
+        connection.request_drain()
+        connection.poller.turn.request_end()
 
 
 @cython.final
-@cython.no_gc_clear    # what it shares would be gone before it takes its replies off the sums
+@cython.no_gc_clear    # `poller` would be cleared before replies are subtracted from its sums
 cdef class Connection:
-    """One socket: what is read of a frame, what is owed in replies, what is left to send."""
+    """One socket: its unserved input, its pending replies, its unsent output."""
 
-    def __cinit__(self, PollerState shared, int fd, str peer_host):
-        self.shared = shared
+    def __cinit__(self, PollerState poller, int fd, str peer_host):
+        self.poller = poller
         self.fd = fd
         self.peer_host = peer_host
         self.interest = EPOLLIN | EPOLLRDHUP
-        self.timer.owner = self.kept.owner = <void*>self
-        self.output.all_memory_bytes = &shared.reply_memory_bytes
+        self.timer.owner = self.input.owner = <void*>self
+        self.output.all_memory_bytes = &poller.reply_memory_bytes
         self.active_ms = clock_ms(CLOCK_MONOTONIC)
 
     def __dealloc__(self):
         # Closed long ago, unless the poller itself was dropped.
         self.drop_replies()
         unseen_free(&self.unseen)
-        free(self.kept.data)
+        free(self.input.data)
 
     def __repr__(self):
         return f"<Connection {self.fd} from {self.peer_host}>"
 
     @property
     def frame_started_ms(self):
-        """Since when a frame is awaited, on the monotonic clock; 0: none is."""
-        return self.kept.started_ms
+        """Since when a frame is incomplete, on the monotonic clock; 0: none is."""
+        return self.input.started_ms
 
     # ---- in -----------------------------------------------------------------------------------
 
@@ -369,170 +377,173 @@ cdef class Connection:
             self.close("reset by the peer")
             return
         if events & EPOLLOUT:
-            self.touch()
+            self.request_drain()
         if events & EPOLLRDHUP and (self.is_busy or not events & EPOLLIN):
-            if self.flow is not None or self.dialect is None or (
-                    not self.dialect.answers_after_end):
+            if self.stream is not None or self.protocol is None or (
+                    not self.protocol.serves_half_closed):
                 self.close("closed by the peer")
             else:
-                # What it said before, and that it ends, is read when its turn comes.
+                # Its earlier bytes and its EOF are read after the current request.
                 self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
         elif events & EPOLLIN:
-            if self.is_busy or self.is_full() or self.kept.state == KEPT_WAITS:
-                # Not now: what arrives waits in the kernel, and only a hang-up wakes us.
+            if self.is_busy or self.is_full() or self.input.state == INPUT_WAITING:
+                # Not now: bytes wait in the kernel, and only a hang-up is reported.
                 self.watch(self.interest & ~<uint32_t>EPOLLIN)
-            elif not self.has_waiting:
+            elif not self.has_unserved:
                 self.read()
 
     cdef bint is_full(self) noexcept:
-        return (self.is_closing or self.has_ended
+        return (self.is_closing or self.input_ended
                 or self.slots_bytes > WAITING_REPLY_BYTES_PER_CONNECTION
                 or self.output.bytes > REPLY_QUEUE_BYTES_PER_CONNECTION
                 or self.output.memory_bytes > (
-                    0 if self.shared.reply_memory_bytes > REPLY_MEMORY_SCARCE_BYTES
+                    0 if self.poller.reply_memory_bytes > REPLY_MEMORY_SCARCE_BYTES
                     else REPLY_MEMORY_BYTES_PER_CONNECTION))
 
     cdef void read(self):
-        """Receive what is there, up to a turn's share, and serve the whole frames in it."""
+        """Receive what is there, up to the limit of a turn, and serve the whole frames in it."""
         while self.receive() and not self.is_closed:
             pass
 
     cdef bint receive(self):
-        # One recv. True when it brought only the head of a long frame, whose rest is likely there.
-        cdef PollerState shared = self.shared
-        cdef uint8_t* into = shared.receive
-        cdef size_t have = self.kept.size, room = RECEIVE_BYTES_PER_TURN
-        cdef bint is_own = self.kept.target > 0
+        # One recv. True if it got only the head of a long frame whose rest has probably arrived.
+        cdef PollerState poller = self.poller
+        cdef uint8_t* into = poller.receive
+        cdef size_t have = self.input.size, budget = RECEIVE_BYTES_PER_TURN
+        cdef bint is_own = self.input.target > 0
         cdef ssize_t count
         cdef Py_ssize_t used
         if is_own:
-            into = self.kept.data
-            room = self.kept.target
+            into = self.input.data
+            budget = self.input.target
         elif self.expects_long and have < HEAD_ONLY:
-            # The frame before was long: read the head of this one, then the rest where it stays.
-            room = HEAD_ONLY
-        room = memory_room(&shared.memory, &self.kept, room)
-        if room <= have:
-            # Its place in the queue is kept, and what arrives in the kernel.
-            memory_wait(&shared.memory, &self.kept, shared.monotonic_ms)
+            # The last frame was long: read the head of this one, then the rest into its own buffer.
+            budget = HEAD_ONLY
+        budget = memory_budget(&poller.memory, &self.input, budget)
+        if budget <= have:
+            # It waits in a queue for memory, and its bytes in the kernel.
+            memory_enqueue(&poller.memory, &self.input, poller.monotonic_ms)
             self.watch(self.interest & ~<uint32_t>EPOLLIN)
             return False
         if have > 0 and not is_own:
-            memcpy(into, self.kept.data, have)
-        shared.work += WORK_PER_CALL
-        count = recv(self.fd, into + have, room - have, MSG_DONTWAIT)
+            memcpy(into, self.input.data, have)
+        poller.work += WORK_PER_CALL
+        count = recv(self.fd, into + have, budget - have, MSG_DONTWAIT)
         if count < 0:
             if errno != EAGAIN and errno != EINTR:
                 self.close("reset by the peer")
             return False
         if count == 0:
-            self.end()
+            self.on_eof()
             return False
-        self.active_ms = shared.monotonic_ms
+        self.active_ms = poller.monotonic_ms
         have += <size_t>count
         if is_own:
-            kept_grow(&shared.memory, &self.kept, have)
-            if have < self.kept.target:
+            input_grow(&poller.memory, &self.input, have)
+            if have < self.input.target:
                 return False
         used = self.take_frames(into, have)
         if used < 0 or self.is_closed:
             return False
         if is_own:
-            # Held exactly one frame. Served, or kept whole for a later turn.
+            # The buffer held exactly one frame. It was served, or stays whole for a later turn.
             if used > 0:
-                kept_drop(&shared.memory, &self.kept)
+                input_drop(&poller.memory, &self.input)
             else:
-                memory_leave(&shared.memory, &self.kept)
+                memory_dequeue(&poller.memory, &self.input)
         elif <size_t>used < have:
-            self.keep(into + used, have - <size_t>used, used == 0 and not self.has_waiting)
+            self.store_input(into + used, have - <size_t>used, used == 0 and not self.has_unserved)
         else:
-            kept_drop(&shared.memory, &self.kept)
+            input_drop(&poller.memory, &self.input)
             self.expects_long = False
-        return self.expects_long and room == HEAD_ONLY and not (
-            self.is_busy or self.is_full() or self.has_waiting)
+        return self.expects_long and budget == HEAD_ONLY and not (
+            self.is_busy or self.is_full() or self.has_unserved)
 
-    cdef void keep(self, const uint8_t* data, size_t size, bint is_same_frame):
-        # Keep bytes that are not served yet: the start of a frame, or frames that must wait.
+    cdef void store_input(self, const uint8_t* data, size_t size, bint is_same_frame):
+        # Stores bytes that are not served yet: the start of a frame, or frames that must wait.
         cdef int64_t announced = 0
-        if self.dialect is not None:
-            announced = self.dialect.announced(data, size)
+        if self.protocol is not None:
+            announced = self.protocol.announced(data, size)
         self.expects_long = announced > <int64_t>max(size, RECEIVE_BYTES_PER_TURN // 2)
-        if not kept_put(&self.shared.memory, &self.kept, data, size, <size_t>announced,
-                        is_same_frame, self.shared.monotonic_ms):
+        if not input_put(&self.poller.memory, &self.input, data, size, <size_t>announced,
+                         is_same_frame, self.poller.monotonic_ms):
             self.close("no memory for its frame")
 
-    cdef void listen(self):
-        """Read on, if nothing of its own hinders it."""
-        if not self.is_busy and not self.is_full() and self.kept.state != KEPT_WAITS:
+    cdef void resume_reading(self):
+        """Watch for input again, unless something of its own prevents that."""
+        if not self.is_busy and not self.is_full() and self.input.state != INPUT_WAITING:
             self.watch(self.interest | EPOLLIN)
 
-    cdef void begin_anew(self) noexcept:
-        """Nobody has listened for the rest of its frame so far, however long that was."""
-        self.kept.started_ms = self.active_ms = self.shared.monotonic_ms
+    cdef void restart_frame_timer(self) noexcept:
+        """Restart the timer of its frame: so far the broker itself did not read the rest."""
+        self.input.started_ms = self.active_ms = self.poller.monotonic_ms
 
-    cdef bint decide(self, const uint8_t* data, size_t size):
-        # By its first bytes. False: not yet, or closed because nobody here speaks that.
-        cdef Protocol protocol = protocol_of(data, size)
-        if protocol == PROTOCOL_UNDECIDED:
+    cdef bint detect_protocol(self, const uint8_t* data, size_t size):
+        # Detects it by the first bytes. False: not decided yet, or closed since it is not served
+        # here.
+        cdef Protocol detected = protocol_of(data, size)
+        if detected == PROTOCOL_UNDECIDED:
             return False
-        self.dialect = <NativeProtocol>self.shared.dialects[protocol]
-        if self.dialect is None:
-            self.shared.closed_undecided += 1
-            self.close("speaks no protocol that is served here")
+        self.protocol = <NativeProtocol>self.poller.protocols[detected]
+        if self.protocol is None:
+            self.poller.closed_undecided += 1
+            self.close("unknown protocol")
             return False
-        self.dialect.connections += 1
+        self.protocol.connections += 1
         return True
 
     cdef Py_ssize_t take_frames(self, uint8_t* data, size_t size):
-        """Serve whole frames until one must wait; the bytes used, or -1 when it closed.
+        """Serve whole frames until one must wait; return the bytes used, or -1 if it closed.
 
-        Those that wait for nothing but a turn are served in the next: it is touched then.
+        If they wait only because the time budget is used up, the connection requests a drain: they
+        are served in the next turn.
         """
         cdef size_t used = 0
         cdef int64_t taken
         cdef Cursor frame
-        if self.dialect is None and not self.decide(data, size):
+        if self.protocol is None and not self.detect_protocol(data, size):
             return -1 if self.is_closed else 0
-        self.has_waiting = False
+        self.has_unserved = False
         while used < size:
             if self.is_busy or self.is_full():
-                self.has_waiting = True
+                self.has_unserved = True
                 break
-            if self.shared.looks_late():
-                self.has_waiting = True
-                self.touch()
+            if self.poller.check_budget():
+                self.has_unserved = True
+                self.request_drain()
                 break
-            taken = self.dialect.cut(data + used, size - used, &frame)
+            taken = self.protocol.cut(data + used, size - used, &frame)
             if taken == 0:
                 break
             if taken < 0:
-                self.has_ended = True
-                self.dialect.refuse(self, taken)
+                self.input_ended = True
+                self.protocol.refuse(self, taken)
                 return -1 if self.is_closed else <Py_ssize_t>size
-            if self.must_wait(frame):
-                self.has_waiting = True
+            if self.hold_back(frame):
+                self.has_unserved = True
                 break
             if self.is_closed:
                 return -1
-            self.dialect.requests += 1
-            self.shared.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
-            if not self.dialect.serve(self, frame):
+            self.protocol.requests += 1
+            self.poller.work += 1 + <int>(taken >> WORK_BYTES_SHIFT)
+            if not self.protocol.serve(self, frame):
                 return -1
             used += <size_t>taken
         return <Py_ssize_t>used
 
     cdef bint note_unseen(self, PartitionLog log, int64_t end_offset) noexcept:
-        """Note a write that no reply waits for; False without memory."""
+        """Note a write that no reply waits for; return False without memory."""
         return log.high_watermark >= end_offset or unseen_add(&self.unseen, log, end_offset)
 
-    cdef bint must_wait(self, Cursor frame):
-        """Hold a request back until the writes in front of it are visible; whether it is.
+    cdef bint hold_back(self, Cursor frame):
+        """Delay a request until the earlier writes are visible; return whether it is delayed.
 
-        Writes wait only when very many partitions have been written to that no reply waits for.
+        A write is delayed only if UNSEEN_PARTITIONS_MAX partitions have writes that no reply waits
+        for.
         """
         if self.slots_waiting == 0 and self.unseen.count == 0:
             return False
-        if self.unseen.count < UNSEEN_PARTITIONS_MAX and self.dialect.is_write(frame):
+        if self.unseen.count < UNSEEN_PARTITIONS_MAX and self.protocol.is_write(frame):
             return False
         if not self.wait_for_unseen() or self.slots_waiting == 0:
             return False
@@ -540,7 +551,7 @@ cdef class Connection:
         return True
 
     cdef bint wait_for_unseen(self):
-        # Have a slot wait for the writes that none waits for; False when it closed instead.
+        # Adds a slot that waits for the writes without one. False: no memory, so it closed.
         cdef ReplySlot* slot
         unseen_prune(&self.unseen)
         if self.unseen.count == 0:
@@ -553,25 +564,25 @@ cdef class Connection:
         unseen_wait(&self.unseen, slot)
         return True
 
-    cdef void end(self):
-        """The peer says no more. One that only half-closed gets what it is owed first."""
+    cdef void on_eof(self):
+        """Handle the peer's EOF. One that only half-closed gets its replies first."""
         cdef Cursor rest
-        if self.dialect is None or not self.dialect.answers_after_end:
+        if self.protocol is None or not self.protocol.serves_half_closed:
             self.close("closed by the peer")
             return
         self.watch(self.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
-        if self.kept.data != NULL:
-            rest.next = self.kept.data
-            rest.left = self.kept.size
-            if self.must_wait(rest):
-                return      # the end is read again when what it waits for is visible
+        if self.input.data != NULL:
+            rest.next = self.input.data
+            rest.left = self.input.size
+            if self.hold_back(rest):
+                return      # EOF is read again once those writes are visible
             if self.is_closed:
                 return
-            self.has_ended = True
-            self.dialect.serve_last(self, rest)
-            kept_drop(&self.shared.memory, &self.kept)
-        self.has_ended = True
-        self.touch()
+            self.input_ended = True
+            self.protocol.serve_last(self, rest)
+            input_drop(&self.poller.memory, &self.input)
+        self.input_ended = True
+        self.request_drain()
 
     cdef void enqueue(self, ReplySlot* slot):
         slot.connection = <void*>self
@@ -582,12 +593,12 @@ cdef class Connection:
             self.slots_tail.next = slot
         self.slots_tail = slot
         if slot.waiting == 0:
-            self.touch()
+            self.request_drain()
         else:
             self.slots_waiting += 1
 
     cdef void reply(self, const uint8_t* data, size_t size):
-        """Answer at once, in the order of requests."""
+        """Queue a complete answer, in the order of requests."""
         cdef ReplySlot* slot = slot_new(<uint32_t>size, 0)
         if slot == NULL:
             self.close("no memory for its reply")
@@ -597,43 +608,43 @@ cdef class Connection:
         self.enqueue(slot)
 
     cdef void park(self, FetchSession session):
-        """Answer a fetch when there is enough, or when its time is over."""
+        """Answer a fetch once there is enough, or at its deadline."""
         self.parked = session
         self.is_busy = True
         session.owner.object = <void*>self
         session.park()
-        wheel_set(&self.shared.wheel, &self.timer, self.shared.monotonic_ms + session.wait_ms)
+        wheel_set(&self.poller.wheel, &self.timer, self.poller.monotonic_ms + session.wait_ms)
 
     cdef void answer_fetch(self):
         cdef FetchSession session = self.parked
-        wheel_clear(&self.shared.wheel, &self.timer)
+        wheel_clear(&self.poller.wheel, &self.timer)
         session.unpark()
         self.parked = None
         self.is_busy = False
         session.reply(&self.output)
-        self.touch()
+        self.request_drain()
 
-    cdef void woken(self):
-        """What it waits for has changed."""
-        if self.flow is not None:
-            self.flow.woken()
+    cdef void on_wake(self):
+        """Handle a change of a log that its fetch or stream watches."""
+        if self.stream is not None:
+            self.stream.on_wake()
         elif self.parked.has_enough():
             self.answer_fetch()
 
-    cdef void due(self):
-        """Its timer has gone off, and is not set any more."""
-        if self.flow is not None:
-            self.flow.due()
+    cdef void on_timer(self):
+        """Handle its timer, which has expired and is cleared."""
+        if self.stream is not None:
+            self.stream.on_timer()
         else:
             self.answer_fetch()
 
-    cdef void end_flow(self, bytes last, bint is_last):
-        """Send what comes last behind all frames, if anything, and close or serve what waits."""
-        cdef Flow flow = self.flow
+    cdef void end_stream(self, bytes last, bint is_last):
+        """End the stream with `last`, which may be empty; close, or serve the later requests."""
+        cdef ResponseStream stream = self.stream
         cdef ReplySlot* slot = slot_new(<uint32_t>len(last), 0)
-        self.flow = None
-        wheel_clear(&self.shared.wheel, &self.timer)
-        flow.ended()
+        self.stream = None
+        wheel_clear(&self.poller.wheel, &self.timer)
+        stream.on_end()
         if slot == NULL:
             self.close("no memory for its reply")
             return
@@ -641,10 +652,10 @@ cdef class Connection:
         slot.size = <uint32_t>len(last)
         slot.is_closing = self.is_busy = is_last
         self.enqueue(slot)
-        self.shared.turn.request_end()
+        self.poller.turn.request_end()
 
     cdef PendingReply hand_over(self, Cursor body):
-        """Leave a request to Python, with a place for its reply; None when it closed instead."""
+        """Leave a request to Python, reserving the place of its reply; None if it closed."""
         cdef PendingReply pending = PendingReply.__new__(PendingReply)
         cdef ReplySlot* slot = slot_new(0, 0)
         if slot == NULL:
@@ -653,20 +664,20 @@ cdef class Connection:
         slot.waiting = 1
         pending.slot = slot
         pending.connection = self
-        pending.protocol = self.dialect.protocol
+        pending.protocol = self.protocol.fallback
         pending.body = PyBytes_FromStringAndSize(<const char*>body.next, body.left)
         pending.counted = body.left
-        memory_hand_over(&self.shared.memory, pending.counted)
+        memory_hand_over(&self.poller.memory, pending.counted)
         self.is_busy = True
         self.enqueue(slot)
-        self.shared.slow.append(pending)
+        self.poller.python_requests.append(pending)
         return pending
 
     cdef void resume(self):
-        # Serve what was kept while a request held it back, then listen again.
+        # Serves the input that was stored while a request delayed it, then reads again.
         cdef Py_ssize_t used
-        cdef uint8_t* data = self.kept.data
-        cdef size_t size = self.kept.size
+        cdef uint8_t* data = self.input.data
+        cdef size_t size = self.input.size
         if self.is_closed or self.is_busy or self.is_full():
             return
         if data != NULL:
@@ -674,30 +685,30 @@ cdef class Connection:
             if used < 0 or self.is_closed:
                 return
             if <size_t>used == size:
-                kept_drop(&self.shared.memory, &self.kept)
+                input_drop(&self.poller.memory, &self.input)
             elif used > 0:
-                self.keep(data + used, size - <size_t>used, False)
+                self.store_input(data + used, size - <size_t>used, False)
             else:
-                self.begin_anew()
-        self.listen()
+                self.restart_frame_timer()
+        self.resume_reading()
 
     # ---- out ----------------------------------------------------------------------------------
 
-    cdef void touch(self):
-        if not self.is_touched and not self.is_closed:
-            self.shared.touched.append(self)
-            self.is_touched = True
+    cdef void request_drain(self):
+        if not self.is_drain_requested and not self.is_closed:
+            self.poller.to_drain.append(self)
+            self.is_drain_requested = True
 
     cdef void drain(self):
-        """Move the replies that are complete, in order, to the output; send; go on reading."""
+        """Move complete replies, in order, to the output; send it; serve and read again."""
         cdef ReplySlot* slot
         cdef uint8_t* into
-        self.is_touched = False
-        self.shared.work += WORK_PER_CALL
+        self.is_drain_requested = False
+        self.poller.work += WORK_PER_CALL
         while self.slots_head != NULL and self.slots_head.waiting == 0 and not self.is_closing:
             slot = self.slots_head
             if slot.begun_ns > 0:
-                self.dialect.answered(slot.begun_ns)
+                self.protocol.record_latency(slot.begun_ns)
             if slot.size > 0 and not (slot.is_droppable and self.is_unread()):
                 into = queue_reserve(&self.output, slot.size)
                 if into == NULL:
@@ -713,30 +724,30 @@ cdef class Connection:
             slot_free(slot)
         if self.is_held and self.slots_head == NULL:
             self.is_held = self.is_busy = False
-        self.is_closing = self.is_closing or self.owes_nothing()
-        if self.flow is not None and self.slots_head == NULL and self.flow.go_on():
-            self.touch()
+        self.is_closing = self.is_closing or self.has_answered_all()
+        if self.stream is not None and self.slots_head == NULL and self.stream.write_frames():
+            self.request_drain()
         if self.is_closed:
             return
         self.send()
-        if self.shared.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
-            self.shared.shed_replies()
-        if self.flow is not None and self.flow.has_more():
-            self.touch()
+        if self.poller.reply_memory_bytes > REPLY_MEMORY_BYTES_MAX:
+            self.poller.shed_replies()
+        if self.stream is not None and self.stream.has_more():
+            self.request_drain()
         if not self.is_closed:
             self.resume()
 
     cdef bint is_unread(self) noexcept:
-        # Whether the peer leaves answers where they are: more of them wait, here and in the socket,
-        # than one that reads lets come together. A socket that cannot tell has none.
+        # Whether the peer does not read its answers: more bytes are unsent, here and in the socket,
+        # than accumulate with a peer that reads. A socket that cannot report them counts as empty.
         cdef int unsent = 0
         if self.output.bytes <= UNREAD_ANSWER_BYTES_MAX:
             ioctl(self.fd, SIOCOUTQNSD, &unsent)
         return self.output.bytes + unsent > UNREAD_ANSWER_BYTES_MAX
 
-    cdef bint owes_nothing(self) noexcept:
-        # Whether a peer that says no more has all its answers, but for what is in the output.
-        return self.has_ended and self.slots_head == NULL and not self.is_busy
+    cdef bint has_answered_all(self) noexcept:
+        # Whether a peer that has sent EOF has all its answers, except those in the output.
+        return self.input_ended and self.slots_head == NULL and not self.is_busy
 
     cdef void send(self):
         cdef SendStatus status
@@ -745,14 +756,14 @@ cdef class Connection:
             if status == SEND_FAILED:
                 self.close("reset by the peer")
                 return
-            self.active_ms = self.shared.monotonic_ms
+            self.active_ms = self.poller.monotonic_ms
             if status != SEND_DONE:
                 self.watch(self.interest | EPOLLOUT)
                 return
         if self.interest & EPOLLOUT:
             self.watch(self.interest & ~<uint32_t>EPOLLOUT)
         if self.is_closing:
-            self.close("answered by closing")
+            self.close("closed after its last reply")
 
     cdef void watch(self, uint32_t interest):
         cdef epoll_event event
@@ -761,29 +772,29 @@ cdef class Connection:
         self.interest = interest
         event.events = interest
         event.data.fd = self.fd
-        epoll_ctl(self.shared.epoll_fd, EPOLL_CTL_MOD, self.fd, &event)
+        epoll_ctl(self.poller.epoll_fd, EPOLL_CTL_MOD, self.fd, &event)
 
     cdef void close(self, str reason):
-        """Close the socket and let go of everything owed on it."""
-        cdef Flow flow
+        """Close the socket and drop everything that is pending on it."""
+        cdef ResponseStream stream
         if self.is_closed:
             return
         self.is_closed = True
-        self.shared.connections.pop(self.fd, None)
+        self.poller.connections.pop(self.fd, None)
         c_close(self.fd)
-        wheel_clear(&self.shared.wheel, &self.timer)
+        wheel_clear(&self.poller.wheel, &self.timer)
         if self.parked is not None:
             self.parked.unpark()
             self.parked = None
-        if self.flow is not None:
-            flow = self.flow
-            self.flow = None
-            flow.ended()
+        if self.stream is not None:
+            stream = self.stream
+            self.stream = None
+            stream.on_end()
         self.drop_replies()
         unseen_free(&self.unseen)
-        kept_drop(&self.shared.memory, &self.kept)
-        if self.shared.on_close is not None:
-            self.shared.on_close(self, reason)
+        input_drop(&self.poller.memory, &self.input)
+        if self.poller.on_close is not None:
+            self.poller.on_close(self, reason)
 
     cdef void drop_replies(self) noexcept:
         cdef ReplySlot* slot
@@ -792,7 +803,7 @@ cdef class Connection:
             self.slots_head = slot.next
             slot.connection = NULL
             if slot.waiting == 0:
-                slot_free(slot)     # else by the last of those it waits for
+                slot_free(slot)     # otherwise the last write it waits for frees it
         self.slots_tail = NULL
         queue_free(&self.output)
 

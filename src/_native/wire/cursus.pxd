@@ -4,6 +4,6 @@ from broker._native.wire.cursus_publish cimport RoundRobin
 
 
 cdef class Cursus(NativeProtocol):
-    cdef RoundRobin turns
+    cdef RoundRobin round_robin
 
-    cdef bint serve_slowly(self, Connection connection, Cursor frame)
+    cdef bint serve_in_python(self, Connection connection, Cursor frame)

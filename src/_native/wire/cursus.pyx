@@ -1,8 +1,7 @@
-"""Cursus's dialect: frames behind their length in both directions; plain batches and PUBLISH are
-served here.
+"""Cursus: length-prefixed frames in both directions. Plain batches and PUBLISH are served natively.
 
-Requests are answered in order, one by one; a frame may have no byte at all. A connection that says
-nothing stays: its clients would not open another one.
+Requests are answered one by one, in order; a frame may be empty. An idle connection is not closed:
+the clients would not open another one.
 """
 
 cimport cython
@@ -24,11 +23,11 @@ cdef uint32_t FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
 cdef class Cursus(NativeProtocol):
     """The Cursus protocol."""
 
-    def __cinit__(self, protocol, RoundRobin turns=None):
-        """Leave what is not served here to `protocol`, which shares the turns of partitions."""
-        self.protocol = protocol
-        self.turns = RoundRobin() if turns is None else turns
-        self.answers_after_end = True
+    def __cinit__(self, fallback, RoundRobin round_robin=None):
+        """Leave all other requests to `fallback`, which shares the round-robin over partitions."""
+        self.fallback = fallback
+        self.round_robin = RoundRobin() if round_robin is None else round_robin
+        self.serves_half_closed = True
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         return frame_cut(data, size, 0, FRAME_BYTES_MAX, frame)
@@ -44,17 +43,17 @@ cdef class Cursus(NativeProtocol):
 
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef ReplySlot* slot = cursus_produce(
-            connection.shared.topics, connection.shared.turn, &connection.unseen, frame)
+            connection.poller.topics, connection.poller.turn, &connection.unseen, frame)
         if slot == NULL:
             slot = cursus_publish(
-                connection.shared.topics, connection.shared.turn, self.turns,
+                connection.poller.topics, connection.poller.turn, self.round_robin,
                 &connection.unseen, connection.session, frame)
         if slot != NULL:
             connection.enqueue(slot)
             return True
-        return self.serve_slowly(connection, frame)
+        return self.serve_in_python(connection, frame)
 
-    cdef bint serve_slowly(self, Connection connection, Cursor frame):
+    cdef bint serve_in_python(self, Connection connection, Cursor frame):
         cdef PendingReply pending = connection.hand_over(frame)
         if pending is None:
             return False

@@ -5,8 +5,8 @@ from broker._native.kernel.cursor cimport Cursor
 cdef enum:
     RECORD_SIZE_MIN = 48          # a record whose texts are all empty
     COUNTS_SIZE = 8 + 8 + 4       # seqStart, seqEnd, count
-    HEAD_SIZE_MAX = 2 + 2 + 2 + 10 + 2 + 1 + 1 + COUNTS_SIZE    # beside the topic
-    SHORT_MAX = 0xFFFF            # bytes behind a u16
+    HEAD_SIZE_MAX = 2 + 2 + 2 + 10 + 2 + 1 + 1 + COUNTS_SIZE  # without the topic
+    SHORT_MAX = 0xFFFF            # the longest text after a u16 length
 
 
 cdef struct Text:
@@ -38,14 +38,14 @@ cdef struct CursusRecord:
     Text metadata
 
 
-# Why bytes are no batch of a layout.
+# Whether bytes are a batch of a layout, or why not.
 cdef enum CursusStatus:
     CURSUS_OK
     CURSUS_MAGIC
-    CURSUS_HEAD               # they end within the header, or it is of another layout
-    CURSUS_COUNT              # negative, too many, or more than there can be
-    CURSUS_RECORDS            # they end within a record
-    CURSUS_LEFT_OVER          # something follows the last record
+    CURSUS_HEAD               # the header is cut short, or of another layout
+    CURSUS_COUNT              # negative, above the limit, or above what the bytes can hold
+    CURSUS_RECORDS            # a record is cut short
+    CURSUS_LEFT_OVER          # bytes follow the last record
 
 
 cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head) noexcept nogil

@@ -1,6 +1,6 @@
-"""Cursus's batch of records: its bytes to rows of a record batch, and records to its bytes.
+"""Cursus's batch of records: decoding to rows of a record batch, and encoding.
 
-                  today                     original document
+                  current layout            original document
     magic         u16 BA7C
     topic         u16 length and bytes
     partition     i32                       u16 length and decimal digits
@@ -12,12 +12,12 @@
                   u32 length and payload, u16 length and eventType, u32 schemaVersion,
                   u64 aggregateVersion, u16 length and metadata
 
-All is big-endian. Both layouts are tried, the likelier one first: what follows the topic is either
-the upper half of a small partition number, or the length of one in digits. A batch counts only as a
-whole, and nothing may follow it.
+All integers are big-endian. Both layouts are tried, the likelier one first: what follows the topic
+is either the upper half of a small partition number, or the length of a partition in digits. A
+batch is valid only as a whole, and nothing may follow it.
 
-What Kafka has no field for stands in headers of a record, those that are neither empty nor zero;
-numbers are decimal digits there.
+Fields that Kafka does not have are stored as record headers unless they are empty or zero, numbers
+as decimal digits.
 """
 
 cimport cython
@@ -58,7 +58,7 @@ cdef uint64_t FNV_OFFSET = 0xCBF29CE484222325
 cdef uint64_t FNV_PRIME = 0x100000001B3
 cdef int32_t RECORDS_MAX = limits.CURSUS_BATCH_RECORDS_MAX
 
-# What a record takes in a frame beside its texts: key, payload, and three of its headers.
+# Bytes of a record in a frame without its texts: key, payload, and three of its headers.
 RECORD_BYTES_MIN = RECORD_SIZE_MIN
 
 PRODUCER_ID = b"cursus.producer_id"
@@ -88,7 +88,7 @@ cdef inline bint take_short_text(Cursor* cursor, Text* text) noexcept nogil:
 
 
 cdef int64_t decimal(Text digits) noexcept nogil:
-    """The number that so few digits are, -1 for anything else."""
+    """Return the number that at most PARTITION_DIGITS_MAX digits are; -1 for anything else."""
     cdef int64_t number = 0
     cdef size_t i
     if not 0 < digits.size <= PARTITION_DIGITS_MAX:
@@ -101,7 +101,7 @@ cdef int64_t decimal(Text digits) noexcept nogil:
 
 
 cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head) noexcept nogil:
-    """Read what stands before the records, in one of the layouts."""
+    """Read the header, in one of the layouts."""
     cdef uint16_t magic = 0
     cdef uint8_t acks_size = 0, idempotent = 0
     cdef int32_t partition = 0
@@ -136,7 +136,7 @@ cdef CursusStatus cursus_head(Cursor* cursor, bint is_original, CursusHead* head
 
 
 cdef bint cursus_record(Cursor* cursor, CursusRecord* record) noexcept nogil:
-    """Read one record; False when the bytes end before it does."""
+    """Read one record; return False if it is cut short."""
     cdef uint32_t size = 0
     return (
         take_uint64(cursor, &record.offset)
@@ -171,7 +171,7 @@ cdef CursusStatus check_layout(
 
 
 cdef bint looks_original(Cursor body) noexcept nogil:
-    """Whether a partition in digits follows the topic."""
+    """Return whether the topic is followed by a partition in digits."""
     cdef uint16_t magic = 0
     cdef Text topic, digits
     return (
@@ -184,9 +184,9 @@ cdef bint looks_original(Cursor body) noexcept nogil:
 
 cdef CursusStatus cursus_check(
         Cursor body, CursusHead* head, Cursor* records, CursusRecord* last) noexcept nogil:
-    """Check a whole batch in the layout that it has; its head, where its records begin, the last.
+    """Check a whole batch in its layout; set its header, the start of its records, the last record.
 
-    A batch of neither layout is told what is wrong with it in the likelier one.
+    The status of a batch that has neither layout is that of the likelier one.
     """
     cdef bint is_original = looks_original(body)
     cdef CursusStatus status = check_layout(body, is_original, head, records, last)
@@ -200,7 +200,7 @@ cdef CursusStatus cursus_check(
 
 
 cdef uint64_t cursus_hash(Text key) noexcept nogil:
-    """The hash by which the original broker finds the partition of a key: FNV-1a of 64 bits."""
+    """Return the hash by which the original broker partitions keys: FNV-1a of 64 bits."""
     cdef uint64_t number = FNV_OFFSET
     cdef size_t i
     for i in range(key.size):
@@ -209,7 +209,7 @@ cdef uint64_t cursus_hash(Text key) noexcept nogil:
 
 
 def fnv_1a_64(bytes key not None):
-    """The hash by which the original broker finds the partition of a key."""
+    """Return the hash by which the original broker partitions keys."""
     return cursus_hash(text_of(key, <size_t>-1))
 
 
@@ -223,7 +223,7 @@ cdef inline bint is_same(Text one, Text other) noexcept nogil:
 
 @cython.final
 cdef class CursusBatch:
-    """A batch that was sent; its records are taken from it in order.
+    """A received batch, whose records are taken in order.
 
     Attributes:
         topic, partition, acks, is_idempotent, seq_start, seq_end, count: of the header.
@@ -242,7 +242,7 @@ cdef class CursusBatch:
     cdef readonly bytes producer_id
     cdef readonly int64_t epoch
     cdef bytes body
-    cdef Cursor records       # into the body: those that were not taken yet
+    cdef Cursor records       # in `body`: those not taken yet
     cdef int32_t left
     cdef Cursor all_records
 
@@ -250,8 +250,8 @@ cdef class CursusBatch:
         """Read a batch.
 
         Raises:
-            Truncated: it ends before its lengths and counts say.
-            Corrupt: it has another magic, a wrong count or something behind it.
+            Truncated: it is shorter than its lengths and counts say.
+            Corrupt: it has another magic, a wrong count, or bytes after the last record.
         """
         cdef Cursor cursor
         cdef CursusHead head
@@ -286,9 +286,9 @@ cdef class CursusBatch:
             self.epoch = last.epoch
 
     def rows(self, int32_t count_max):
-        """The next records, at most so many, as rows of the codec: (key, value, headers).
+        """Return up to `count_max` next records as rows of the codec: (key, value, headers).
 
-        An empty key is null, a record without anything for a header has None.
+        An empty key becomes null; the headers of a record without any are None.
         """
         cdef list rows = []
         cdef CursusRecord record
@@ -311,10 +311,11 @@ cdef class CursusBatch:
         return rows
 
     def runs(self, int32_t runs_max):
-        """Which sequences its records have: (producer id, epoch, first, last) of records in a row.
+        """Return the runs of sequences: (producer id, epoch, first, last sequence, record count).
 
-        Records of one producer whose sequences follow each other are one; first and last are 0 for
-        records that have no sequence or no producer. Raises LimitExceeded for more than so many.
+        A run is consecutive records of one producer with consecutive sequences. First and last are
+        0 for records without a sequence or without a producer. Raises LimitExceeded for more than
+        `runs_max` runs.
         """
         cdef list runs = []
         cdef Cursor cursor = self.all_records
@@ -382,7 +383,7 @@ cdef list headers_of(CursusRecord* record, tuple id_header):
 # ---- records to bytes --------------------------------------------------------------------------
 
 cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil:
-    """The number that these digits are; 0 for what is none, or a larger one."""
+    """Return the number that these digits are; 0 if they are none, or it exceeds `highest`."""
     cdef size_t i
     cdef uint64_t number = 0, digit
     for i in range(digits.size):
@@ -396,7 +397,7 @@ cdef uint64_t unsigned_of(Text digits, uint64_t highest) noexcept nogil:
 
 
 cdef int64_t signed_of(Text digits) noexcept nogil:
-    """The same of digits that may have a minus."""
+    """Return the number that digits with an optional minus are, or 0."""
     cdef uint64_t number
     if digits.size > 0 and digits.data[0] == c'-':
         digits.data += 1
@@ -407,7 +408,7 @@ cdef int64_t signed_of(Text digits) noexcept nogil:
 
 
 cdef Text text_of(bytes data, size_t size_max) noexcept:
-    """What a field can carry of a value: nothing of one that is longer."""
+    """Return the bytes of a value; none of a value that is longer than its field can be."""
     cdef Text text
     text.data = NULL
     text.size = 0
@@ -430,9 +431,9 @@ cdef inline uint8_t* put_short(uint8_t* at, Text text) noexcept nogil:
 
 cdef uint8_t* head_put(
         uint8_t* at, Text topic, uint32_t partition, bint is_original) noexcept nogil:
-    """Write what stands before seqStart, at most HEAD_SIZE_MAX bytes and the topic; where it ends.
+    """Write the header up to seqStart, at most HEAD_SIZE_MAX bytes and the topic; return its end.
 
-    Acks is "1", as the original broker has it.
+    Acks is "1", as in the original broker.
     """
     cdef uint8_t[PARTITION_DIGITS_MAX] digits
     cdef uint32_t left = partition
@@ -463,20 +464,20 @@ cdef uint8_t* head_put(
 
 cdef void counts_put(
         uint8_t* at, uint64_t seq_start, uint64_t seq_end, int32_t count) noexcept nogil:
-    """Write what stands between that and the records, COUNTS_SIZE bytes."""
+    """Write the rest of the header, COUNTS_SIZE bytes."""
     store_uint64(at, seq_start)
     store_uint64(at + 8, seq_end)
     store_uint32(at + 16, <uint32_t>count)
 
 
 cdef size_t record_size(const CursusRecord* record) noexcept nogil:
-    """How many bytes it takes."""
+    """Return the bytes that a record takes."""
     return (RECORD_SIZE_MIN + record.payload.size + record.key.size + record.producer_id.size
             + record.event_type.size + record.metadata.size)
 
 
 cdef void record_put(uint8_t* at, const CursusRecord* record) noexcept nogil:
-    """Write a record, where there is room for it."""
+    """Write a record, where `record_size` bytes are free."""
     store_uint64(at, record.offset)
     store_uint64(at + 8, record.sequence)
     at = put_short(at + 16, record.producer_id)
@@ -491,7 +492,7 @@ cdef void record_put(uint8_t* at, const CursusRecord* record) noexcept nogil:
 
 
 def sequence_of(list headers not None):
-    """(producer id, epoch, sequence) that a record's headers say; None without a sequence."""
+    """Return (producer id, epoch, sequence) from a record's headers; None without a sequence."""
     cdef bytes name, value, producer_id = None
     cdef uint64_t sequence = 0
     cdef int64_t epoch = 0

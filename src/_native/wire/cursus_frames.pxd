@@ -10,13 +10,13 @@ from broker._native.wire.line_text cimport Text
 cdef enum:
     LENGTH_SIZE = 4           # of a frame, in front of it
 
-# What reading has come to.
+# The result of reading.
 cdef enum FrameStatus:
-    FRAME_OPEN                # all that was read is in it; there may be more
-    FRAME_END                 # there is nothing more up to the end
+    FRAME_OPEN                # all that was read is in the frame; there may be more
+    FRAME_END                 # there are no more records up to the end
     FRAME_FULL                # of bytes or records
     FRAME_FOLDED              # the batch at the next offset is compressed
-    FRAME_TOO_LARGE           # the record at the next offset fits into no frame
+    FRAME_TOO_LARGE           # the record at the next offset does not fit into a frame
     FRAME_UNREADABLE          # what is at the next offset is damaged
     FRAME_OUT_OF_RANGE        # the next offset is below the log's start, or above its end
     FRAME_OFFLINE             # the log cannot be read now
@@ -25,7 +25,7 @@ cdef enum FrameStatus:
 
 cdef class CursusFrame:
     cdef Text out                     # the frame, its length in front
-    cdef size_t head_size             # of what all of its frames begin with
+    cdef size_t head_size             # of the header that all its frames begin with
     cdef size_t counts_at
     cdef size_t bytes_max
     cdef int32_t records_max
@@ -35,15 +35,15 @@ cdef class CursusFrame:
     cdef readonly int64_t next_offset
     cdef readonly int64_t skip_offset
     cdef readonly size_t large_size
-    # What is read, as long as it is: batches of one slice, and the one that was begun.
+    # The current read: the rest of one slice, and the current batch.
     cdef Cursor batches
-    cdef int64_t slice_end            # its next offset
-    cdef size_t read_size             # bytes of it
+    cdef int64_t slice_end            # the offset after the slice
+    cdef size_t read_size             # bytes of the slice
     cdef BatchInfo info
     cdef Cursor records
     cdef int32_t left
     cdef bint is_committed
-    cdef bint has_aborted             # `aborted` is that of the slice
+    cdef bint has_aborted             # `aborted` has been read for the slice
     cdef AbortedList aborted
     cdef bytes unfolded               # that the records are in; None: they are in the page
 

@@ -1,16 +1,16 @@
-"""Cursus's frames, written from what a log has stored without an object per record.
+"""Cursus's frames, written from the batches of a log without a Python object per record.
 
-    u32 length | BA7C and the rest of the head | seqStart seqEnd count | records
+    u32 length | BA7C and the rest of the header | seqStart seqEnd count | records
 
-A read takes one slice of a log: whole batches. Control batches and what was aborted are stepped
-over; a compressed batch is left to the caller, who brings what it unfolds to:
+A read takes one slice of a log: whole batches. Control batches and aborted records are skipped. A
+compressed batch is left to the caller, who passes its records decompressed:
 
     read_slice -> page -> walk: batch by batch -> walk_records -> out
                             |         ^
-                          FOLDED     add, or hold and walk again
+                       COMPRESSED    add, or hold and walk again
 
-What cannot be read is never skipped here: the status says so, `next_offset` where it is and
-`skip_offset` where the rest goes on.
+What cannot be read is never skipped here: the status reports it, `next_offset` is its offset and
+`skip_offset` the offset after it.
 """
 
 cimport cython
@@ -64,18 +64,18 @@ from broker._native.wire.line_text cimport text_reserve
 from broker.model import limits
 
 cdef enum:
-    PREFIX_SIZE = 7           # "cursus.", of all the headers that are Cursus's own
+    PREFIX_SIZE = 7           # of "cursus.", with which Cursus's own headers begin
 
 cdef int64_t READ_BYTES = limits.CURSUS_READ_BYTES_PER_STEP
 cdef size_t RECORD_BYTES_MAX = limits.CURSUS_RECORD_BYTES_MAX
 
-# What is read serves one call after the other.
+# The buffer of the current read, reused by each call.
 cdef LogPage page
 memset(&page, 0, sizeof(page))
 
 
 cdef inline Bytes bytes_of(Span span, size_t size_max) noexcept nogil:
-    """What a field can carry of a value: nothing of one that is longer, or null."""
+    """Return the bytes of a value; none of a null, or of one longer than its field can be."""
     cdef Bytes text
     text.data = span.start
     text.size = <size_t>span.length if span.length > 0 else 0
@@ -90,7 +90,7 @@ cdef inline bint has_name(Span name, const char* suffix, int32_t size) noexcept 
 
 
 cdef bint read_headers(const RecordFields* fields, CursusRecord* record) noexcept nogil:
-    """Take what is Cursus's own; of a name that comes twice the last value. False: no headers."""
+    """Read Cursus's own headers; the last value of a name counts. Return False if malformed."""
     cdef Cursor headers = fields.headers
     cdef Span name, value
     cdef int32_t _header
@@ -133,21 +133,21 @@ STATUS_NAMES = {
 
 @cython.final
 cdef class CursusFrame:
-    """A frame in the making: records of one log, or of several.
+    """A frame under construction, with records of one log or of several.
 
     Attributes:
         count: how many records it has.
-        next_offset: of what was not taken yet.
-        skip_offset: behind what cannot be, for the statuses "too large" and "unreadable".
+        next_offset: the first offset that was not taken yet.
+        skip_offset: the offset after what cannot be taken, if "too large" or "unreadable".
         large_size: bytes that the record would take in a frame, for "too large".
     """
 
     def __cinit__(
             self, bytes topic not None, uint32_t partition, *, bint is_original, size_t bytes_max,
             int32_t records_max):
-        """Name what the head names, and bound a frame; the first record may be longer.
+        """Set the fields of the header and the limits of a frame; its first record may exceed them.
 
-        Raises ValueError for a topic that no frame can name, MemoryError.
+        Raises ValueError for a topic that is too long for a frame, MemoryError.
         """
         cdef Bytes name = text_of(topic, SHORT_MAX)
         memset(&self.out, 0, sizeof(self.out))
@@ -168,16 +168,16 @@ cdef class CursusFrame:
         aborted_list_free(&self.aborted)
 
     cdef void begin(self) noexcept:
-        """Have no record; the head stays."""
+        """Begin a frame without records; the header stays."""
         self.out.size = self.head_size
         self.count = 0
         self.seq_start = self.seq_end = 0
 
     cdef FrameStatus read_slice(
             self, PartitionLog log, int64_t offset, int64_t end, bint is_committed) noexcept:
-        """Add what one read finds from an offset up to an end, at which a batch begins.
+        """Add the records of one read from an offset up to an end, at which a batch begins.
 
-        What was read is gone with the next call, of whatever frame.
+        The memory of the read is reused by the next call, for any frame.
         """
         cdef PageStatus status
         self.unfolded = None
@@ -208,7 +208,7 @@ cdef class CursusFrame:
         return self.walk(log)
 
     cdef FrameStatus walk(self, PartitionLog log) noexcept:
-        """Go on with what was read, once what was full has left."""
+        """Continue with what was read, after a full frame was taken."""
         cdef const uint8_t* batch
         cdef FrameStatus status
         cdef int64_t after
@@ -244,13 +244,13 @@ cdef class CursusFrame:
                 self.next_offset = after
 
     cdef FrameStatus step_over(self, int64_t next_offset) noexcept:
-        # What cannot be read has at least one offset.
+        # At least one offset is skipped.
         self.left = 0
         self.skip_offset = max(next_offset, sum_wrapped(self.next_offset, 1))
         return FRAME_UNREADABLE
 
     cdef int is_aborted(self, PartitionLog log) noexcept:
-        # 1 or 0; -1: nobody can say.
+        # Returns 1 or 0; -1: the log cannot be read.
         cdef size_t i
         if not self.is_committed or not self.info.attributes & ATTRIBUTE_TRANSACTIONAL:
             return False
@@ -319,9 +319,10 @@ cdef class CursusFrame:
         return FRAME_OPEN
 
     cdef bint hold(self, bytes batch, bytes unfolded, int64_t offset) noexcept:
-        """Have `walk` take the records of a compressed batch from an offset on, as they unfold.
+        """Have `walk` continue with the decompressed records of a batch, from an offset on.
 
-        The memory stays until the next read, or until `unfolded` is dropped. False for no batch.
+        The memory is used until the next read, or until `decompressed` is dropped. Return False if
+        the header of the batch is invalid.
         """
         cdef Cursor cursor
         self.batches.left = 0
@@ -341,13 +342,14 @@ cdef class CursusFrame:
         return True
 
     cdef void finish(self) noexcept:
-        """Write what depends on the records: the frame is whole."""
+        """Write the length and the counts: the frame is complete."""
         store_uint32(self.out.data, <uint32_t>(self.out.size - LENGTH_SIZE))
         counts_put(self.out.data + self.counts_at, self.seq_start, self.seq_end, self.count)
 
     cdef void trim(self) noexcept:
-        """Keep no more memory than the head needs; there is no record."""
-        # Not made smaller where it is: a few bytes would keep the heap from using the rest.
+        """Free all memory but that of the header; there are no records."""
+        # A new block, not realloc: a few bytes left in place would keep the heap from reusing the
+        # rest.
         cdef void* smaller = malloc(self.head_size)
         if smaller != NULL:
             memcpy(smaller, self.out.data, self.head_size)
@@ -358,11 +360,11 @@ cdef class CursusFrame:
     # ---- from Python --------------------------------------------------------------------------
 
     def read(self, PartitionLog log not None, int64_t offset, int64_t end, *, bint is_committed):
-        """Add what one read finds from an offset up to an end; what it has come to, a status.
+        """Add the records of one read from an offset up to an end; return the status.
 
-        The end is one at which a batch begins: the high watermark, or the last stable offset.
-        "open" may find more at `next_offset`; "folded" wants `add` for the batch there; "end",
-        "full", "too large", "unreadable", "out of range" and "offline" are what they say.
+        A batch must begin at the end: the high watermark, or the last stable offset. After "open"
+        there may be more at `next_offset`; after "compressed" call `add` with the batch there. The
+        other statuses are "end", "full", "too large", "unreadable", "out of range" and "offline".
         """
         cdef FrameStatus status = self.read_slice(log, offset, end, is_committed)
         if status == FRAME_NO_MEMORY:
@@ -370,7 +372,7 @@ cdef class CursusFrame:
         return STATUS_NAMES[status]
 
     def add(self, bytes batch not None, bytes unfolded not None, int64_t offset):
-        """Add the records of a compressed batch from an offset on, as they unfold; the status."""
+        """Add the decompressed records of a batch from an offset on; return the status."""
         cdef FrameStatus status
         if self.hold(batch, unfolded, offset):
             status = self.walk(None)
@@ -383,7 +385,7 @@ cdef class CursusFrame:
         return STATUS_NAMES[status]
 
     def take(self):
-        """The frame (bytes) without its length; the next one begins."""
+        """Return the frame (bytes) without its length, and begin the next one."""
         cdef bytes frame
         self.finish()
         frame = PyBytes_FromStringAndSize(

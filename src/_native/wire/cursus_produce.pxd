@@ -10,11 +10,11 @@ from broker._native.wire.unseen_writes cimport UnseenWrites
 
 cdef enum:
     BATCH_MAGIC = 0xBA            # the first byte of a batch
-    TEXT_MAX = 255                # of a producer id, an event type or metadata, here
+    TEXT_MAX = 255                # bytes of a producer id, event type or metadata, natively
     HEADERS_MAX = 1 + 3 * (10 + 24 + TEXT_MAX) + 4 * (10 + 24 + 20)
-    ANSWER_MAX = 512 + TEXT_MAX   # 120 of words, 80 of numbers, 60 of an error
+    ANSWER_MAX = 512 + TEXT_MAX   # 120 of fixed text, 80 of numbers, 60 of an error
 
-# What is acknowledged, and with which words.
+# When a batch is acknowledged.
 cdef enum Acks:
     ACKS_UNKNOWN
     ACKS_NONE

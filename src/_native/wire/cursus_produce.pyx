@@ -1,7 +1,7 @@
-"""Cursus's batch for the common case: a topic that exists and does not know its producers by name.
+"""Cursus's batch, natively: to a topic that exists and has no named producers.
 
-Everything is checked before anything is changed; what is odd, or long, is left to the Python
-handler, the specification of this one. The answer waits for the log, unless nobody asks for it.
+Everything is checked before anything is changed. Unusual and long requests are left to the Python
+handler, which is the specification of this code. The answer waits for the log, unless acks is 0.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -40,7 +40,7 @@ cdef enum:
     DIGITS_MAX = 20               # of 64 bits
 
 cdef size_t BATCH_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
-cdef PlainBatch batch             # all within one call
+cdef PlainBatch batch             # used within one call only
 
 cdef const char* ACK = (
     b'{"status":"%s","last_offset":%lld,"producer_epoch":%lld,"producer_id":"%.*s",'
@@ -60,7 +60,7 @@ cdef Acks acks_of(Text acks) noexcept nogil:
 
 
 cdef bint is_plain_text(Text text) noexcept nogil:
-    """Whether it stands in JSON as it is."""
+    """Return whether a text needs no escapes in JSON."""
     cdef size_t i
     if text.size > TEXT_MAX:
         return False
@@ -92,7 +92,7 @@ cdef uint8_t* put_number(
 
 
 cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil:
-    """Store a record's headers, as cursus_batch.pyx names them, behind their count; their size."""
+    """Write the headers named in cursus_batch.pyx, after their count; return their size."""
     cdef uint8_t* at = into + 1
     cdef uint8_t count = 0
     if record.producer_id.size > 0:
@@ -124,7 +124,7 @@ cdef size_t put_headers(uint8_t* into, CursusRecord* record) noexcept nogil:
 
 
 cdef bint fill(Cursor records, int32_t count, Turn turn, bint* have_keys) noexcept:
-    """Make a batch of the records; False when one of them is for the slow path."""
+    """Build a batch of the records; return False if Python must serve one of them."""
     cdef CursusRecord record
     cdef uint8_t headers[HEADERS_MAX]
     cdef int32_t _record
@@ -151,7 +151,7 @@ cdef bint fill(Cursor records, int32_t count, Turn turn, bint* have_keys) noexce
 cdef uint32_t put_answer(
         uint8_t* at, const char* status, int64_t last_offset, CursusHead* head,
         CursusRecord* last, const char* error) noexcept nogil:
-    """Write an answer's frame; its size."""
+    """Write the frame of an answer; return its size."""
     cdef int size = snprintf(
         <char*>at + FRAME_HEAD_SIZE, ANSWER_MAX, ACK, status, <long long>last_offset,
         <long long>last.epoch, <int>last.producer_id.size, <const char*>last.producer_id.data,
@@ -162,7 +162,7 @@ cdef uint32_t put_answer(
 
 cdef void put_unacknowledged(
         ReplySlot* slot, UnseenWrites* unseen, PartitionLog log, int64_t end_offset) noexcept:
-    """Answer acks of 0: not every client reads that, so it may be dropped."""
+    """Write the answer to acks=0, which may be dropped: not every client reads it."""
     slot.size = FRAME_HEAD_SIZE + 15
     store_uint32(slot.data, 15)
     memcpy(slot.data + FRAME_HEAD_SIZE, b'{"status":"OK"}', 15)
@@ -173,7 +173,7 @@ cdef void put_unacknowledged(
 
 cdef ReplySlot* cursus_produce(
         TopicTable topics, Turn turn, UnseenWrites* unseen, Cursor body) noexcept:
-    """Append a batch; its answer's slot, or NULL when nothing was changed."""
+    """Append a batch; return the slot of its answer, or NULL if nothing was changed."""
     cdef CursusHead head
     cdef CursusRecord last
     cdef Cursor records
@@ -203,7 +203,7 @@ cdef ReplySlot* cursus_produce(
         fill(records, head.count, turn, &have_keys)
         and plain_append(log, &batch, have_keys, &base_offset) == PLAIN_DONE)
     plain_trim(&batch)
-    if not is_done:               # nothing was changed, but that the log may be offline now
+    if not is_done:               # nothing was changed, except that the log may be offline now
         slot_free(slot)
         return NULL
     if acks == ACKS_NONE:

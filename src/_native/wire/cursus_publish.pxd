@@ -8,11 +8,12 @@ from broker._native.wire.unseen_writes cimport UnseenWrites
 
 
 cdef class RoundRobin:
-    cdef uint64_t given
+    cdef uint64_t assigned
 
     cdef int32_t peek(self, int32_t partition_count) noexcept
 
 
 cdef bint publish_take(Cursor* body) noexcept nogil
 cdef ReplySlot* cursus_publish(
-    TopicTable topics, Turn turn, RoundRobin turns, UnseenWrites* unseen, session, Cursor body)
+    TopicTable topics, Turn turn, RoundRobin round_robin, UnseenWrites* unseen, session,
+    Cursor body)

@@ -1,10 +1,10 @@
-"""Cursus's PUBLISH for the common case: one message to a plain topic that exists.
+"""Cursus's PUBLISH, natively: one message to a topic that exists and has no named producers.
 
     PUBLISH topic=t producerId=p [partition=n] [key=k] [acks=a] [seqNum=n] [epoch=n]
-            [isIdempotent=b] message=...        bare or in an envelope, arguments in any order
+            [isIdempotent=b] message=...        with or without an envelope; arguments in any order
 
-Everything is checked before anything is changed; what is odd is left to the Python handler, the
-specification of this one. The answer waits for the log, unless nobody asks for it.
+Everything is checked before anything is changed. What is unusual is left to the Python handler,
+which is the specification of this code. The answer waits for the log, unless acks is 0.
 """
 
 cimport cython
@@ -48,20 +48,20 @@ cdef extern from "string.h" nogil:
 
 cdef enum:
     ANY_PARTITION = -1
-    DIGITS_MAX = 18               # of numbers that are surely in an int64
+    DIGITS_MAX = 18               # of numbers that always fit into an int64
     EQUALS = 0x3D
     ENVELOPE_HEAD = 2
-    HEAD_MAX = 2048               # in front of a message, here
+    HEAD_MAX = 2048               # bytes before `message=`, natively
     MESSAGE_SIZE = 8              # message=
     MINUS = 0x2D
-    WORD_SIZE = 8                 # the keyword, and the blank behind it
+    WORD_SIZE = 8                 # the keyword and the blank after it
 
 cdef size_t BODY_BYTES_MAX = limits.CURSUS_FAST_BATCH_BYTES_MAX
-cdef PlainBatch batch             # all within one call
+cdef PlainBatch batch             # used within one call only
 
 cdef const char* FAILED = b'ERROR: command_failed reason="the log of the partition has failed"'
 
-# What a PUBLISH says.
+# A parsed PUBLISH.
 cdef struct Message:
     Text topic
     int64_t partition
@@ -71,19 +71,19 @@ cdef struct Message:
 
 @cython.final
 cdef class RoundRobin:
-    """Whose turn it is of a topic's partitions, for messages that have no place of their own."""
+    """Distributes messages without a partition or a key over a topic's partitions."""
 
     def next(self, int32_t partition_count):
-        """The partition of the next message."""
+        """Return the partition of the next message."""
         cdef int32_t partition = self.peek(partition_count)
-        self.given += 1
+        self.assigned += 1
         return partition
 
     cdef int32_t peek(self, int32_t partition_count) noexcept:
-        return <int32_t>(self.given % <uint64_t>partition_count)
+        return <int32_t>(self.assigned % <uint64_t>partition_count)
 
 
-# ---- what is said ------------------------------------------------------------------------------
+# ---- parsing -----------------------------------------------------------------------------------
 
 cdef inline bint is_white(uint8_t byte) noexcept nogil:
     return byte == 0x20 or 0x09 <= byte <= 0x0D
@@ -94,7 +94,7 @@ cdef inline bint is_word(Text text, const char* word, size_t size) noexcept nogi
 
 
 cdef bint read_number(Text text, bint may_be_negative, int64_t* number) noexcept nogil:
-    """Read digits, none being 0; False for what may be a number that is written otherwise."""
+    """Parse digits, none being 0; return False for a number in any other notation."""
     cdef bint is_negative = may_be_negative and text.size > 1 and text.data[0] == MINUS
     cdef size_t i
     number[0] = 0
@@ -160,7 +160,7 @@ cdef bint read_arguments(Cursor head, Message* message) noexcept nogil:
 
 
 cdef bint publish_take(Cursor* body) noexcept nogil:
-    """Step over the keyword and the envelope in front of it; False for every other command."""
+    """Step over the envelope, if any, and the keyword; return False for other commands."""
     cdef const uint8_t* word
     if body.left > ENVELOPE_HEAD and body.next[0] == 0:
         if cursor_take(body, ENVELOPE_HEAD + <size_t>body.next[1]) == NULL:
@@ -170,25 +170,25 @@ cdef bint publish_take(Cursor* body) noexcept nogil:
 
 
 cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
-    """Understand a PUBLISH; False for every other, and for what is no PUBLISH."""
-    cdef const uint8_t* behind
+    """Parse a PUBLISH; return False for one that is left to Python, and for anything else."""
+    cdef const uint8_t* message_at
     cdef Cursor head
     if not publish_take(&body):
         return False
     while body.left > 0 and (is_white(body.next[body.left - 1]) or body.next[body.left - 1] == 0):
         body.left -= 1
-    behind = <const uint8_t*>memmem(body.next, min(body.left, <size_t>HEAD_MAX), b"message=",
-                                    MESSAGE_SIZE)
-    if behind == NULL:
+    message_at = <const uint8_t*>memmem(body.next, min(body.left, <size_t>HEAD_MAX), b"message=",
+                                        MESSAGE_SIZE)
+    if message_at == NULL:
         return False
     head.next = body.next
-    head.left = <size_t>(behind - body.next)
+    head.left = <size_t>(message_at - body.next)
     cursor_take(&body, head.left + MESSAGE_SIZE)
     while body.left > 0 and is_white(body.next[0]):
         cursor_take(&body, 1)
     memset(message, 0, sizeof(Message))
     message.partition = ANY_PARTITION
-    message.acks = acks_of(message.topic)     # of nothing
+    message.acks = acks_of(message.topic)     # of an empty text: the default
     message.record.payload.data = body.next
     message.record.payload.size = body.left
     return (body.left > 0 and read_arguments(head, message) and message.topic.size > 0
@@ -196,10 +196,10 @@ cdef bint read_publish(Cursor body, Message* message) noexcept nogil:
             and is_plain_text(message.record.producer_id))
 
 
-# ---- what is done ------------------------------------------------------------------------------
+# ---- appending ---------------------------------------------------------------------------------
 
-cdef PartitionLog log_for(TopicEntry entry, RoundRobin turns, Message* message):
-    """Where the message belongs; its partition is ANY_PARTITION if it takes the next one."""
+cdef PartitionLog log_for(TopicEntry entry, RoundRobin round_robin, Message* message):
+    """Return the message's log; its partition stays ANY_PARTITION if round-robin chose it."""
     cdef int32_t count = <int32_t>len(entry.logs)
     cdef PartitionLog log
     if count == 0 or message.partition >= count:
@@ -213,7 +213,7 @@ cdef PartitionLog log_for(TopicEntry entry, RoundRobin turns, Message* message):
         if not log.spreads_keys:
             message.partition = log.partition
             return log
-    return entry.log_of(turns.peek(count))
+    return entry.log_of(round_robin.peek(count))
 
 
 cdef bint fill(CursusRecord* record, Turn turn) noexcept:
@@ -240,15 +240,15 @@ cdef void put_answers(ReplySlot* slot, CursusRecord* record, int64_t offset) noe
 
 
 cdef bint has_structured_errors(session):
-    """Whether the client wants to hear an error's class, which Python knows."""
+    """Return whether the client asked for structured errors, which only Python writes."""
     cdef object state = getattr(session, "state", None)
     return state is not None and getattr(state, "has_structured_errors", False)
 
 
 cdef ReplySlot* cursus_publish(
-        TopicTable topics, Turn turn, RoundRobin turns, UnseenWrites* unseen, session,
+        TopicTable topics, Turn turn, RoundRobin round_robin, UnseenWrites* unseen, session,
         Cursor body):
-    """Append a message; its answer's slot, or NULL when nothing was changed."""
+    """Append a message; return the slot of its answer, or NULL if nothing was changed."""
     cdef Message message
     cdef TopicEntry entry
     cdef PartitionLog log
@@ -260,7 +260,7 @@ cdef ReplySlot* cursus_publish(
     entry = topics.find_name(message.topic.data, message.topic.size)
     if entry is None or has_structured_errors(session):
         return NULL
-    log = log_for(entry, turns, &message)
+    log = log_for(entry, round_robin, &message)
     if not plain_takes(log, message.record.key.size > 0) or log.knows_names:
         return NULL
     slot = slot_new(2 * (FRAME_HEAD_SIZE + ANSWER_MAX), 1)
@@ -269,11 +269,11 @@ cdef ReplySlot* cursus_publish(
     is_done = fill(&message.record, turn) and plain_append(
         log, &batch, message.record.key.size > 0, &offset) == PLAIN_DONE
     plain_trim(&batch)
-    if not is_done:               # nothing was changed, but that the log may be offline now
+    if not is_done:               # nothing was changed, except that the log may be offline now
         slot_free(slot)
         return NULL
     if message.partition == ANY_PARTITION:
-        turns.given += 1
+        round_robin.assigned += 1
     if message.acks == ACKS_NONE:
         put_unacknowledged(slot, unseen, log, offset + 1)
         return slot

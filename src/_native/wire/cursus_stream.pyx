@@ -1,15 +1,17 @@
-"""A Cursus stream: batches of one partition as they come, and a sign of life while none do.
+"""A Cursus stream: batches of one partition as they are appended, and keepalives in between.
 
-    WAITING   at the end of what may be read: the log's growth wakes it, the wheel for keepalives
-    SENDING   each drain of its connection adds what one read of the log finds, as long as no more
-              than CURSUS_STREAM_UNSENT_BYTES_MAX are unsent; the socket's room wakes it
-    AWAY      Python was told of something: a compressed batch, one that cannot be read, the end
+    WAITING   at the end of what may be read: a change of the log wakes it, and the timer wheel for
+              keepalives
+    SENDING   each drain of its connection adds the frames of one read of the log, while no more
+              than CURSUS_STREAM_UNSENT_BYTES_MAX are unsent; a writable socket wakes it
+    PAUSED    Python was notified of a compressed batch, of one that cannot be read, or of the end
 
-What is unsent is so at most that, one frame, and as many bytes as one read found (a batch, however
-large, or 128 KiB): records that are longer in frames than in their log are read again for the rest.
-In memory are the frames that hold it, of which the first may have been sent in part, and what was
-unfolded and is not sent: `unfolded_bytes`, until `drop_unfolded`.
-Between what it tells and `go_on_at`, `unfold` or `end` nothing is read; keepalives go on.
+Unsent are at most that many bytes, one frame, and the bytes of one read (a batch, however large, or
+128 KiB): if records are longer in frames than in their log, the rest of them is read again. In
+memory are the frames that hold these bytes, of which the first may have been sent in part, and the
+records of a decompressed batch that are not sent yet: `decompressed_bytes`, until
+`drop_decompressed`. Between a notification and `resume_at`, `decompress` or `end` nothing is read;
+keepalives continue.
 """
 
 cimport cython
@@ -17,7 +19,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from broker._native.log.partition_log cimport PartitionLog
-from broker._native.wire.connection cimport Connection, Flow
+from broker._native.wire.connection cimport Connection, ResponseStream
 from broker._native.wire.cursus_frames cimport (
     FRAME_END,
     FRAME_FULL,
@@ -38,31 +40,31 @@ from broker.model import limits
 logger = logging.getLogger(__name__)
 
 cdef enum:
-    READ_BYTES_SHIFT = 10     # so much of a log counts as a request
+    READ_BYTES_SHIFT = 10     # 1 KiB of a log counts as one request
 
 cdef int64_t UNSENT_BYTES_MAX = limits.CURSUS_STREAM_UNSENT_BYTES_MAX
 
 
-@cython.no_gc_clear    # the log would be gone before it forgets the watch
+@cython.no_gc_clear    # `log` would be cleared before it is unwatched
 @cython.final
-cdef class CursusStream(Flow):
-    """What one STREAM sends.
+cdef class CursusStream(ResponseStream):
+    """The response to one STREAM.
 
-    `tell` is called with the stream and what has come to pass; it may call back at once:
+    `notify` is called with the stream and what has happened; it may call a method at once:
 
-        "folded"                     the batch at `next_offset` is compressed: `unfold`, or
-                                     `go_on_at` an offset behind it
+        "compressed"                 the batch at `next_offset` is compressed: `decompress`, or
+                                     `resume_at` an offset after it
         "too large", "unreadable"    what is at `next_offset` cannot be sent, and ends at
-                                     `skip_offset`: `go_on_at`, or `end`
+                                     `skip_offset`: `resume_at`, or `end`
         "out of range", "removed",
-        "offline", "stopped"         it has come to its end: `end`
-        "closed"                     its connection has gone, or it was ended: nothing more is told
+        "offline", "stopped"         the stream must end: `end`
+        "closed"                     it has ended, or its connection has: the last notification
     """
 
     def __cinit__(
             self, PartitionLog log not None, int64_t offset, bytes topic not None, *,
-            bint is_original, bint is_committed, int records_max, int64_t keepalive_ms, tell):
-        """Send what a log has from an offset on, in the layout that is asked for."""
+            bint is_original, bint is_committed, int records_max, int64_t keepalive_ms, notify):
+        """Stream the records of a log from an offset on, in the requested layout."""
         self.frame = CursusFrame(
             topic, log.partition, is_original=is_original,
             bytes_max=limits.CURSUS_STREAM_FRAME_BYTES_MAX, records_max=records_max)
@@ -71,7 +73,7 @@ cdef class CursusStream(Flow):
         self.next_offset = offset
         self.is_committed = is_committed
         self.keepalive_ms = keepalive_ms
-        self.tell = tell
+        self.notify = notify
         memset(&self.watch, 0, sizeof(self.watch))
         memset(&self.owner, 0, sizeof(self.owner))
         self.watch.owner = &self.owner
@@ -89,19 +91,19 @@ cdef class CursusStream(Flow):
         cdef Connection connection = self.connection
         self.owner.object = <void*>connection
         self.log.watch(&self.watch)
-        self.sent_ms = connection.shared.monotonic_ms
+        self.sent_ms = connection.poller.monotonic_ms
         if self.keepalive_ms > 0:
-            wheel_set(&connection.shared.wheel, &connection.timer,
+            wheel_set(&connection.poller.wheel, &connection.timer,
                       self.sent_ms + self.keepalive_ms)
 
-    cdef bint go_on(self):
+    cdef bint write_frames(self):
         cdef Connection connection = self.connection
         cdef FrameStatus status
         cdef int64_t queued = connection.output.bytes
         cdef str change
         if not self.watch.is_linked:
             self.start()
-        if self.is_away or queued > UNSENT_BYTES_MAX:
+        if self.is_paused or queued > UNSENT_BYTES_MAX:
             return False
         self.owner.is_parked = False
         self.log.turn.forget(&self.owner)
@@ -109,11 +111,11 @@ cdef class CursusStream(Flow):
         self.watch.is_ready = False
         change = self.find_change()
         if change is not None:
-            self.leave_to_python(change)
+            self.pause_and_notify(change)
             return False
         status = self.fill()
         queued = connection.output.bytes - queued
-        connection.shared.work += <int>(queued >> READ_BYTES_SHIFT)
+        connection.poller.work += <int>(queued >> READ_BYTES_SHIFT)
         if status == FRAME_OPEN:
             return True
         if status == FRAME_END:
@@ -122,42 +124,42 @@ cdef class CursusStream(Flow):
             connection.close("no memory for its frames")
         elif status != FRAME_FULL:
             self.skip_offset = self.frame.skip_offset
-            self.leave_to_python(_STATUS_NAMES[status])
+            self.pause_and_notify(_STATUS_NAMES[status])
         return False
 
     cdef bint has_more(self) noexcept:
-        return not (self.is_away or self.owner.is_parked) and (
+        return not (self.is_paused or self.owner.is_parked) and (
             self.connection.output.bytes <= UNSENT_BYTES_MAX
             and self.connection.slots_head == NULL)
 
-    cdef void woken(self):
-        self.connection.touch()
+    cdef void on_wake(self):
+        self.connection.request_drain()
 
-    cdef void due(self):
+    cdef void on_timer(self):
         cdef Connection connection = self.connection
-        cdef int64_t now_ms = connection.shared.monotonic_ms
+        cdef int64_t now_ms = connection.poller.monotonic_ms
         cdef uint8_t* at
-        # While something is unsent a peer has enough to read, if it reads.
+        # Unsent bytes keep the connection alive as well as a keepalive would.
         if now_ms - self.sent_ms >= self.keepalive_ms:
             if connection.output.head == NULL and connection.slots_head == NULL:
                 at = queue_reserve(&connection.output, LENGTH_SIZE)
                 if at != NULL:
                     memset(at, 0, LENGTH_SIZE)
                     queue_commit(&connection.output, LENGTH_SIZE)
-                    connection.touch()
+                    connection.request_drain()
             self.sent_ms = now_ms
-        wheel_set(&connection.shared.wheel, &connection.timer, self.sent_ms + self.keepalive_ms)
+        wheel_set(&connection.poller.wheel, &connection.timer, self.sent_ms + self.keepalive_ms)
 
-    cdef void ended(self):
+    cdef void on_end(self):
         self.connection = None
         self.owner.is_parked = False
         self.log.turn.forget(&self.owner)
         self.log.unwatch(&self.watch)
-        self.leave_to_python("closed")
-        self.tell = None
+        self.pause_and_notify("closed")
+        self.notify = None
 
-    cdef void must_stop(self):
-        self.leave_to_python("stopped")
+    cdef void stop(self):
+        self.pause_and_notify("stopped")
 
     # ---- frames -------------------------------------------------------------------------------
 
@@ -167,7 +169,7 @@ cdef class CursusStream(Flow):
         return min(self.log.high_watermark, self.log.transactions.first_undecided)
 
     cdef str find_change(self):
-        # What has become of the log, other than that there is more to read.
+        # Returns a change of the log other than more records, or None.
         if self.log.is_deleted:
             return "removed"
         if self.log.is_offline or self.log.is_loading:
@@ -175,7 +177,7 @@ cdef class CursusStream(Flow):
         return "out of range" if self.next_offset < self.log.log_start_offset else None
 
     cdef FrameStatus fill(self):
-        """Queue frames of what one read finds, or was unfolded, as long as there is room."""
+        """Queue frames of one read, or of a decompressed batch, up to the limit of unsent bytes."""
         cdef CursusFrame frame = self.frame
         cdef FrameStatus status
         cdef int64_t unsent_max = UNSENT_BYTES_MAX
@@ -209,15 +211,15 @@ cdef class CursusStream(Flow):
         memcpy(into, frame.out.data, frame.out.size)
         queue_commit(&connection.output, frame.out.size)
         frame.begin()
-        self.sent_ms = connection.shared.monotonic_ms
+        self.sent_ms = connection.poller.monotonic_ms
         return True
 
-    cdef void leave_to_python(self, str what):
-        self.is_away = True
+    cdef void pause_and_notify(self, str what):
+        self.is_paused = True
         try:
-            self.tell(self, what)
-        except Exception:  # the turn goes on for everyone else
-            logger.exception("%r: %s was not taken note of", self, what)
+            self.notify(self, what)
+        except Exception:  # other connections continue
+            logger.exception("%r: a notification failed: %s", self, what)
             if self.connection is not None:
                 self.connection.close("a stream failed in the broker")
 
@@ -225,45 +227,46 @@ cdef class CursusStream(Flow):
 
     @property
     def is_open(self):
-        """Whether it sends, or will once it has begun."""
+        """Whether it has begun and has not ended."""
         return self.connection is not None
 
     @property
     def unfolded_bytes(self):
-        """How much it holds of a batch that was unfolded for it and is not sent."""
+        """Bytes of a decompressed batch that it holds and that are not sent."""
         return 0 if self.frame.unfolded is None else len(self.frame.unfolded)
 
     def drop_unfolded(self):
-        """Let go of that; it is asked for again when there is room to send more."""
+        """Drop them; Python is notified of the batch again once more can be sent."""
         self.frame.unfolded = None
 
-    def go_on_at(self, int64_t offset):
-        """Go on with what an offset has, which is not below where it was."""
+    def resume_at(self, int64_t offset):
+        """Continue at an offset, which is not below the current one."""
         if self.connection is None:
             return
         self.next_offset = max(self.next_offset, offset)
-        self.is_away = False
-        self.connection.touch()
+        self.is_paused = False
+        self.connection.request_drain()
         self.log.turn.request_end()
 
     def unfold(self, bytes batch not None, bytes unfolded not None):
-        """Go on with the records of the compressed batch that was told of."""
+        """Continue with the records of the compressed batch of the notification."""
         if self.connection is None:
             return
         if self.frame.hold(batch, unfolded, self.next_offset):
-            self.go_on_at(self.next_offset)
+            self.resume_at(self.next_offset)
         else:
             self.frame.unfolded = None
             self.skip_offset = self.next_offset + 1
-            self.leave_to_python("unreadable")
+            self.pause_and_notify("unreadable")
 
     def end(self, bytes last, *, bint is_last):
-        """End with a frame of a body behind the others, or with none; then close the connection, or
-        serve what comes next there.
+        """End with a last frame of this body, or without one (None).
+
+        Then close the connection if `is_last`; otherwise it serves later requests.
         """
         cdef bytes frame = b""
         if self.connection is None:
             return
         if last is not None:
             frame = len(last).to_bytes(LENGTH_SIZE, "big") + last
-        self.connection.end_flow(frame, is_last)
+        self.connection.end_stream(frame, is_last)

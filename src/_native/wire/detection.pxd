@@ -2,7 +2,7 @@ from libc.stdint cimport uint8_t
 
 cdef enum Protocol:
     PROTOCOL_UNDECIDED       # too few bytes so far
-    PROTOCOL_UNKNOWN         # nothing that is served here
+    PROTOCOL_UNKNOWN         # no protocol that is served here
     PROTOCOL_KAFKA           # from here on in the order of broker.model.protocol_names
     PROTOCOL_V1
     PROTOCOL_RUSTLOG

@@ -1,32 +1,33 @@
-"""First bytes → protocol: which of the dialects on this port a connection speaks.
+"""Protocol detection: which protocol of this port a connection speaks, by its first bytes.
 
     first bytes                                                               protocol
-    16 03                                                                     TLS, not served yet
+    16 03                                                                     TLS, not served
     a newline before the fourth byte                                          V1: a line too short
     GET_ POST HEAD                                                            HTTP
-    four printable ASCII or white-space bytes: more than any frame may have   V1
+    four bytes of printable ASCII or white space: as a length, above all
+      limits of frames                                                        V1
     a length, then BA7C; the magic of gzip, xerial snappy, lz4 or zstd        Cursus
-    a length, then 00, a topic's length and its first character, or 00 00
-      and what else could begin here                                          Cursus, in an envelope
-    a length, then a word of letters and _ behind which there is white space
-      or the end                                                              Cursus
+    a length, then 00, a topic's length and its first character; or 00 00
+      and the first byte of a batch or a command                              Cursus, in an envelope
+    a length, then a word of letters and _, followed by white space or by
+      the end of the frame                                                    Cursus
     a length, then a raw snappy block whose first bytes are BA7C              Cursus
     a length, then `{` or JSON's white space; a length of 0                   RustLog, JSON
-    a length, then 01 to 09 or FF: the type of a request, whose first text
-      has room in the frame                                                   RustLog, binary
+    a length, then 01 to 09 or FF: the type of a request, whose first string
+      fits into the frame                                                     RustLog, binary
     a length, then an int16 API key and an int16 version that are plausible   Kafka
 
-The rows are tried in this order; one that cannot tell yet has the connection wait for more. A row
-looks at the bytes and takes none of them.
+The rows are tried in this order. A row that needs more bytes to decide makes the connection wait
+for them. No row consumes bytes.
 
-Kafka's third byte behind the length is the upper half of a version, 00, where an envelope has the
-first character of a topic or of a command. RustLog's requests of the types 01 to 09 and FF come
-behind the raw snappy block, because the length that such a block begins with may be one of them:
-no request of RustLog goes on with BA7C.
+Kafka's third byte after the length is the upper half of a version, 00; an envelope has the first
+character of a topic or of a command there. RustLog's types 01 to 09 and FF are tried after the raw
+snappy block, since the length at the start of such a block may equal one of them; no request of
+RustLog continues with BA7C.
 
-An API key that Kafka does not have may begin with the type of a request of RustLog: 999 is 03 E7,
--7 is FF F9. In a frame that is long enough for a request of Kafka, a type that has fields is
-therefore followed by a text that fits, and one without fields by nothing; otherwise no protocol is
+An API key that Kafka does not have may begin with a request type of RustLog: 999 is 03 E7, -7 is FF
+F9. In a frame that is long enough for a request of Kafka, a type with fields must therefore be
+followed by a string that fits, and a type without fields by nothing. Otherwise no protocol is
 served.
 """
 
@@ -55,12 +56,12 @@ cdef enum:
     RUSTLOG_TYPE_LAST = 0x09
     RUSTLOG_LIST_TOPICS = 0x06
     RUSTLOG_PING = 0xFF
-    RUSTLOG_FIRST_TEXT = 7        # behind the frame's length, the type and the length of a text
+    RUSTLOG_FIRST_TEXT = 7        # after the frame's length, the type and the length of a string
     NEWLINE = 10
     CURSUS_WORD_MAX = 19
     CURSUS_BATCH_MIN = 31         # a header with a topic and no acks
-    SNAPPY_BATCH_MIN = 20         # such a batch is not folded smaller
-    SNAPPY_LONG_LITERAL = 60      # from here on it is how many bytes the length has
+    SNAPPY_BATCH_MIN = 20         # such a batch does not compress to fewer bytes
+    SNAPPY_LONG_LITERAL = 60      # from here on the tag is the number of length bytes
 
 cdef int64_t CURSUS_FRAME_BYTES_MAX = limits.CURSUS_FRAME_BYTES_MAX
 
@@ -69,10 +70,10 @@ cdef enum Verdict:
     VERDICT_MORE
     VERDICT_YES
 
-ctypedef Verdict (*Look)(const uint8_t* data, size_t size) noexcept nogil
+ctypedef Verdict (*Matcher)(const uint8_t* data, size_t size) noexcept nogil
 
 cdef struct Row:
-    Look look
+    Matcher matcher
     Protocol protocol
 
 
@@ -126,7 +127,7 @@ cdef inline bint is_blank(uint8_t byte) noexcept nogil:
 
 cdef Verdict begins_with(
         Cursor frame, size_t whole, const char* magic, size_t magic_size) noexcept nogil:
-    # `frame` is what has come of a frame of `whole` bytes.
+    # `frame` is what has been received of a frame of `whole` bytes.
     cdef size_t size = min(frame.left, magic_size)
     if whole < magic_size or memcmp(frame.next, magic, size):
         return VERDICT_NO
@@ -162,7 +163,8 @@ cdef Verdict is_word(Cursor frame, size_t whole) noexcept nogil:
 
 
 cdef Verdict is_snappy_batch(Cursor frame, size_t whole) noexcept nogil:
-    # Plain length, a literal's tag, a long one's length: then the batch's first bytes.
+    # Uncompressed length, tag of a literal, length of a long literal: then the first bytes of the
+    # batch.
     cdef uint32_t plain = 0
     cdef const uint8_t* tag
     cdef ReadStatus status
@@ -198,7 +200,7 @@ cdef Verdict looks_like_cursus(const uint8_t* data, size_t size) noexcept nogil:
     if size == FRAME_HEAD_SIZE:
         return VERDICT_MORE
     frame.next = data + FRAME_HEAD_SIZE
-    frame.left = min(size - FRAME_HEAD_SIZE, <size_t>length)    # another one may follow
+    frame.left = min(size - FRAME_HEAD_SIZE, <size_t>length)    # another frame may follow
     verdict = begins_with(frame, length, b"\xba\x7c", 2)
     if verdict == VERDICT_NO:
         verdict = begins_with(frame, length, b"\x1f\x8b", 2)
@@ -223,7 +225,7 @@ cdef Verdict looks_like_rustlog(const uint8_t* data, size_t size) noexcept nogil
     if size < FRAME_HEAD_SIZE:
         return VERDICT_MORE
     if load_int32(data) == 0:
-        return VERDICT_YES      # nobody else's; RustLog has an answer to it
+        return VERDICT_YES      # of no other protocol; RustLog answers it with an error
     if size == FRAME_HEAD_SIZE:
         return VERDICT_MORE
     kind = data[FRAME_HEAD_SIZE]
@@ -234,7 +236,7 @@ cdef Verdict looks_like_rustlog(const uint8_t* data, size_t size) noexcept nogil
     if load_int32(data) < KAFKA_REQUEST_MIN:
         return VERDICT_YES
     if kind == RUSTLOG_PING or kind == RUSTLOG_LIST_TOPICS:
-        return VERDICT_NO       # they have no fields; METRICS is a tab, taken for JSON above
+        return VERDICT_NO       # they have no fields; METRICS, a tab, is taken for JSON above
     if size < RUSTLOG_FIRST_TEXT:
         return VERDICT_MORE
     text_size = <uint16_t>load_int16(data + RUSTLOG_FIRST_TEXT - 2)
@@ -266,18 +268,18 @@ assert len(protocol_names.PROTOCOL_NAMES) == PROTOCOLS - PROTOCOL_KAFKA
 
 
 cdef Protocol protocol_named(str name) except *:
-    """The protocol of a name in model/protocol_names; raises ValueError for another one."""
+    """Return the protocol of a name in model/protocol_names; raise ValueError for other names."""
     return <Protocol>(PROTOCOL_KAFKA + <int>protocol_names.PROTOCOL_NAMES.index(name))
 
 
 cdef Protocol protocol_of(const uint8_t* data, size_t size) noexcept nogil:
-    """Decide by a connection's first bytes what it speaks (design.md section 6)."""
+    """Return the protocol of a connection's first bytes (docs/decisions/0003-one-port.md)."""
     cdef Row* row = table
     cdef Verdict verdict
     if size == 0:
         return PROTOCOL_UNDECIDED
-    while row.look != NULL:
-        verdict = row.look(data, size)
+    while row.matcher != NULL:
+        verdict = row.matcher(data, size)
         if verdict == VERDICT_YES:
             return row.protocol
         if verdict == VERDICT_MORE:
@@ -287,11 +289,13 @@ cdef Protocol protocol_of(const uint8_t* data, size_t size) noexcept nogil:
 
 
 def detect(bytes data not None):
-    """What a connection speaks that begins with these bytes: a name, "" for nothing that is served.
+    """Return the name of the protocol of a connection's first bytes; "" if none is served.
 
-    None: they are too few to tell.
+    None: more bytes are needed to decide.
     """
     cdef Protocol found = protocol_of(data, len(data))
     if found == PROTOCOL_UNDECIDED:
         return None
-    return protocol_names.PROTOCOL_NAMES[<int>found - PROTOCOL_KAFKA] if found >= PROTOCOL_KAFKA else ""
+    return (
+        protocol_names.PROTOCOL_NAMES[<int>found - PROTOCOL_KAFKA]
+        if found >= PROTOCOL_KAFKA else "")

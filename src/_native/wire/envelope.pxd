@@ -17,7 +17,7 @@ cdef enum:
     STRING_MAX = 32767       # bytes of a string, compact or not
     REQUEST_HEAD_MIN = 10    # key, version, correlation id, client id length
 
-# The versions that are served, and from which on a header carries tagged fields.
+# The versions that are served, and the first version whose headers have tagged fields.
 cdef struct ApiTable:
     int16_t version_min[API_KEYS]      # -1: the key is not served
     int16_t version_max[API_KEYS]
@@ -41,10 +41,10 @@ cdef struct RequestHead:
 cdef EnvelopeStatus envelope_read(Cursor frame, ApiTable* apis, RequestHead* head) noexcept nogil
 
 
-# ---- pieces of bodies, in both encodings ---------------------------------------------------------
+# ---- fields of bodies, in both encodings ---------------------------------------------------------
 
 cdef inline bint read_tags(Cursor* cursor) noexcept nogil:
-    """Step over a structure's tagged fields; False when they are malformed."""
+    """Step over a structure's tagged fields; return False if they are malformed."""
     cdef uint32_t count = 0, tag = 0, size = 0, _i
     if cursor_unsigned_varint(cursor, &count) != READ_DONE or count > TAGS_MAX:
         return False
@@ -57,7 +57,7 @@ cdef inline bint read_tags(Cursor* cursor) noexcept nogil:
 
 
 cdef inline bint read_count(Cursor* cursor, bint is_flexible, int32_t* count) noexcept nogil:
-    """Read an array's length, -1 for null; False when it is longer than the frame can hold."""
+    """Read an array's length, -1 for null; return False if the frame cannot hold so many."""
     cdef uint32_t compact = 0
     if is_flexible:
         if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > 0x7FFFFFFF:
@@ -70,7 +70,7 @@ cdef inline bint read_count(Cursor* cursor, bint is_flexible, int32_t* count) no
 
 cdef inline bint read_string(Cursor* cursor, bint is_flexible, const uint8_t** text,
                              int32_t* size) noexcept nogil:
-    """Read a nullable string; size -1 for null. False when it is cut short or too long."""
+    """Read a nullable string; size -1 for null. Return False if it is cut short or too long."""
     cdef uint32_t compact = 0
     cdef int16_t plain = 0
     if is_flexible:
@@ -90,7 +90,7 @@ cdef inline bint read_string(Cursor* cursor, bint is_flexible, const uint8_t** t
 
 cdef inline bint read_records(Cursor* cursor, bint is_flexible, const uint8_t** data,
                               int32_t* size) noexcept nogil:
-    """Read nullable bytes; size -1 for null. False when they are cut short."""
+    """Read nullable bytes; size -1 for null. Return False if they are cut short."""
     cdef uint32_t compact = 0
     if is_flexible:
         if cursor_unsigned_varint(cursor, &compact) != READ_DONE or compact > 0x7FFFFFFF:
@@ -125,7 +125,7 @@ cdef inline uint8_t* put_count(uint8_t* at, bint is_flexible, uint32_t count) no
 
 cdef inline uint8_t* put_string(
         uint8_t* at, bint is_flexible, const uint8_t* text, uint32_t size) noexcept nogil:
-    """Write a string that is not null: at most five bytes more than it has."""
+    """Write a string that is not null: at most five bytes more than its size."""
     if is_flexible:
         at = put_compact(at, size + 1)
     else:

@@ -5,8 +5,8 @@ A frame is an int32 size and as many bytes. A request header is (Kafka protocol 
     int16 api key | int16 api version | int32 correlation id | nullable string client id
     from the first flexible version of the api on: tagged fields
 
-The client id stays a plain int16 string in flexible headers. ApiVersions is read in any version: a
-newer one than ours is answered in version 0 with error 35, so its header must be understood.
+The client id has an int16 length in flexible headers, too. ApiVersions is read in any version: a
+version above ours is answered in version 0 with error 35 (KIP-511), so its header must be parsed.
 """
 
 from libc.stdint cimport int16_t, int32_t

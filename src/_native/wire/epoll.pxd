@@ -1,4 +1,4 @@
-"""The kernel's set of descriptors that are watched (epoll(7)), as far as it is used here."""
+"""The part of epoll(7) that is used here."""
 
 from libc.stdint cimport uint32_t
 

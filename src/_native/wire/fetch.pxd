@@ -19,7 +19,7 @@ cdef struct FetchNode:
     PyObject* topic           # TopicEntry, owned
     PyObject* log             # PartitionLog, owned
     int32_t partition
-    int32_t leader_epoch      # that the client believes in, -1 = does not say
+    int32_t leader_epoch      # the client's current leader epoch; -1: not given
     int64_t offset
     int32_t bytes_max
     int64_t sent_high_watermark
@@ -28,7 +28,7 @@ cdef struct FetchNode:
 
 cdef enum FetchStatus:
     FETCH_READY               # call fetch_reply now
-    FETCH_PARKED              # too little to say yet: wait for the logs, until the deadline
+    FETCH_PARKED              # too few bytes yet: wait for the logs, until the deadline
     FETCH_NOT_SERVED          # nothing was changed: the Python handler serves the request
 
 
@@ -42,10 +42,10 @@ cdef class FetchSession:
     cdef uint32_t slot_count
     cdef int32_t count
     cdef int32_t session_id    # 0: no session, this lives for one fetch
-    cdef int32_t epoch         # that the next request must carry
+    cdef int32_t epoch         # that the next request must have
     cdef int64_t used_ms
     cdef bint by_id
-    cdef bint is_outdated      # knows a partition that has been deleted
+    cdef bint is_outdated      # has a partition that has been deleted
     # The request that is being served:
     cdef bint is_full
     cdef int16_t version
@@ -71,7 +71,7 @@ cdef class FetchSession:
     cdef void reply(self, OutputQueue* queue) noexcept
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept
     cdef int64_t end_for(self, PartitionLog log) noexcept
-    cdef bint has_news(self, FetchNode* node) noexcept
+    cdef bint has_changes(self, FetchNode* node) noexcept
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept
     cdef void end_topic(self, OutputQueue* queue, uint8_t* count_at, uint32_t parts) noexcept
     cdef void put_partition(self, OutputQueue* queue, FetchNode* node, int64_t* left,
@@ -84,7 +84,7 @@ cdef class FetchSession:
 
 cdef class FetchSessions:
     cdef dict by_id
-    cdef readonly int64_t partitions      # that all fetches hold, with a session or parked
+    cdef readonly int64_t partitions      # held by all fetches, in a session or parked
     cdef int64_t partitions_max
     cdef int32_t sessions_max
     cdef int64_t idle_ms_max
@@ -95,10 +95,10 @@ cdef class FetchSessions:
     cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
                             FetchStatus* status)
     cdef FetchSession session_for(self, Turn turn, RequestHead* head, FetchRequest* request)
-    cdef FetchSession continued(self, Turn turn, RequestHead* head, FetchRequest* request,
-                                FetchSession session)
-    cdef bint has_room(self, int64_t now_ms)
-    cdef bint is_crowded(self) noexcept
+    cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
+                                       FetchSession session)
+    cdef bint can_register(self, int64_t now_ms)
+    cdef bint is_over_limit(self) noexcept
     cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
                        int64_t now_ms)
     cdef void end(self, FetchSession session)

@@ -1,15 +1,15 @@
 """Fetch, versions 4-18, with the incremental sessions of KIP-227, for known partitions.
 
-A fetch looks at nodes, one per partition. Without a session they live for one request; with one
-they stay, each linked to its log, and a log that changes puts its node on the session's ready list.
-So an incremental fetch costs O(partitions named in the request + partitions that changed), and a
-parked one costs nothing until a log wakes it.
+A fetch has a node per partition. Without a session nodes live for one request. In a session they
+stay, linked to their logs, and a log that changes puts its node on the session's ready list. So an
+incremental fetch costs O(partitions named in the request + partitions that changed), and a parked
+one costs nothing until a log wakes it.
 
 What a request does to a session:
 
     session id 0, epoch -1   no session
     any id,       epoch 0    a full fetch that asks for a new session (the old one ends)
-    id,           epoch n    incremental: n must be the expected epoch; names what changed
+    id,           epoch n    incremental: n must be the expected epoch; names changed partitions
     id,           epoch -1   a full fetch that ends the session
 
 A request that names a topic or partition that is not known here is left to the Python handler.
@@ -87,7 +87,7 @@ cdef enum:
 
 @cython.final
 cdef class FetchSession:
-    """The partitions one reader asks for, and the request it waits on."""
+    """The partitions that one consumer fetches, and its current request."""
 
     def __cinit__(self, FetchSessions sessions, Turn turn):
         self.sessions = sessions
@@ -100,7 +100,7 @@ cdef class FetchSession:
     cdef void clear(self) noexcept:
         cdef Watch* watch = self.owner.ready_head
         while watch != NULL:
-            watch.is_ready = False      # all at once: one by one would be a walk for each
+            watch.is_ready = False      # all at once: removing each one would be a walk
             watch = watch.ready_next
         self.owner.ready_head = self.owner.ready_tail = NULL
         while self.first != NULL:
@@ -122,7 +122,7 @@ cdef class FetchSession:
         return node
 
     cdef FetchNode* add(self, PyObject* topic, PyObject* log) noexcept:
-        """Append a node; NULL without memory."""
+        """Append a node; return NULL without memory."""
         cdef FetchNode* node = <FetchNode*>calloc(1, sizeof(FetchNode))
         cdef uint32_t slot
         if node == NULL:
@@ -148,7 +148,7 @@ cdef class FetchSession:
         return node
 
     cdef void drop(self, FetchNode* node) noexcept:
-        """Forget a partition."""
+        """Remove a partition."""
         cdef FetchNode** link
         (<PartitionLog>node.log).unwatch(&node.watch)
         if self.slots != NULL:
@@ -172,7 +172,7 @@ cdef class FetchSession:
         free(node)
 
     cdef void unready(self, FetchNode* node) noexcept:
-        # Take a node off the ready list: rare (a partition is forgotten), so a walk will do.
+        # Takes a node off the ready list by a walk, since it is rare (a partition is forgotten).
         cdef Watch* before = NULL
         cdef Watch* watch = self.owner.ready_head
         if not node.watch.is_ready:
@@ -189,7 +189,7 @@ cdef class FetchSession:
         node.watch.is_ready = False
 
     cdef void mark(self, FetchNode* node) noexcept:
-        """Put a node on the ready list, behind those that wait longer."""
+        """Append a node to the ready list, after those that have waited longer."""
         if node.watch.is_ready:
             return
         node.watch.is_ready = True
@@ -201,7 +201,7 @@ cdef class FetchSession:
         self.owner.ready_tail = &node.watch
 
     cdef void apply(self, FetchRequest* request) noexcept:
-        # Take over what the request says about partitions.
+        # Applies the partitions that the request names.
         cdef FetchNode* node
         cdef int32_t i
         for i in range(request.wanted):
@@ -236,7 +236,7 @@ cdef class FetchSession:
         self.turn.forget(&self.owner)
 
     cdef bint has_enough(self) noexcept:
-        """Whether there is enough to answer before the deadline (KIP-74, min bytes)."""
+        """Return whether there is enough to answer before the deadline (fetch.min.bytes)."""
         cdef Watch* watch = self.owner.ready_head
         cdef FetchNode* node
         cdef PartitionLog log
@@ -294,7 +294,7 @@ cdef class FetchSession:
             self.sessions.end(self)
 
     cdef int32_t put_topics(self, OutputQueue* queue) noexcept:
-        # Neighbouring partitions of one topic share its entry.
+        # Adjacent partitions of one topic share an entry of the response.
         cdef Watch* watch = self.owner.ready_head
         cdef FetchNode* node
         cdef PyObject* topic = NULL
@@ -309,7 +309,7 @@ cdef class FetchSession:
             node = <FetchNode*>watch
             watch = watch.ready_next
             node.watch.is_ready = False
-            if self.is_full or self.has_news(node):
+            if self.is_full or self.has_changes(node):
                 if node.topic != topic:
                     self.end_topic(queue, count_at, parts)
                     topic = node.topic
@@ -321,9 +321,11 @@ cdef class FetchSession:
                 self.put_partition(queue, node, &left, &is_first)
                 parts += 1
                 log = <PartitionLog>node.log
-                # A topic of the same name may have come: the session starts anew to find it.
+                # A topic of the same name may have been created: the client must begin a new
+                # session for it.
                 self.is_outdated = self.is_outdated or log.is_deleted
-                # What stays unread, or wrong, must be said again even if the log does not change.
+                # A partition with unread records or an error is reported again even if its log does
+                # not change.
                 if self.session_id != 0 and (
                         node.offset < self.end_for(log) or node_error(self, node) != 0):
                     self.mark(node)
@@ -331,12 +333,12 @@ cdef class FetchSession:
         return topics
 
     cdef int64_t end_for(self, PartitionLog log) noexcept:
-        # Readers of committed records stop at the first transaction that is not decided.
+        # With read_committed a fetch stops at the last stable offset.
         if not self.is_committed or log.transactions.first_undecided > log.high_watermark:
             return log.high_watermark
         return log.transactions.first_undecided
 
-    cdef bint has_news(self, FetchNode* node) noexcept:
+    cdef bint has_changes(self, FetchNode* node) noexcept:
         cdef PartitionLog log = <PartitionLog>node.log
         return (node.offset < self.end_for(log)
                 or log.high_watermark != node.sent_high_watermark
@@ -344,7 +346,7 @@ cdef class FetchSession:
                 or node_error(self, node) != 0)
 
     cdef uint8_t* put_topic(self, OutputQueue* queue, TopicEntry topic) noexcept:
-        # Returns where the count of its partitions goes; NULL without memory.
+        # Returns where the count of its partitions is written; NULL without memory.
         cdef const uint8_t* name
         cdef Py_ssize_t size
         cdef uint8_t* start
@@ -384,7 +386,7 @@ cdef class FetchSession:
 
     cdef int16_t find(self, FetchNode* node, int64_t size_max, bint at_least_one, LogSlice* found,
                       PyObject** file, AbortedList* aborted) noexcept:
-        # What a reader of a partition gets now; the error instead of it, or 0.
+        # Finds what a reader of a partition gets now; returns an error code, or 0.
         cdef PartitionLog log = <PartitionLog>node.log
         cdef int16_t error = node_error(self, node)
         found.size = 0
@@ -398,7 +400,7 @@ cdef class FetchSession:
                 (<OpenFile>file[0]).fd, found.position, found.position + found.size, CODEC_ZSTD):
             error = ERROR_COMPRESSION
         elif self.is_committed and log.find_aborted(node.offset, found.next_offset, aborted) < 0:
-            error = ERROR_KAFKA_STORAGE   # without the list, aborted records would pass for good
+            error = ERROR_KAFKA_STORAGE  # the list is needed to filter the records
         if error != 0:
             Py_DECREF(<object>file[0])
             file[0] = NULL
@@ -490,7 +492,7 @@ cdef class FetchSessions:
         self.idle_ms_max = idle_ms_max
         self.bytes_max = bytes_max
         self.wait_ms_max = limits.FETCH_WAIT_MS_MAX
-        # Anywhere: a client may still hold the id of a session of the last life.
+        # Random: a client may still have a session id from before a restart.
         self.next_id = 1 + int.from_bytes(os.urandom(4), "big") % 0x7FFFFFFF
 
     def __len__(self):
@@ -498,7 +500,7 @@ cdef class FetchSessions:
 
     cdef FetchSession begin(self, TopicTable topics, Turn turn, RequestHead* head,
                             FetchStatus* status):
-        """Take a request in; the session that will answer it, None when it is not served here."""
+        """Read a request; return the session that will answer it, or None if Python serves it."""
         cdef FetchRequest request
         cdef FetchSession session
         status[0] = FETCH_NOT_SERVED
@@ -514,8 +516,8 @@ cdef class FetchSessions:
         session.bytes_max = min(request.bytes_max, self.bytes_max)
         if session.error == 0:
             session.apply(&request)
-        # Where fetches hold too many partitions, one without a session says at once what there is.
-        if session.has_enough() or (session.session_id == 0 and self.is_crowded()):
+        # Above the limit of held partitions, a fetch without a session is answered at once.
+        if session.has_enough() or (session.session_id == 0 and self.is_over_limit()):
             status[0] = FETCH_READY
         else:
             status[0] = FETCH_PARKED
@@ -526,24 +528,24 @@ cdef class FetchSessions:
         if request.session_id != 0:
             session = <FetchSession>self.by_id.get(request.session_id)
         if request.epoch != 0 and request.epoch != -1:
-            return self.continued(turn, head, request, session)
+            return self.continue_session(turn, head, request, session)
         if session is not None:
             self.end(session)
         session = FetchSession(self, turn)
         session.is_full = True
-        if request.epoch == 0 and request.wanted > 0 and self.has_room(turn.steady_ms):
+        if request.epoch == 0 and request.wanted > 0 and self.can_register(turn.steady_ms):
             self.register(session, head, request, turn.steady_ms)
         return session
 
-    cdef FetchSession continued(self, Turn turn, RequestHead* head, FetchRequest* request,
-                                FetchSession session):
+    cdef FetchSession continue_session(self, Turn turn, RequestHead* head, FetchRequest* request,
+                                       FetchSession session):
         cdef int16_t error = 0
         if session is None or session.owner.is_parked:
             error = ERROR_SESSION_NOT_FOUND
         elif session.epoch != request.epoch:
             error = ERROR_SESSION_EPOCH
-        elif request.wanted > 0 and self.is_crowded():
-            self.end(session)    # it would grow: its reader begins anew, without one
+        elif request.wanted > 0 and self.is_over_limit():
+            self.end(session)    # it would grow: its client starts again without a session
             error = ERROR_SESSION_NOT_FOUND
         elif session.by_id != (head.api_version >= VERSION_TOPIC_ID):
             error = ERROR_SESSION_TOPIC_ID
@@ -556,12 +558,12 @@ cdef class FetchSessions:
         session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
         return session
 
-    cdef bint is_crowded(self) noexcept:
+    cdef bint is_over_limit(self) noexcept:
         return self.partitions > self.partitions_max
 
-    cdef bint has_room(self, int64_t now_ms):
+    cdef bint can_register(self, int64_t now_ms):
         cdef FetchSession oldest
-        while len(self.by_id) >= self.sessions_max or self.is_crowded():
+        while len(self.by_id) >= self.sessions_max or self.is_over_limit():
             if not self.by_id:
                 return False
             oldest = min(self.by_id.values(), key=used_ms_of)
@@ -572,7 +574,7 @@ cdef class FetchSessions:
 
     cdef void register(self, FetchSession session, RequestHead* head, FetchRequest* request,
                        int64_t now_ms):
-        # Room for as many partitions again as the first request names.
+        # The hash table is sized for twice the partitions of the first request.
         session.slot_count = <uint32_t>request.wanted * 2 + 1
         session.slots = <FetchNode**>calloc(session.slot_count, sizeof(FetchNode*))
         if session.slots == NULL:
@@ -592,5 +594,5 @@ cdef class FetchSessions:
 
 
 def used_ms_of(FetchSession session):
-    """When a session was last used, for choosing the one to evict."""
+    """Return when a session was last used: the least recently used one is evicted."""
     return session.used_ms

@@ -6,11 +6,11 @@ from broker._native.log.transaction_index cimport AbortedList
 from broker._native.wire.output_queue cimport OutputQueue
 
 cdef enum:
-    COPIED_MAX = 16 << 10      # shorter runs are copied behind the head: one send, no sendfile
+    COPIED_MAX = 16 << 10      # shorter runs are copied after the head: one send, no sendfile
     PART_HEAD_SIZE_MAX = 4 + 2 + 8 + 8 + 8 + 5 + 4 + 5 + 1
     ABORTED_SIZE = 8 + 8 + 1
 
-# One partition of a response; offsets are -1 beside an error.
+# One partition of a response; with an error the offsets are -1.
 cdef struct PartitionHead:
     int16_t version
     int32_t partition
@@ -18,8 +18,8 @@ cdef struct PartitionHead:
     int64_t high_watermark
     int64_t last_stable_offset
     int64_t log_start_offset
-    AbortedList* aborted       # NULL: the reader did not ask for committed records
-    int64_t records            # bytes of them
+    AbortedList* aborted       # NULL: the isolation level is read_uncommitted
+    int64_t records            # bytes of records
 
 
 cdef void put_padded(uint8_t* at, uint32_t value) noexcept

@@ -3,7 +3,7 @@
     partition    int32 index | int16 error | int64 high watermark | int64 last stable offset |
                  v5 int64 log start offset | aborted transactions | v11 int32 preferred replica |
                  records | tags
-    aborted      null for who reads uncommitted, else
+    aborted      null with read_uncommitted, else
                  [int64 producer id | int64 first offset | tags]
 """
 
@@ -31,7 +31,7 @@ cdef enum:
 
 
 cdef void put_padded(uint8_t* at, uint32_t value) noexcept:
-    """A varint of exactly five bytes: its place was reserved before the value was known."""
+    """Write a varint of exactly five bytes: its place was reserved before the value was known."""
     cdef int i
     for i in range(4):
         at[i] = <uint8_t>(value | 0x80)
@@ -40,7 +40,7 @@ cdef void put_padded(uint8_t* at, uint32_t value) noexcept:
 
 
 cdef uint8_t* put_head(uint8_t* at, PartitionHead* head, bint is_flexible) noexcept:
-    """Everything of a partition before its records."""
+    """Write everything of a partition before its records."""
     store_uint32(at, head.partition)
     store_uint16(at + 4, head.error)
     store_uint64(at + 6, head.high_watermark)
@@ -60,7 +60,7 @@ cdef uint8_t* put_head(uint8_t* at, PartitionHead* head, bint is_flexible) noexc
 
 
 cdef uint8_t* put_aborted(uint8_t* at, AbortedList* aborted, bint is_flexible) noexcept:
-    # NULL for who reads uncommitted: some clients would leave out what is in a list.
+    # NULL with read_uncommitted: some clients would filter out the records of a list.
     cdef size_t i
     if is_flexible:
         at = put_compact(at, 0 if aborted == NULL else <uint32_t>aborted.count + 1)
@@ -80,7 +80,7 @@ cdef uint8_t* put_aborted(uint8_t* at, AbortedList* aborted, bint is_flexible) n
 
 
 cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexcept:
-    # Takes over the reference. Short runs are read behind the head, long ones go from the page
+    # Takes over the reference. Short runs are copied after the head, long ones go from the page
     # cache to the socket.
     cdef uint8_t* at
     cdef ssize_t size
@@ -91,8 +91,8 @@ cdef void put_records(OutputQueue* queue, PyObject* file, LogSlice* found) noexc
     if at != NULL:
         size = file_pread((<OpenFile>file).fd, at, <size_t>found.size, found.position)
         if size < found.size:
-            # The disk failed under a read: nothing true can stand here, and a client that checks
-            # CRCs refuses zeros. The next request finds the log offline.
+            # The disk failed during the read. Zeros are sent instead, which a client that checks
+            # CRCs rejects; the next request finds the log offline.
             (<OpenFile>file).error = <int>size if size < 0 else -EIO
             memset(at + (size if size > 0 else 0), 0, found.size - (size if size > 0 else 0))
         queue_commit(queue, <size_t>found.size)

@@ -9,7 +9,7 @@ cdef struct Wanted:
     PyObject* topic            # TopicEntry, borrowed from the topic table
     PyObject* log              # PartitionLog, borrowed
     int32_t partition
-    int32_t leader_epoch       # that the client believes in, -1 = does not say
+    int32_t leader_epoch       # the client's current leader epoch; -1: not given
     int64_t offset
     int32_t bytes_max
 
@@ -20,9 +20,9 @@ cdef struct FetchRequest:
     int32_t bytes_min
     int32_t bytes_max
     int8_t isolation
-    int32_t wanted             # partitions named
-    int32_t forgotten          # stand behind the wanted ones
-    Wanted* named              # these; until the next request is read
+    int32_t wanted             # partitions to fetch
+    int32_t forgotten          # partitions to forget, after those
+    Wanted* named              # both; valid until the next request is read
 
 
 cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* request)

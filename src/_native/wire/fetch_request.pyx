@@ -1,7 +1,7 @@
-"""What a Fetch asks for, versions 4-18: the request in its own terms, with the logs it names.
+"""Parses Fetch requests, versions 4-18, and looks up the logs that they name.
 
-A request that is malformed, comes from a follower, or names a topic or partition that is not known
-here is not read: the Python handler serves it.
+A request that is malformed, comes from a follower, or names an unknown topic or partition is left
+to the Python handler.
 """
 
 from cpython.object cimport PyObject
@@ -30,11 +30,11 @@ cdef enum:
 
 assert NODES_MAX == limits.NATIVE_FETCH_PARTITIONS_MAX
 
-cdef Wanted named[NODES_MAX]   # of the request that was read last
+cdef Wanted named[NODES_MAX]   # of the last request
 
 
 cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, PyObject** entry):
-    # Read a topic's name or id and look it up; False when it is malformed or not known.
+    # Reads a topic's name or id and looks it up. False: it is malformed or unknown.
     cdef const uint8_t* name
     cdef int32_t size = TOPIC_ID_SIZE
     cdef TopicEntry found
@@ -94,7 +94,7 @@ cdef bint read_wanted(Cursor* cursor, RequestHead* head, TopicTable topics,
         if count < 1 or count > NODES_MAX - request.wanted:
             return False
         if request.wanted > 0 and topic == named[request.wanted - 1].topic:
-            return False  # twice in a row: the reply would make one of them
+            return False  # twice in a row: the response would merge them
         for _j in range(count):
             if not read_partition(cursor, head, topic, &named[request.wanted]):
                 return False
@@ -127,7 +127,7 @@ cdef bint read_forgotten(Cursor* cursor, RequestHead* head, TopicTable topics,
 
 
 cdef bint read_request(RequestHead* head, TopicTable topics, FetchRequest* request):
-    """Read a request; False when it is not to be served here."""
+    """Read a request; return False if it is left to Python."""
     cdef Cursor cursor = head.body
     cdef int32_t replica = 0, size = 0
     cdef const uint8_t* rack

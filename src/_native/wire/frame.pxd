@@ -1,8 +1,8 @@
-"""A frame: its length, big-endian, and as many bytes. Kafka, Cursus and RustLog cut theirs here.
+"""Length-prefixed frames, as cut for Kafka, Cursus and RustLog.
 
-    frame     uint32 length | payload
+    frame     uint32 length, big-endian | payload
 
-Header only: the limits of a length are each dialect's own.
+Header only. The limits of the length are those of each protocol.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
@@ -11,13 +11,13 @@ from broker._native.kernel.cursor cimport READ_DONE, Cursor, cursor_take, cursor
 
 cdef enum:
     FRAME_HEAD_SIZE = 4
-    FRAME_BAD = -1            # its length is not one that the dialect takes
+    FRAME_BAD = -1            # its length is outside the limits of the protocol
 
 
 cdef inline int64_t frame_cut(
         const uint8_t* data, size_t size, uint32_t length_min, uint32_t length_max,
         Cursor* frame) noexcept nogil:
-    """Find the payload of the first frame: the bytes both take, 0 when more are to come, or bad."""
+    """Find the first frame's payload; return the bytes of both, 0 if incomplete, or FRAME_BAD."""
     cdef Cursor rest
     cdef uint32_t length = 0
     rest.next = data
@@ -35,7 +35,7 @@ cdef inline int64_t frame_cut(
 
 cdef inline int64_t frame_announced(
         const uint8_t* data, size_t size, uint32_t length_max) noexcept nogil:
-    """How long the frame is that begins here; 0 when that is not known, or not allowed."""
+    """Return the size of the frame that begins here; 0 if it is unknown or not allowed."""
     cdef Cursor rest
     cdef uint32_t length = 0
     rest.next = data

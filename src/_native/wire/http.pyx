@@ -1,6 +1,6 @@
-"""HTTP, as far as health checks need it: one request of a head alone, one answer, then the end.
+"""HTTP for health checks: one request without a body, one answer, then the connection closes.
 
-What follows an empty line is nobody's; a head that is too long closes the connection.
+Bytes after the head of the request are ignored; a head that is too long closes the connection.
 """
 
 cimport cython
@@ -24,11 +24,11 @@ cdef size_t HEAD_BYTES_MAX = limits.HTTP_HEAD_BYTES_MAX
 cdef class Http(NativeProtocol):
     """Requests without a body."""
 
-    def __cinit__(self, protocol):
-        """Leave every request to `protocol`."""
-        self.protocol = protocol
+    def __cinit__(self, fallback):
+        """Leave every request to `fallback`."""
+        self.fallback = fallback
         self.is_closed_idle = True
-        self.answers_after_end = True
+        self.serves_half_closed = True
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         cdef const uint8_t* end = <const uint8_t*>memmem(

@@ -9,4 +9,4 @@ cdef class Kafka(NativeProtocol):
     cdef readonly int32_t frame_bytes_max
 
     cdef void serve_fetch(self, Connection connection, RequestHead* head)
-    cdef void serve_slowly(self, Connection connection, RequestHead* head)
+    cdef void serve_in_python(self, Connection connection, RequestHead* head)

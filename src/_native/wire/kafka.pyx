@@ -1,7 +1,7 @@
-"""Kafka's dialect: frames by their length, Produce, Fetch and ListOffsets at once, the rest left to
-Python.
+"""Kafka: length-prefixed frames. Produce, Fetch and ListOffsets are served natively.
 
-An answer's head is the length, the correlation id and, in flexible versions, no tagged fields.
+All other requests are left to Python. The head of an answer is its length, the correlation id and,
+in flexible versions, empty tagged fields.
 """
 
 cimport cython
@@ -35,18 +35,18 @@ cdef enum:
     KEY_FETCH = 1
     KEY_LIST_OFFSETS = 2
     KEY_API_VERSIONS = 18
-    FETCH_WORK = 64           # in requests of the usual kind: of many partitions, at worst
+    FETCH_WORK = 64           # in ordinary requests: a fetch of many partitions, at worst
     UNFOLDED_WORK_SHIFT = 12  # 4 KiB unfolded take as long as one
 
 
 @cython.final
 cdef class Kafka(NativeProtocol):
-    """Kafka's protocol, of all its versions."""
+    """Kafka's protocol, in all versions."""
 
-    def __cinit__(self, protocol, apis, *, int32_t frame_bytes_max):
-        """Serve these (api key, min, max, first flexible version)."""
+    def __cinit__(self, fallback, apis, *, int32_t frame_bytes_max):
+        """Serve these APIs (key, min, max, first flexible version); leave others to `fallback`."""
         cdef int i
-        self.protocol = protocol
+        self.fallback = fallback
         self.is_closed_idle = True
         self.frame_bytes_max = frame_bytes_max
         for i in range(API_KEYS):
@@ -81,17 +81,17 @@ cdef class Kafka(NativeProtocol):
             connection.close("request with a key, version or header that is not served")
             return False
         if head.api_key == KEY_PRODUCE:
-            status = produce_serve(connection.shared.topics, connection.shared.turn, &head,
+            status = produce_serve(connection.poller.topics, connection.poller.turn, &head,
                                    &connection.unseen, &slot, &unfolded_bytes)
-            connection.shared.work += <int>(unfolded_bytes >> UNFOLDED_WORK_SHIFT)
+            connection.poller.work += <int>(unfolded_bytes >> UNFOLDED_WORK_SHIFT)
         elif head.api_key == KEY_FETCH:
             self.serve_fetch(connection, &head)
             return not connection.is_closed
         elif head.api_key == KEY_LIST_OFFSETS:
-            slot = list_offsets_serve(connection.shared.topics, &head)
+            slot = list_offsets_serve(connection.poller.topics, &head)
             status = NOT_SERVED if slot == NULL else SERVED
         if status == NOT_SERVED:
-            self.serve_slowly(connection, &head)
+            self.serve_in_python(connection, &head)
         elif status == SERVED:
             connection.enqueue(slot)
         elif status == SERVED_CLOSE:
@@ -102,19 +102,19 @@ cdef class Kafka(NativeProtocol):
     cdef void serve_fetch(self, Connection connection, RequestHead* head):
         cdef FetchStatus status = FETCH_NOT_SERVED
         cdef FetchSession session
-        connection.shared.work += FETCH_WORK
+        connection.poller.work += FETCH_WORK
         if connection.slots_head == NULL:
-            session = connection.shared.fetch_sessions.begin(
-                connection.shared.topics, connection.shared.turn, head, &status)
+            session = connection.poller.fetch_sessions.begin(
+                connection.poller.topics, connection.poller.turn, head, &status)
         if status == FETCH_NOT_SERVED:
-            self.serve_slowly(connection, head)
+            self.serve_in_python(connection, head)
         elif status == FETCH_READY:
             connection.parked = session
             connection.answer_fetch()
         else:
             connection.park(session)
 
-    cdef void serve_slowly(self, Connection connection, RequestHead* head):
+    cdef void serve_in_python(self, Connection connection, RequestHead* head):
         cdef PendingReply pending = connection.hand_over(head.body)
         if pending is None:
             return

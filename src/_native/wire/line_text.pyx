@@ -1,10 +1,10 @@
-"""Text of a line: numbers, and values as a line can carry them.
+"""Text of V1's lines: decimal numbers, and values, escaped where necessary.
 
-In V1's CONSUME records stand between commas, and fields between blanks: so neither commas nor white
-space (as Go and the clients see it), nor control characters, nor what is no UTF-8 can stand for
-themselves; nor `hw=`, since clients take what follows the first of them for the high watermark. In
-a value that has one of these each such byte is written as `%` and two hex digits, and so are `%`
-and `=`.
+In V1's CONSUME response records are separated by commas and fields by blanks. So a value cannot
+contain commas, white space (as Go and the clients define it), control characters or invalid UTF-8
+literally; nor `hw=`, since clients take what follows the first of them for the high watermark. In a
+value that has one of these, each such byte is written as `%` and two hex digits, and so are `%` and
+`=`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -18,7 +18,7 @@ cdef extern from "string.h" nogil:
     void* memmem(const void* data, size_t size, const void* wanted, size_t wanted_size)
 
 cdef enum:
-    ENCODED_SIZE = 3
+    ESCAPED_SIZE = 3
     COMMA = 0x2C
     EQUALS = 0x3D
     FIELD_SIZE = 3
@@ -30,30 +30,30 @@ cdef const uint8_t* HEX = <const uint8_t*>b"0123456789ABCDEF"
 
 
 cdef bint text_reserve(Text* text, size_t more) noexcept nogil:
-    """Make room behind what there is; False without the memory."""
+    """Reserve memory for `more` bytes after the text; return False without memory."""
     return make_capacity(<void**>&text.data, &text.capacity, text.size + more)
 
 
 cdef bint text_put(Text* text, const void* data, size_t size) noexcept nogil:
-    """Add bytes; False without the memory."""
+    """Append bytes; return False without memory."""
     if not text_reserve(text, size):
         return False
-    if size > 0:              # there may be no memory at all yet
+    if size > 0:              # `data` may still be NULL
         memcpy(text.data + text.size, data, size)
         text.size += size
     return True
 
 
-cdef void text_trim(Text* text, size_t kept_max) noexcept nogil:
-    """Let go of the memory of a text that was larger than most."""
-    if text.capacity > kept_max:
+cdef void text_trim(Text* text, size_t capacity_max) noexcept nogil:
+    """Free the memory of a text that has grown beyond a capacity."""
+    if text.capacity > capacity_max:
         free(text.data)
         text.data = NULL
         text.size = text.capacity = 0
 
 
 cdef uint8_t* put_decimal(uint8_t* at, int64_t number) noexcept nogil:
-    """Write a number, in at most DECIMAL_MAX bytes; where it ends."""
+    """Write a number, in at most DECIMAL_MAX bytes; return its end."""
     cdef uint8_t digits[DECIMAL_MAX]
     cdef uint64_t rest = <uint64_t>number
     cdef int first = DECIMAL_MAX
@@ -76,7 +76,7 @@ cdef inline bint is_tail(uint8_t byte) noexcept nogil:
 
 
 cdef size_t letter_size(const uint8_t* data, size_t left) noexcept nogil:
-    """The bytes of the letter of several bytes that begins here; 0 when it is no UTF-8."""
+    """Return the size of the multi-byte UTF-8 character that begins here; 0 if it is invalid."""
     cdef uint8_t lead = data[0]
     if lead < 0xC2 or lead > 0xF4 or left < 2 or not is_tail(data[1]):
         return 0
@@ -85,7 +85,7 @@ cdef size_t letter_size(const uint8_t* data, size_t left) noexcept nogil:
     if left < 3 or not is_tail(data[2]):
         return 0
     if lead < 0xF0:
-        # Neither longer than it need be, nor half of a pair.
+        # Neither overlong nor a surrogate.
         if (lead == 0xE0 and data[1] < 0xA0) or (lead == 0xED and data[1] >= 0xA0):
             return 0
         return 3
@@ -97,7 +97,7 @@ cdef size_t letter_size(const uint8_t* data, size_t left) noexcept nogil:
 
 
 cdef size_t wide_space_size(const uint8_t* data, size_t left) noexcept nogil:
-    """The bytes of the white space beyond ASCII that begins here (unicode.IsSpace); 0: none."""
+    """Return the size of the non-ASCII white space that begins here (unicode.IsSpace); 0: none."""
     cdef uint8_t last
     if left < 2:
         return 0
@@ -118,10 +118,10 @@ cdef size_t wide_space_size(const uint8_t* data, size_t left) noexcept nogil:
 
 
 cdef bint has_white_space(const uint8_t* data, size_t size) noexcept nogil:
-    """Whether there is white space in a text, as Go's strings.Fields sees it."""
+    """Return whether a text has white space, as Go's strings.Fields defines it."""
     cdef uint8_t odd = 0
     cdef size_t i
-    for i in range(size):          # no way out of it: so it takes many bytes in one instruction
+    for i in range(size):          # no early exit, so that it is vectorized
         odd |= (data[i] <= 0x20) | (data[i] >= 0x80)
     if not odd:
         return False
@@ -131,29 +131,30 @@ cdef bint has_white_space(const uint8_t* data, size_t size) noexcept nogil:
     return False
 
 
-cdef inline bint is_carried(uint8_t byte) noexcept nogil:
+cdef inline bint is_literal(uint8_t byte) noexcept nogil:
     return 0x20 < byte < 0x7F and byte != COMMA
 
 
-cdef size_t step_over(const uint8_t* data, size_t left, size_t* uncarried) noexcept nogil:
-    # The letter that begins here; how many bytes of it a line cannot carry, all or none.
+cdef size_t step_over(const uint8_t* data, size_t left, size_t* to_escape) noexcept nogil:
+    # Returns the size of the character that begins here. `to_escape`: its size, or 0 for a literal
+    # one.
     cdef size_t size = 1
-    if is_carried(data[0]):
-        uncarried[0] = 0
+    if is_literal(data[0]):
+        to_escape[0] = 0
         return 1
     if data[0] >= 0x80:
         size = letter_size(data, left)
         if size > 0 and wide_space_size(data, left) == 0:
-            uncarried[0] = 0
+            to_escape[0] = 0
             return size
         size = max(size, 1)
-    uncarried[0] = size
+    to_escape[0] = size
     return size
 
 
-cdef bint needs_encoding(const uint8_t* value, size_t size) noexcept nogil:
+cdef bint needs_escaping(const uint8_t* value, size_t size) noexcept nogil:
     cdef uint8_t odd = 0
-    cdef size_t i, uncarried = 0
+    cdef size_t i, to_escape = 0
     for i in range(size):
         odd |= (value[i] <= 0x20) | (value[i] >= 0x7F) | (value[i] == COMMA) | (
             value[i] == EQUALS)
@@ -163,25 +164,25 @@ cdef bint needs_encoding(const uint8_t* value, size_t size) noexcept nogil:
         return True
     i = 0
     while i < size:
-        i += step_over(value + i, size - i, &uncarried)
-        if uncarried > 0:
+        i += step_over(value + i, size - i, &to_escape)
+        if to_escape > 0:
             return True
     return False
 
 
-cdef bint value_put(Text* text, const uint8_t* value, size_t size, bint* is_encoded) noexcept nogil:
-    """Add a value as a line carries it; False without the memory."""
-    cdef size_t i = 0, step, uncarried = 0, byte
+cdef bint value_put(Text* text, const uint8_t* value, size_t size, bint* is_escaped) noexcept nogil:
+    """Append a value, escaped if necessary; return False without memory."""
+    cdef size_t i = 0, step, to_escape = 0, byte
     cdef uint8_t* at
-    is_encoded[0] = needs_encoding(value, size)
-    if not is_encoded[0]:
+    is_escaped[0] = needs_escaping(value, size)
+    if not is_escaped[0]:
         return text_put(text, value, size)
-    if not text_reserve(text, ENCODED_SIZE * size):
+    if not text_reserve(text, ESCAPED_SIZE * size):
         return False
     at = text.data + text.size
     while i < size:
-        step = step_over(value + i, size - i, &uncarried)
-        if uncarried == 0 and value[i] != PERCENT and value[i] != EQUALS:
+        step = step_over(value + i, size - i, &to_escape)
+        if to_escape == 0 and value[i] != PERCENT and value[i] != EQUALS:
             memcpy(at, value + i, step)
             at += step
         else:
@@ -189,22 +190,22 @@ cdef bint value_put(Text* text, const uint8_t* value, size_t size, bint* is_enco
                 at[0] = PERCENT
                 at[1] = HEX[value[byte] >> 4]
                 at[2] = HEX[value[byte] & 0x0F]
-                at += ENCODED_SIZE
+                at += ESCAPED_SIZE
         i += step
     text.size = <size_t>(at - text.data)
     return True
 
 
-def carried(bytes value not None):
-    """Return a value as a line has it, and whether it was encoded for that."""
+def escape_value(bytes value not None):
+    """Return a value as a line contains it, and whether it was escaped."""
     cdef Text text
-    cdef bint is_encoded = False
+    cdef bint is_escaped = False
     memset(&text, 0, sizeof(Text))
     try:
         if not value_put(&text, <const uint8_t*>PyBytes_AS_STRING(value),
-                         <size_t>PyBytes_GET_SIZE(value), &is_encoded):
+                         <size_t>PyBytes_GET_SIZE(value), &is_escaped):
             raise MemoryError
-        if not is_encoded:
+        if not is_escaped:
             return value, False
         return PyBytes_FromStringAndSize(<const char*>text.data, <Py_ssize_t>text.size), True
     finally:

@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1-11, for what pollers ask all the time: where partitions begin and end.
+"""ListOffsets, versions 1-11, for the frequent requests: the first and last offsets of partitions.
 
     request      int32 replica | v2 int8 isolation | [topics] | v10 int32 timeout | tags
       topic      name | [partitions] | tags
@@ -8,9 +8,9 @@
       partition  int32 index | int16 error | int64 timestamp | int64 offset | v4 int32 leader epoch
                  | tags
 
-Spark's Kafka source asks for both ends with every 500 records. Whatever is odd, and every look for
-a time, is left to the Python handler, which is the specification of this. Nothing is changed here,
-so the answer is made while the request is read.
+Spark's Kafka source asks for both with every 500 records. Unusual requests, and searches by
+timestamp, are left to the Python handler, which is the specification of this code. Nothing is
+changed here, so the answer is written while the request is read.
 
 Source: ListOffsetsRequest.json and ListOffsetsResponse.json of Kafka 4.3; KIP-79, KIP-320.
 """
@@ -42,7 +42,7 @@ from broker.model import limits
 
 cdef enum:
     ANSWER_SIZE = 16 << 10
-    TOPIC_FIXED_SIZE = 5 + 5 + 1          # beside its name
+    TOPIC_FIXED_SIZE = 5 + 5 + 1          # without its name
     PARTITION_SIZE = 4 + 2 + 8 + 8 + 4 + 1
     END_SIZE = 1
     VERSION_ONE_OFFSET = 1
@@ -57,12 +57,12 @@ assert ANSWER_SIZE == limits.NATIVE_LIST_OFFSETS_ANSWER_BYTES_MAX
 cdef uint8_t answer[ANSWER_SIZE]          # to the request that is being served
 
 
-cdef bint has_room(const uint8_t* at, int64_t size) noexcept:
+cdef bint fits(const uint8_t* at, int64_t size) noexcept:
     return size <= &answer[0] + ANSWER_SIZE - END_SIZE - at
 
 
 cdef int32_t epoch_of(PartitionLog log, int64_t offset):
-    # In which a record was appended, or would be; -1: the log does not say.
+    # Returns the leader epoch of an offset, or of the next record; -1: the log does not know it.
     cdef Py_ssize_t i
     if log.leader_epoch == 0:
         return 0
@@ -75,7 +75,7 @@ cdef int32_t epoch_of(PartitionLog log, int64_t offset):
 
 cdef uint8_t* put_partition(uint8_t* at, Cursor* cursor, RequestHead* head, TopicEntry topic,
                             bint is_committed, uint64_t mark):
-    # Read what is asked of a partition, and answer it; NULL: not here.
+    # Reads a partition of the request and writes its answer. NULL: left to Python.
     cdef int32_t partition = 0, known_epoch = -1, epoch
     cdef int64_t timestamp = 0, offset
     cdef PartitionLog log
@@ -131,7 +131,7 @@ cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTab
     if topic is None or topic.request_mark == mark:
         return NULL
     topic.request_mark = mark
-    if not read_count(cursor, head.is_flexible, &count) or count < 1 or not has_room(
+    if not read_count(cursor, head.is_flexible, &count) or count < 1 or not fits(
             at, TOPIC_FIXED_SIZE + size + <int64_t>count * PARTITION_SIZE):
         return NULL
     at = put_string(at, head.is_flexible, name, <uint32_t>size)
@@ -149,7 +149,7 @@ cdef uint8_t* put_topic(uint8_t* at, Cursor* cursor, RequestHead* head, TopicTab
 
 
 cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
-    # Read the request and make the answer; its end, or NULL: not here.
+    # Reads the request and writes the answer; returns its end. NULL: left to Python.
     cdef Cursor cursor = head.body
     cdef int32_t replica = 0, count = 0, timeout_ms = 0, _i
     cdef int8_t isolation = 0
@@ -184,7 +184,7 @@ cdef uint8_t* put_answer(RequestHead* head, TopicTable topics):
 
 
 cdef ReplySlot* list_offsets_serve(TopicTable topics, RequestHead* head) noexcept:
-    """The answer to a request; NULL: the Python handler serves it."""
+    """Return the answer to a request, or NULL: the Python handler serves it."""
     cdef uint8_t* end = put_answer(head, topics)
     cdef uint32_t size
     cdef ReplySlot* slot

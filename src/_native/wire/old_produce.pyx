@@ -1,8 +1,9 @@
-"""The message sets of a Produce request of versions 0-2, as batches.
+"""Message sets of Produce requests of versions 0-2, converted to batches.
 
-Plain sets are converted to memory of this module, which is good until the next request begins: a
-log copies what it appends. What is compressed, odd, or more than fits is not for the fast path: the
-Python handler converts it (protocols/kafka/old_messages.py), where nobody waits for it.
+Uncompressed sets are converted into memory of this module, which is valid until the next request
+begins: a log copies what it appends. Compressed, unusual and large sets are left to the Python
+handler, which converts them in a thread (protocols/kafka/old_messages.py), where the event loop
+does not wait for it.
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -17,21 +18,21 @@ from broker.model import limits
 
 cdef size_t SETS_BYTES_MAX = limits.OLD_MESSAGES_BYTES_MAX
 cdef size_t capacity = SETS_BYTES_MAX + CONVERTED_MORE * limits.NATIVE_PRODUCE_PARTITIONS_MAX
-cdef uint8_t* converted_sets = NULL    # made for the first old producer
-cdef size_t used = 0                   # of it, by the request at hand
-cdef size_t read = 0                   # bytes of its sets
+cdef uint8_t* converted_sets = NULL    # allocated for the first such request
+cdef size_t used = 0                   # bytes of it, by the current request
+cdef size_t read = 0                   # bytes of the sets of the current request
 
 
 cdef void old_sets_begin() noexcept:
-    """Forget the sets of the request before."""
+    """Forget the sets of the previous request."""
     global used, read
     used = read = 0
 
 
 cdef bint old_set_take(const uint8_t** records, int32_t* size, BatchInfo* info) noexcept:
-    """Put a batch in the place of a partition's message set, and read its header.
+    """Replace a partition's message set by a batch, and read the header of that.
 
-    False: this is left to Python.
+    Return False if the request is left to Python.
     """
     global converted_sets, used, read
     cdef size_t set_size = <size_t>max(size[0], 0)

@@ -1,10 +1,10 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-# Either bytes of our own or a run of a segment file.
+# Either bytes in memory or a range of a segment file.
 cdef struct OutputChunk:
     OutputChunk* next
-    uint8_t* data             # NULL for a file run
+    uint8_t* data             # NULL for a file range
     uint32_t size
     uint32_t capacity
     PyObject* file            # owned: keeps `fd` open
@@ -15,17 +15,17 @@ cdef struct OutputChunk:
 cdef struct OutputQueue:
     OutputChunk* head
     OutputChunk* tail
-    int64_t bytes             # not sent yet
-    int64_t memory_bytes      # of them, those that are held in memory
-    int64_t* all_memory_bytes  # of all queues that share the memory; NULL: nobody counts
+    int64_t bytes             # unsent
+    int64_t memory_bytes      # part of `bytes`: in memory
+    int64_t* all_memory_bytes  # sum over the queues that share a limit; NULL: none
 
 cdef enum:
-    CHUNK_MIN = 4096          # bytes of neighbouring replies share so much, or what the first needs
+    CHUNK_MIN = 4096          # capacity of a chunk of replies, unless its first reply is larger
 
 cdef enum SendStatus:
     SEND_DONE                 # the queue is empty
     SEND_BLOCKED              # the socket takes no more now
-    SEND_BUDGET               # enough for this turn
+    SEND_BUDGET               # the budget is used up
     SEND_FAILED               # the connection is gone, or the file cannot be read
 
 

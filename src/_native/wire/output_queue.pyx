@@ -1,7 +1,7 @@
-"""What a connection has to send: bytes and runs of segment files, in order.
+"""A connection's unsent output: bytes in memory and ranges of segment files, in order.
 
-Bytes of neighbouring replies share a chunk, so that all replies of a turn leave in one send. Runs
-of a file go by sendfile: the kernel hands the page cache to the socket without a copy through us.
+Successive replies share a chunk, so that all replies of a turn leave in one send. Ranges of files
+are sent by sendfile: the kernel passes the page cache to the socket, without a copy in user space.
 """
 
 from cpython.object cimport PyObject
@@ -47,7 +47,7 @@ cdef inline void count_memory(OutputQueue* queue, int64_t change) noexcept:
 
 
 cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept:
-    """Room for `size` bytes at the end of the queue, to be filled and committed; NULL: none."""
+    """Return space for `size` bytes at the end, to be filled and committed; NULL without memory."""
     cdef OutputChunk* chunk = queue.tail
     if chunk == NULL or chunk.data == NULL or chunk.capacity - chunk.size < size:
         chunk = add_chunk(queue, size if size > CHUNK_MIN else CHUNK_MIN)
@@ -57,7 +57,7 @@ cdef uint8_t* queue_reserve(OutputQueue* queue, size_t size) noexcept:
 
 
 cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
-    """Make the first `size` bytes of what was reserved last part of the queue."""
+    """Append the first `size` bytes of the last reservation to the queue."""
     queue.tail.size += <uint32_t>size
     queue.tail.left += <int64_t>size
     queue.bytes += <int64_t>size
@@ -66,7 +66,7 @@ cdef void queue_commit(OutputQueue* queue, size_t size) noexcept:
 
 cdef int queue_file(OutputQueue* queue, PyObject* file, int fd, int64_t position,
                     int64_t size) noexcept:
-    """Queue a run of a file; takes over the reference to its owner. -1: no memory."""
+    """Queue a range of a file, taking over the reference to its owner. Return -1 without memory."""
     cdef OutputChunk* chunk = add_chunk(queue, 0)
     if chunk == NULL:
         Py_XDECREF(file)
@@ -103,9 +103,9 @@ cdef ssize_t send_chunk(OutputChunk* chunk, int socket) noexcept:
     return sent if sent >= 0 else -errno
 
 
-cdef bint is_of_disk(ssize_t sent) noexcept nogil:
-    # Whether a file could not be sent because of itself, not of the socket: it ends before its
-    # batches do, or its file system says so.
+cdef bint is_disk_error(ssize_t sent) noexcept nogil:
+    # Whether sending a file failed because of the file and not of the socket: it ends before its
+    # batches do, or its file system reports an error.
     return sent == 0 or sent in (-EIO, -EBADMSG, -ENODATA, -ESTALE, -EUCLEAN)
 
 
@@ -126,7 +126,7 @@ cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexc
         if sent == -EAGAIN:
             return SEND_BLOCKED
         if sent <= 0:
-            if chunk.file != NULL and is_of_disk(sent):
+            if chunk.file != NULL and is_disk_error(sent):
                 (<OpenFile>chunk.file).error = <int>sent if sent < 0 else -EIO
             return SEND_FAILED
         chunk.left -= sent
@@ -141,7 +141,7 @@ cdef SendStatus queue_send(OutputQueue* queue, int socket, int64_t budget) noexc
 
 
 cdef void queue_free(OutputQueue* queue) noexcept:
-    """Drop everything that is still queued."""
+    """Drop everything that is queued."""
     while queue.head != NULL:
         drop_head(queue)
     queue.bytes = 0

@@ -1,10 +1,10 @@
-"""The append of a dialect whose records come without a batch: one plain batch to one partition.
+"""Appends for protocols whose records come without a batch: one batch to one partition.
 
     plain_takes -> the batch (records/plain_batch) -> plain_append -> the reply, whole -> plain_wait
 
-The same is asked of the log as in produce.pyx; of the batch, which is our own, less. The reply
-leaves when the high watermark is at its end offset. Should the log fail before, it is the other
-answer of the slot (`failed_size`).
+The log is checked as in produce.pyx; the batch, which the broker has built, needs fewer checks. The
+reply is sent when the high watermark reaches its end offset. If the log fails before, the answer
+for failures is sent instead (ReplySlot.failed_size).
 """
 
 from libc.stdint cimport int64_t
@@ -16,7 +16,7 @@ from broker._native.wire.reply_slot cimport ReplySlot
 
 
 cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
-    """Whether a log is one that the fast path appends to, as far as can be said without a batch."""
+    """Return whether the native path may append to a log, as far as is known without the batch."""
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
     return (have_keys or not log.needs_keys) and not log.turn.refuses_clients
@@ -24,7 +24,7 @@ cdef bint plain_takes(PartitionLog log, bint have_keys) noexcept:
 
 cdef PlainStatus plain_append(
         PartitionLog log, PlainBatch* batch, bint have_keys, int64_t* base_offset) noexcept:
-    """Append a finished batch; its base offset. Where there is no room for it, Python says so."""
+    """Append a finished batch and set its base offset. Errors of a full disk are left to Python."""
     cdef LogStatus status
     if not plain_takes(log, have_keys):
         return PLAIN_NOT_SERVED
@@ -39,7 +39,7 @@ cdef PlainStatus plain_append(
 
 
 cdef void plain_wait(PartitionLog log, ReplySlot* slot, int64_t end_offset) noexcept:
-    """Hold a reply back until all below the offset is visible. The wait may end at once."""
+    """Delay a reply until everything below the offset is visible. The wait may end at once."""
     cdef AckWaiter* waiter = &slot.waiters[0]
     waiter.offset = end_offset
     waiter.owner = slot

@@ -8,26 +8,26 @@ from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef class Poller(PollerState):
     cdef int timer_fd
-    cdef int64_t timer_armed_ms           # monotonic; -1 = not set
-    cdef int64_t steady_base_ms           # what makes a wall time of the monotonic clock
-    cdef object dispatch                  # called with `slow`
-    cdef bint has_backlog                 # Python has not begun all that it was handed
-    cdef public int64_t share_us          # of a turn: for what arrives, and again for what was kept
-    cdef uint64_t round                   # in which nobody is served twice
+    cdef int64_t timer_armed_ms           # monotonic; -1: not set
+    cdef int64_t steady_base_ms           # wall clock minus monotonic clock, at the start
+    cdef object dispatch                  # called with new PendingReply objects
+    cdef bint has_backlog                 # Python has not begun all that was handed to it
+    cdef public int64_t budget_us         # per turn: for new input, and again for stored input
+    cdef uint64_t round                   # in which no connection is served twice
 
-    cdef int listen_to(self, int fd) except -1
-    cdef int look(self) except -1
+    cdef int watch_fd(self, int fd) except -1
+    cdef int poll(self) except -1
     cdef void take_events(self, epoll_event* events, int count)
     cdef bint serve(self, Connection connection, uint32_t events)
-    cdef void give_up(self, Connection connection)
+    cdef void close_after_error(self, Connection connection)
     cdef void take_timer(self)
     cdef void end_turn(self)
-    cdef bint has_slow(self)
+    cdef bint has_python_requests(self)
     cdef void hand_over(self)
-    cdef void drain_touched(self)
+    cdef void drain_connections(self)
     cdef void finish_acks(self)
     cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept
     cdef void wake_fetches(self)
     cdef void expire(self)
-    cdef void let_on(self)
+    cdef void admit_waiting(self)
     cdef void arm(self)

@@ -1,16 +1,17 @@
-"""The loop's turn: which connections are ready, and what follows from what they changed.
+"""The turn of the event loop: which connections are served, and what follows from their changes.
 
-All sockets stand in one epoll set of ours, and that set's descriptor stands in the event loop: one
-callback per turn serves everything that is ready, however many connections that are. A turn is
+All sockets are in one epoll set of the poller, whose descriptor is in the event loop: one callback
+per turn serves everything that is ready, however many connections that are. A turn is
 
-    read what arrived, serve whole frames
-    flush    write what was staged, hand dirty logs to the commit thread
-    finish   acknowledgements and fetches that can now be answered
-    send     all replies of a connection in one call, then serve what it had to keep
-    hand over    what the native paths have left to Python, which begins some of it
+    read     receive, serve whole frames
+    flush    write staged batches, hand dirty logs to the commit thread
+    finish   complete the acknowledgements and fetches that can now be answered
+    send     all replies of a connection in one call, then serve its delayed requests
+    hand over    the requests left to Python, which begins some of them
 
-It ends by the clock: what has not had its turn by then is the first of the next one. Python comes
-last, for a short share: what it has not begun by then waits until the sockets were looked at again.
+A turn has a time budget: what was not served within it is served first in the next turn. Python
+comes last and has a short budget of its own: requests that it has not begun by then wait until the
+sockets have been polled again.
 """
 
 cimport cython
@@ -39,12 +40,12 @@ from broker._native.wire.epoll cimport (
 from broker._native.wire.fetch cimport FetchSessions
 from broker._native.wire.frame_memory cimport (
     HEAD_ONLY,
-    KEPT_ADMITTED,
-    KEPT_WAITS,
-    Kept,
-    kept_is_slow,
-    memory_awaited_ms,
-    memory_next,
+    INPUT_ADMITTED,
+    INPUT_WAITING,
+    InputBuffer,
+    input_is_slow,
+    memory_admit_next,
+    memory_wait_ms,
 )
 from broker._native.wire.reply_slot cimport ReplySlot, slot_fail, slot_free
 from broker._native.wire.timer_wheel cimport Timer, wheel_due, wheel_init, wheel_next
@@ -62,7 +63,7 @@ cdef extern from "sys/timerfd.h" nogil:
 
 cdef enum:
     EVENTS_MAX = 256
-    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, and the disk is full
+    ERROR_NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20   # appended, but the disk is full
 
 cdef int POLLS_PER_TURN = limits.POLLS_PER_TURN
 cdef int64_t CONTENDED_FRAME_BYTES_PER_MS_MIN = limits.CONTENDED_FRAME_BYTES_PER_MS_MIN
@@ -72,15 +73,15 @@ cdef int64_t TURN_SHARE_US = limits.TURN_SHARE_US
 assert EVENTS_MAX == limits.EVENTS_PER_POLL
 
 
-cdef bint holds_up(Connection connection, int64_t now_ms, int64_t stalled_ms_max) noexcept:
-    # Whether it has memory that others wait for, with a frame that does not get on.
-    if connection.kept.state == KEPT_WAITS:
+cdef bint blocks_others(Connection connection, int64_t now_ms, int64_t stalled_ms_max) noexcept:
+    # Whether it holds memory that others wait for, while its frame has stalled.
+    if connection.input.state == INPUT_WAITING:
         return False
-    if connection.kept.state != KEPT_ADMITTED and (
-            connection.kept.counted <= HEAD_ONLY or connection.is_busy or connection.has_waiting):
+    if connection.input.state != INPUT_ADMITTED and (
+            connection.input.counted <= HEAD_ONLY or connection.is_busy or connection.has_unserved):
         return False
-    return now_ms - connection.active_ms > stalled_ms_max or kept_is_slow(
-        &connection.kept, now_ms, stalled_ms_max, CONTENDED_FRAME_BYTES_PER_MS_MIN)
+    return now_ms - connection.active_ms > stalled_ms_max or input_is_slow(
+        &connection.input, now_ms, stalled_ms_max, CONTENDED_FRAME_BYTES_PER_MS_MIN)
 
 
 @cython.final
@@ -96,14 +97,14 @@ cdef class Poller(PollerState):
         if self.epoll_fd < 0 or self.timer_fd < 0:
             raise OSError(errno, "epoll or timerfd")
         self.timer_armed_ms = -1
-        self.share_us = TURN_SHARE_US
+        self.budget_us = TURN_SHARE_US
         self.round = 1
         self.steady_base_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC)
-        self.tell_time()
+        self.read_clocks()
         wheel_init(&self.wheel, self.monotonic_ms)
-        self.listen_to(self.timer_fd)
+        self.watch_fd(self.timer_fd)
         if turn.commit is not None:
-            self.listen_to(turn.commit.event_fd)
+            self.watch_fd(turn.commit.event_fd)
 
     def __dealloc__(self):
         if self.epoll_fd > 0:
@@ -111,7 +112,7 @@ cdef class Poller(PollerState):
         if self.timer_fd > 0:
             c_close(self.timer_fd)
 
-    cdef int listen_to(self, int fd) except -1:
+    cdef int watch_fd(self, int fd) except -1:
         cdef epoll_event event
         event.events = EPOLLIN
         event.data.fd = fd
@@ -119,30 +120,30 @@ cdef class Poller(PollerState):
             raise OSError(errno, "epoll_ctl")
         return 0
 
-    def serve_with(self, dialects, dispatch, on_close):
-        """Serve these dialects (name → NativeProtocol), and call Python for what they leave.
+    def serve_with(self, protocols, dispatch, on_close):
+        """Serve these protocols (name → NativeProtocol), and call Python for all other requests.
 
-        `dispatch` is called with a list of PendingReply and begins as many of all it has as its
-        share of a turn allows; it returns whether some are left, and is called again for those.
-        `on_close` is called with a Connection and the reason, for each that ends.
+        `dispatch` is called with a list of new PendingReply objects. It begins as many of all that
+        it has as its time budget allows, and returns whether some are left; it is called again for
+        those. `on_close` is called with a Connection and the reason, for each one that is closed.
         """
-        cdef NativeProtocol dialect
-        for name, dialect in dialects.items():
-            self.dialects[protocol_named(name)] = dialect
+        cdef NativeProtocol protocol
+        for name, protocol in protocols.items():
+            self.protocols[protocol_named(name)] = protocol
         self.dispatch = dispatch
         self.on_close = on_close
 
-    def add(self, int fd, str peer_host, session, dialect=None):
-        """Take over an accepted non-blocking socket (its descriptor is ours from here on).
+    def add(self, int fd, str peer_host, session, protocol=None):
+        """Take over an accepted non-blocking socket, whose descriptor the poller owns from here on.
 
-        Its first bytes decide what it speaks, unless a dialect is named.
+        Its first bytes decide its protocol, unless one is named.
         """
         cdef Connection connection = Connection(self, fd, peer_host)
         cdef epoll_event event
         connection.session = session
-        if dialect is not None:
-            connection.dialect = self.dialects[protocol_named(dialect)]
-            connection.dialect.connections += 1
+        if protocol is not None:
+            connection.protocol = self.protocols[protocol_named(protocol)]
+            connection.protocol.connections += 1
         event.events = connection.interest
         event.data.fd = fd
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0:
@@ -151,28 +152,28 @@ cdef class Poller(PollerState):
         return connection
 
     def __call__(self):
-        """Serve what is ready: the event loop calls this when our epoll set is."""
-        cdef int64_t ends_us = monotonic_us() + self.share_us
+        """Serve what is ready: the event loop calls this when the epoll set is readable."""
+        cdef int64_t ends_us = monotonic_us() + self.budget_us
         cdef int _round
         for _round in range(POLLS_PER_TURN):
-            self.share_until(ends_us)
-            if self.look() <= 0:
+            self.start_budget(ends_us)
+            if self.poll() <= 0:
                 return
             self.turn.is_running = True
             try:
                 self.end_turn()
             finally:
-                self.turn.is_running = False   # whatever went wrong, the next turn must come
+                self.turn.is_running = False   # even after an error the next turn must come
             if monotonic_us() >= ends_us:
                 return
 
-    cdef int look(self) except -1:
-        # Serve what the sockets have, natively; how many they were.
+    cdef int poll(self) except -1:
+        # Serves natively what is ready; returns how many events there were.
         cdef epoll_event events[EVENTS_MAX]
         cdef int count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, 0)
         if count <= 0:
             return 0
-        self.tell_time()
+        self.read_clocks()
         self.turn.is_running = True
         try:
             self.take_events(events, count)
@@ -181,8 +182,8 @@ cdef class Poller(PollerState):
         return count
 
     cdef void take_events(self, epoll_event* events, int count):
-        # Connections that do not get their turn are reported again; they come before those that
-        # have had one in this round. It ends when nobody is left who has not.
+        # Connections that are not served are reported again, and served before those already served
+        # in this round. A round ends when no ready connection is left that was not served in it.
         cdef int i, fd, served_before = 0
         cdef bint is_over = False
         cdef Connection connection
@@ -211,45 +212,45 @@ cdef class Poller(PollerState):
                 return
 
     cdef bint serve(self, Connection connection, uint32_t events):
-        # True: others are to have their turn.
+        # Returns whether the time budget is used up.
         connection.round = self.round
         try:
             connection.on_event(events)
         except Exception:
-            self.give_up(connection)
-        return self.looks_late()
+            self.close_after_error(connection)
+        return self.check_budget()
 
-    cdef void give_up(self, Connection connection):
-        # Most likely there was no memory for it; all others go on.
-        logger.exception("a connection is closed over an error of the broker's own")
+    cdef void close_after_error(self, Connection connection):
+        # Most likely there was no memory for it. All other connections continue.
+        logger.exception("a connection is closed after an internal error")
         try:
-            connection.close("an error of the broker's own")
+            connection.close("internal error")
         except Exception:
-            logger.exception("a connection was not closed")
+            logger.exception("a connection could not be closed")
 
     cdef void take_timer(self):
-        # Read, or it stays readable and the loop never rests again.
+        # Without the read it stays readable, and the loop never sleeps.
         cdef uint64_t times
         c_read(self.timer_fd, &times, sizeof(times))
         self.timer_armed_ms = -1
 
-    def tell_time(self):
-        """Read the clocks: a turn is one moment."""
+    def read_clocks(self):
+        """Read the clocks, whose time is that of the whole turn."""
         self.monotonic_ms = clock_ms(CLOCK_MONOTONIC)
         self.turn.now_ms = clock_ms(CLOCK_REALTIME)
         self.turn.steady_ms = self.monotonic_ms + self.steady_base_ms
 
     def end(self):
-        """Flush, finish and send what was changed outside of the connections' own turn.
+        """Flush, complete and send what was changed outside of the connections' own turns.
 
-        The loop calls it once for each time it was asked to: turns of the connections in between
-        leave that as it is, or there would be one more of it after each of them. The sockets come
-        first: what was asked for may be more of Python's requests.
+        The loop calls it once per request (Turn.request_end). Turns of the connections do not clear
+        that request: otherwise each of them would cause one more call. The sockets are polled
+        first, since the call may only be for more requests of Python.
         """
         self.turn.is_requested = False
-        self.share_until(monotonic_us() + self.share_us)
-        if self.look() == 0:
-            self.tell_time()
+        self.start_budget(monotonic_us() + self.budget_us)
+        if self.poll() == 0:
+            self.read_clocks()
         self.turn.is_running = True
         try:
             self.end_turn()
@@ -258,43 +259,43 @@ cdef class Poller(PollerState):
 
     cdef void end_turn(self):
         cdef int rounds = 0
-        cdef int64_t slow_until_us = 0
+        cdef int64_t python_until_us = 0
         self.expire()
-        # Serving a kept frame or a slow request can make new work; what is left after a few rounds
-        # goes to the next turn.
-        self.share_until(monotonic_us() + self.share_us)
-        while rounds < POLLS_PER_TURN and not self.is_late:
+        # Serving a delayed frame or a request in Python can create new work; what is left after a
+        # few rounds is left to the next turn.
+        self.start_budget(monotonic_us() + self.budget_us)
+        while rounds < POLLS_PER_TURN and not self.is_over_budget:
             rounds += 1
             self.turn.flush()
-            self.wake_fetches()    # first: who waits for records waits longer than who wrote them
+            self.wake_fetches()    # first: consumers wait longer for records than their producers
             self.finish_acks()
-            if self.touched:
-                self.drain_touched()
-            elif self.has_slow() and (
-                    slow_until_us == 0 or monotonic_us() < slow_until_us):
-                if slow_until_us == 0:
-                    slow_until_us = monotonic_us() + PYTHON_SHARE_US
+            if self.to_drain:
+                self.drain_connections()
+            elif self.has_python_requests() and (
+                    python_until_us == 0 or monotonic_us() < python_until_us):
+                if python_until_us == 0:
+                    python_until_us = monotonic_us() + PYTHON_SHARE_US
                 self.hand_over()
             else:
                 break
-        if slow_until_us == 0 and self.has_slow():
-            # The native share is used up. Python has its own in every turn, or it would never get
-            # any while clients send without end.
+        if python_until_us == 0 and self.has_python_requests():
+            # The native budget is used up. Python has its own in every turn; otherwise it would
+            # starve while clients send without a pause.
             self.hand_over()
-        self.let_on()
+        self.admit_waiting()
         self.turn.is_running = False
-        if self.has_slow() or self.touched or self.turn.has_work():
+        if self.has_python_requests() or self.to_drain or self.turn.has_work():
             self.turn.request_end()
         self.arm()
 
-    cdef void drain_touched(self):
-        cdef list touched = self.touched
+    cdef void drain_connections(self):
+        cdef list to_drain = self.to_drain
         cdef Connection connection
         cdef int done = 0
-        self.touched = []
-        for connection in touched:
-            if self.looks_late():
-                self.touched = touched[done:] + self.touched
+        self.to_drain = []
+        for connection in to_drain:
+            if self.check_budget():
+                self.to_drain = to_drain[done:] + self.to_drain
                 return
             done += 1
             if connection.is_closed:
@@ -302,26 +303,26 @@ cdef class Poller(PollerState):
             try:
                 connection.drain()
             except Exception:
-                self.give_up(connection)
-        self.looks_late()
+                self.close_after_error(connection)
+        self.check_budget()
 
-    cdef bint has_slow(self):
-        return self.has_backlog or len(self.slow) > 0
+    cdef bint has_python_requests(self):
+        return self.has_backlog or len(self.python_requests) > 0
 
     cdef void hand_over(self):
-        cdef list slow
+        cdef list requests
         cdef PendingReply pending
-        # Nobody waits for the answer of one whose connection has closed by now.
-        slow = [pending for pending in self.slow if not pending.connection.is_closed]
-        self.slow = []
+        # Requests of connections that have been closed need no answer.
+        requests = [pending for pending in self.python_requests if not pending.connection.is_closed]
+        self.python_requests = []
         self.has_backlog = False
         try:
-            self.has_backlog = bool(self.dispatch(slow))
-        except Exception:  # the turn goes on for everyone else; what was not answered is closed
-            logger.exception("requests were not handed over")
+            self.has_backlog = bool(self.dispatch(requests))
+        except Exception:  # others continue; connections of unanswered requests close
+            logger.exception("requests could not be handed over to Python")
 
     cdef void finish_acks(self):
-        # Acknowledgements whose log has got there, or never will.
+        # Completes acknowledgements whose log has reached their offset, or has failed.
         cdef AckWaiter* waiter = self.turn.finished
         cdef AckWaiter* next_waiter
         cdef ReplySlot* slot
@@ -339,12 +340,12 @@ cdef class Poller(PollerState):
                 else:
                     connection = <Connection>slot.connection
                     connection.slots_waiting -= 1
-                    connection.touch()
+                    connection.request_drain()
             waiter = next_waiter
 
     cdef void fail(self, ReplySlot* slot, uint32_t place, LogStatus status) noexcept:
-        # What a reply said before its wait failed is not true. Kafka's has a place for each error,
-        # the others have another answer, which is given once.
+        # A reply is not true once its wait has failed. Replies of Kafka have an error code per
+        # partition; those of other protocols are replaced, once.
         if slot.is_failed or slot.connection == NULL:
             return
         if slot.failed_size > 0:
@@ -358,24 +359,24 @@ cdef class Poller(PollerState):
             store_uint64(slot.data + place + 18, -1)
 
     cdef void wake_fetches(self):
-        # Parked fetches and flows whose logs have changed.
+        # Parked fetches and streams whose logs have changed.
         cdef WatchOwner* owner = self.turn.woken
         while owner != NULL:
             self.turn.forget(owner)
             if owner.is_parked:
-                (<Connection>owner.object).woken()
+                (<Connection>owner.object).on_wake()
             owner = self.turn.woken
 
     cdef void expire(self):
-        # Parked fetches that have waited long enough get what there is; flows have their own ends.
+        # Answers parked fetches at their deadline with what there is; streams handle their timers.
         cdef Timer* timer = wheel_due(&self.wheel, self.monotonic_ms)
         while timer != NULL:
-            (<Connection>timer.owner).due()
+            (<Connection>timer.owner).on_timer()
             timer = wheel_due(&self.wheel, self.monotonic_ms)
 
     cdef void arm(self):
-        # A timer that is set for earlier than needed costs one empty turn, so it is only moved up,
-        # and the wheel is searched only when it has gone off.
+        # A timer that fires too early costs one empty turn. So it is only ever set to an earlier
+        # time, and the wheel is searched only after it has fired.
         cdef itimerspec at
         cdef int64_t deadline_ms = self.wheel.earliest_ms
         if self.timer_armed_ms >= 0 and deadline_ms >= self.timer_armed_ms:
@@ -392,11 +393,11 @@ cdef class Poller(PollerState):
         self.timer_armed_ms = deadline_ms
 
     def sweep(self, int64_t idle_ms_max, int64_t stalled_ms_max, int64_t first_ms_max):
-        """Close connections that say nothing, stall inside a frame, or take none of their replies.
+        """Close connections that are idle, stall inside a frame, or do not read their replies.
 
-        A connection whose first bytes do not tell its protocol has `first_ms_max` from the first
-        byte; one that has sent nothing at all is idle. Who reads a flow asks for nothing, and may
-        pause as long as an idle one.
+        A connection whose first bytes do not decide its protocol has `first_ms_max` from the first
+        byte; one that has sent nothing is idle. The reader of a stream sends no requests, and may
+        pause as long as an idle connection.
         """
         cdef Connection connection
         cdef int64_t now_ms = clock_ms(CLOCK_MONOTONIC), silent_ms
@@ -404,77 +405,77 @@ cdef class Poller(PollerState):
         for connection in list(self.connections.values()):
             silent_ms = now_ms - connection.active_ms
             if connection.output.head != NULL:
-                if silent_ms > (stalled_ms_max if connection.flow is None else idle_ms_max):
-                    connection.close("stalled: it takes none of its replies")
+                if silent_ms > (stalled_ms_max if connection.stream is None else idle_ms_max):
+                    connection.close("stalled: it does not read its replies")
             elif (connection.is_busy or connection.slots_head != NULL
-                    or connection.kept.state == KEPT_WAITS):
+                    or connection.input.state == INPUT_WAITING):
                 continue
-            elif connection.kept.data == NULL:
+            elif connection.input.data == NULL:
                 if silent_ms > idle_ms_max and (
-                        connection.dialect is None or connection.dialect.is_closed_idle):
+                        connection.protocol is None or connection.protocol.is_closed_idle):
                     connection.close("idle")
-            elif silent_ms > stalled_ms_max or kept_is_slow(
-                    &connection.kept, now_ms, stalled_ms_max, FRAME_BYTES_PER_MS_MIN) or (
-                    connection.dialect is None
-                    and now_ms - connection.kept.started_ms > first_ms_max):
+            elif silent_ms > stalled_ms_max or input_is_slow(
+                    &connection.input, now_ms, stalled_ms_max, FRAME_BYTES_PER_MS_MIN) or (
+                    connection.protocol is None
+                    and now_ms - connection.input.started_ms > first_ms_max):
                 connection.close("stalled inside a frame")
 
-    def make_room(self, int64_t awaited_ms_max):
-        """Close frames that do not get on, once others have waited so long for their memory.
+    def close_stalled_frames(self, int64_t awaited_ms_max):
+        """Close connections with stalled frames, once others wait too long for their memory.
 
-        Such a frame got no byte for as long, or fewer than CONTENDED_FRAME_BYTES_PER_MS_MIN. To be
-        called every second, with `sweep`.
+        A frame has stalled if no byte of it came for `awaited_ms_max`, or fewer than
+        CONTENDED_FRAME_BYTES_PER_MS_MIN did. To be called every second, with `sweep`.
         """
         cdef Connection connection
-        self.tell_time()
-        if memory_awaited_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
+        self.read_clocks()
+        if memory_wait_ms(&self.memory, self.monotonic_ms) > awaited_ms_max:
             for connection in list(self.connections.values()):
-                if holds_up(connection, self.monotonic_ms, awaited_ms_max):
+                if blocks_others(connection, self.monotonic_ms, awaited_ms_max):
                     connection.close("stalled inside a frame, and others wait for its memory")
-        self.let_on()   # what ended outside of a turn has left room, too
+        self.admit_waiting()   # connections closed outside of a turn have freed memory, too
 
-    cdef void let_on(self):
-        # Who waits for memory reads on, when there is some again or its turn has come.
-        cdef int64_t room = self.memory.bytes_max - self.memory.bytes
+    cdef void admit_waiting(self):
+        # Connections that wait for memory read again, when some is free or when they are admitted.
+        cdef int64_t budget = self.memory.bytes_max - self.memory.bytes
         cdef Connection connection
-        cdef Kept* kept
+        cdef InputBuffer* buffer
         while self.memory.waiting > 0:
-            kept = memory_next(&self.memory, &room)
-            if kept == NULL:
+            buffer = memory_admit_next(&self.memory, &budget)
+            if buffer == NULL:
                 return
-            connection = <Connection>kept.owner
-            connection.begin_anew()
-            connection.listen()
+            connection = <Connection>buffer.owner
+            connection.restart_frame_timer()
+            connection.resume_reading()
 
     @property
-    def kept_bytes(self):
-        """What the bytes take that have come in and are not served yet."""
+    def input_bytes(self):
+        """Memory of received bytes that are not served yet."""
         return self.memory.bytes
 
     @property
-    def kept_bytes_max(self):
-        """Above which a connection with more than the head of a frame waits, before it reads on."""
+    def input_bytes_max(self):
+        """Above this, a connection with more than a frame's head waits before it reads more."""
         return self.memory.bytes_max
 
-    @kept_bytes_max.setter
-    def kept_bytes_max(self, int64_t size):
+    @input_bytes_max.setter
+    def input_bytes_max(self, int64_t size):
         self.memory.bytes_max = size
 
     @property
     def waiting_for_memory(self):
-        """Connections that do."""
+        """How many connections wait for memory before they read more."""
         return self.memory.waiting
 
-    def stop_flows(self):
-        """Have every flow of frames end by itself: the broker stops."""
+    def stop_streams(self):
+        """End every response stream: the broker is stopping."""
         cdef Connection connection
         for connection in list(self.connections.values()):
-            if connection.flow is not None:
-                connection.flow.must_stop()
+            if connection.stream is not None:
+                connection.stream.stop()
 
     @property
-    def owes_replies(self):
-        """Whether a request is still to be answered or a reply to be sent; parked fetches aside."""
+    def has_pending_replies(self):
+        """Whether a request is unanswered or a reply unsent; parked fetches do not count."""
         cdef Connection connection
         for connection in self.connections.values():
             if connection.slots_head != NULL or connection.output.head != NULL:
@@ -482,7 +483,7 @@ cdef class Poller(PollerState):
         return False
 
     def close(self):
-        """Close every connection and the poller's own descriptors."""
+        """Close every connection."""
         cdef Connection connection
         for connection in list(self.connections.values()):
-            connection.close("the broker stops")
+            connection.close("the broker is stopping")

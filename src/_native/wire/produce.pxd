@@ -7,7 +7,7 @@ from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.unseen_writes cimport UnseenWrites
 
 cdef enum ServeStatus:
-    SERVED                # there is a reply, or one to come
+    SERVED                # there is a slot with the reply, which may still wait
     SERVED_SILENTLY       # acks=0: no reply
     SERVED_CLOSE          # acks=0 and an error: closing is the only signal
     NOT_SERVED            # nothing was changed: the Python handler serves the whole request

@@ -1,10 +1,12 @@
-"""Produce, versions 0-13, for the common case: known partitions, good batches, up to version 2
-plain message sets (old_produce.pyx), and transactions that the coordinator has admitted there.
+"""Produce, versions 0-13, natively: known partitions, valid batches, admitted transactions.
 
-The request (protocols/kafka-messages.txt) is walked twice. The first walk checks everything and
-changes nothing; whatever it finds odd makes the whole request NOT_SERVED, and the Python handler,
-which is the specification of this one, answers it. The second walk appends and writes the reply,
-whose acknowledgements then wait for the logs.
+Up to version 2 it converts uncompressed message sets (old_produce.pyx). A transaction is admitted
+once the coordinator has added the partition to it.
+
+The request (ProduceRequest.json of Kafka 4.3) is walked twice. The first walk checks everything and
+changes nothing. If anything is unusual, the whole request is NOT_SERVED: the Python handler, which
+is the specification of this code, answers it. The second walk appends and writes the reply, whose
+acknowledgements then wait for the logs.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -63,7 +65,7 @@ cdef enum:
     VERSION_TOPIC_ID = 13
     CODEC_ZSTD = 4
     ERROR_NOT_LEADER = 6
-    ERROR_NOT_ENOUGH_REPLICAS = 19   # what clients know for a full disk (kafka/errors.py)
+    ERROR_NOT_ENOUGH_REPLICAS = 19   # the error of a full disk (protocols/kafka/errors.py)
     ERROR_KAFKA_STORAGE = 56
 
 assert PARTS_MAX == limits.NATIVE_PRODUCE_PARTITIONS_MAX
@@ -73,13 +75,13 @@ cdef struct Part:
     void* log                 # PartitionLog, borrowed: the topic table holds it
     uint8_t* batch
     BatchInfo info
-    bint is_converted         # from a message set, and sound: `info` has been read
+    bint is_converted         # from a message set, and valid: `info` has been read
     bint is_duplicate
     ProducerBatch original
     AckWaiter* waiter         # NULL: nothing to wait for
 
 cdef struct Topic:
-    const uint8_t* name       # or the id
+    const uint8_t* name       # or the topic id
     int32_t name_size
     int32_t part_count
 
@@ -92,7 +94,7 @@ cdef int64_t UNFOLDED_MAX = limits.PRODUCE_DECOMPRESSED_BYTES_MAX
 
 
 cdef bint records_are_taken(PartitionLog log, const uint8_t* batch, const BatchInfo* info) noexcept:
-    # Whether a validated batch has the records that its log takes, as far as can be seen here.
+    # Whether a validated batch has records that its log accepts, as far as is checked here.
     cdef Cursor records
     if info.attributes & ATTRIBUTE_CODEC:
         return folded_are_sound(log.turn.unfold_sent, batch, info, log.needs_keys, &unfold_left)
@@ -105,12 +107,12 @@ cdef bint records_are_taken(PartitionLog log, const uint8_t* batch, const BatchI
 
 cdef bint check_part(PartitionLog log, const uint8_t* records, int32_t size, RequestHead* head,
                      bint has_transaction, Part* part) noexcept:
-    # Whether the fast path can append this: nothing odd about the log or the batch.
+    # Whether the native path can append this: nothing about the log or the batch is unusual.
     cdef SequenceStatus sequence
     if log is None or log.is_loading or log.is_offline or log.is_deleted or not log.is_plain:
         return False
     if log.turn.refuses_clients:
-        return False  # Python says so
+        return False  # Python answers with the error
     if log.request_mark == request_mark:
         return False  # the same partition twice
     log.request_mark = request_mark
@@ -150,7 +152,7 @@ cdef bint read_topic(Cursor* cursor, RequestHead* head, TopicTable topics, bint 
             return False
         entry = topics.find_name(topic.name, <size_t>topic.name_size)
     if entry is None or entry.request_mark == request_mark:
-        return False  # not known, or named twice
+        return False  # unknown, or named twice
     entry.request_mark = request_mark
     if not read_count(cursor, head.is_flexible, &count):
         return False
@@ -208,8 +210,8 @@ cdef inline uint8_t* put_part(uint8_t* at, RequestHead* head, int32_t partition,
 
 cdef bint append_part(Part* part, UnseenWrites* unseen, ReplySlot* slot, uint8_t** at,
                       RequestHead* head) noexcept:
-    # Append and answer one partition, or note it where there is no answer (no slot); False when it
-    # was refused: by a disk that failed or is full.
+    # Appends to one partition and answers, or without a slot (acks=0) notes the write. False: the
+    # disk has failed or is full.
     cdef PartitionLog log = <PartitionLog>part.log
     cdef AckWaiter* waiter
     cdef int64_t base_offset = -1
@@ -322,7 +324,7 @@ cdef void append_and_answer(RequestHead* head, int32_t topic_count, ReplySlot* s
         at += 1
     slot.size = <uint32_t>(at - slot.data)
     store_uint32(slot.data, slot.size - 4)
-    # Linked only now: a wait may end at once, and the reply must be whole by then.
+    # Linked only now: a wait may end at once, and the reply must be complete by then.
     for i in range(part):
         if parts[i].waiter != NULL:
             (<PartitionLog>parts[i].log).wait(parts[i].waiter)

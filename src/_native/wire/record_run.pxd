@@ -3,11 +3,11 @@ from libc.stdint cimport uint32_t
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.records.plain_batch cimport PlainBatch
 
-# What is wrong with a run, and what adding from it has come to.
+# The result of checking a run of records, or of adding records from it.
 cdef enum RunStatus:
     RUN_DONE = 0
-    RUN_NO_LENGTH          # its bytes end where a record's length should stand
-    RUN_NO_RECORD          # they end within a record
+    RUN_NO_LENGTH          # cut short before or within the length of a record
+    RUN_NO_RECORD          # cut short within a record
     RUN_BATCH_FULL         # the next record goes into the next batch
 
 

@@ -1,7 +1,7 @@
-"""Records as RustLog's binary dialect has them, one behind the other: uint32 length | bytes.
+"""Runs of records as in RustLog's binary form, one after the other: uint32 length | bytes.
 
-They become batches of records without a key, so large that one can be made in a turn of the loop;
-a record that is larger has a batch of its own, as large as its topic allows.
+They become batches of records without keys, small enough that one can be built within a turn of the
+loop. A larger record gets a batch of its own, as large as its topic allows.
 """
 
 cimport cython
@@ -31,7 +31,7 @@ cdef uint32_t RUN_RECORDS_PER_BATCH = limits.RUN_RECORDS_PER_BATCH
 
 
 cdef RunStatus run_check(Cursor run, uint32_t count) noexcept nogil:
-    """Whether so many records are there; what follows them does not matter."""
+    """Check that a run has `count` records; bytes after them do not matter."""
     cdef uint32_t size = 0
     cdef uint32_t _i
     for _i in range(count):
@@ -44,29 +44,31 @@ cdef RunStatus run_check(Cursor run, uint32_t count) noexcept nogil:
 
 cdef RunStatus run_add(Cursor* run, uint32_t* left, PlainBatch* batch, size_t size_max,
                        uint32_t records_max) noexcept nogil:
-    """Add records to a batch until `left` is 0 or the batch is as large as it may be."""
-    cdef Cursor behind
+    """Add records to a batch until `left` is 0 or the batch is full."""
+    cdef Cursor rest
     cdef uint32_t size = 0
     while left[0] > 0:
         if <uint32_t>batch.info.record_count == records_max:
             return RUN_BATCH_FULL
-        behind = run[0]
-        if cursor_uint32(&behind, &size) != READ_DONE:
+        rest = run[0]
+        if cursor_uint32(&rest, &size) != READ_DONE:
             return RUN_NO_LENGTH
-        if cursor_take(&behind, size) == NULL:
+        if cursor_take(&rest, size) == NULL:
             return RUN_NO_RECORD
         if size > INT32_MAX or (
                 plain_record_size(batch, -1, <int32_t>size) > size_max - batch.size):
             return RUN_BATCH_FULL
-        if not plain_add(batch, NULL, -1, behind.next - size, <int32_t>size):
+        if not plain_add(batch, NULL, -1, rest.next - size, <int32_t>size):
             return RUN_BATCH_FULL
-        run[0] = behind
+        run[0] = rest
         left[0] -= 1
     return RUN_DONE
 
 
 def check_run(bytes data not None, size_t position, uint32_t count):
-    """Return None when `count` records stand at a position, else "length" or "record": what is cut.
+    """Return None if `count` records are at a position, else what is cut short.
+
+    That is "length" or "record".
     """
     cdef RunStatus status = run_check(at(data, position), count)
     return {RUN_DONE: None, RUN_NO_LENGTH: "length", RUN_NO_RECORD: "record"}[status]
@@ -84,7 +86,7 @@ cdef Cursor at(bytes data, size_t position) except *:
 
 @cython.final
 cdef class RunBatches:
-    """The batches of a run that has been checked, made one at a time."""
+    """The batches of a checked run, built one at a time."""
 
     cdef bytes data
     cdef Cursor run
@@ -107,7 +109,7 @@ cdef class RunBatches:
         free(self.batch.data)
 
     def next(self):
-        """Return the next batch (bytes), None behind the last.
+        """Return the next batch (bytes), or None after the last.
 
         Raises:
             LimitExceeded: a record is larger than the largest batch.

@@ -3,24 +3,27 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from broker._native.log.turn cimport AckWaiter
 
 cdef enum:
-    SLOT_INLINE_SIZE = 160    # a produce reply for one partition of a topic with a usual name
+    SLOT_INLINE_SIZE = 160    # fits a produce reply for one partition
 
-# The place of one reply in its connection's order. Replies are built when the request is served and
-# leave when everything they wait for has happened and all earlier ones have left.
+# The place of one reply in the order of its connection. A reply is written when its request is
+# served, and sent once everything it waits for has happened and all earlier replies have been sent.
 cdef struct ReplySlot:
     ReplySlot* next
     void* connection          # borrowed; NULL once the connection is closed
     int32_t waiting           # acknowledgements (or a Python answer) still to come
-    bint is_closing           # the connection is closed behind it, or instead when it is empty
-    bint is_droppable         # not sent while the peer does not read what came before
-    bint is_failed            # it is the other answer already
-    int16_t storage_error     # what its version of Kafka's protocol calls the failure of a log
-    int64_t begun_ns          # 0, or since when its dialect wants to know how long it took
-    bint has_log_start        # its partitions say where their logs start, 18 bytes behind the error
+    bint is_closing           # the connection is closed after it, or instead of it if empty
+    bint is_droppable         # not sent while the peer does not read earlier replies
+    bint is_failed            # it has been replaced by the answer for failures
+    int16_t storage_error     # the error code of a failed log in its version of Kafka's protocol
+    int64_t begun_ns          # when its request began, if its latency is recorded, or 0
+    bint has_log_start        # its partitions have a log start offset, 18 bytes after the error
     uint32_t size
-    uint32_t failed_size      # of another reply behind this one, for when a wait fails; 0: patched
-    const uint8_t* failed_end  # or what it ends with, its dialect's; it begins as this one does,
-    uint32_t failed_start     # and so far. There is room for it
+    # The answer for a wait that fails. failed_size 0: there is none, the error codes are patched;
+    # failed_end NULL: it follows this reply in `data`; otherwise it begins as this reply does, and
+    # from failed_start on has the bytes of failed_end, which the protocol owns and which fit.
+    uint32_t failed_size
+    const uint8_t* failed_end
+    uint32_t failed_start
     uint32_t capacity
     uint8_t* data             # `inline_data` or malloc'd
     AckWaiter* waiters        # `one` or malloc'd, an element per partition
@@ -34,6 +37,6 @@ cdef void slot_free(ReplySlot* slot) noexcept nogil
 
 
 cdef inline int64_t slot_cost(const ReplySlot* slot) noexcept nogil:
-    """Bytes of memory that it takes."""
+    """Return the bytes of memory that a slot takes."""
     return <int64_t>sizeof(ReplySlot) + (
         <int64_t>slot.capacity if slot.data != slot.inline_data else 0)

@@ -1,4 +1,4 @@
-"""Slots for replies in order; see reply_slot.pxd. Freed ones are kept for the next request."""
+"""Slots that keep replies in order; see reply_slot.pxd. Freed slots are reused."""
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
@@ -14,7 +14,7 @@ cdef int free_count = 0
 
 
 cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
-    """A slot with room for a reply and as many waiters; NULL without memory."""
+    """Return a slot for a reply of this capacity and as many waiters; NULL without memory."""
     global free_slots, free_count
     cdef ReplySlot* slot = free_slots
     if slot != NULL:
@@ -51,7 +51,7 @@ cdef ReplySlot* slot_new(uint32_t capacity, int32_t waiters) noexcept nogil:
 
 
 cdef void slot_fail(ReplySlot* slot) noexcept nogil:
-    """Give the other answer, that a wait has failed."""
+    """Replace the reply by the answer for a wait that has failed."""
     if slot.failed_end != NULL:
         memcpy(slot.data + slot.failed_start, slot.failed_end, slot.failed_size)
     else:

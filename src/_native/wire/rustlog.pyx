@@ -1,5 +1,7 @@
-"""RustLog's dialect: frames by their length, small produces and fetches at once, the rest left to
-Python (protocols/rustlog), which can serve every request and says what is right.
+"""RustLog: length-prefixed frames. Small produces and fetches are served natively.
+
+All other requests are left to Python (protocols/rustlog), which can serve every request and is the
+specification of this code.
 
     frame     uint32 length, 1 to 10,485,760 | payload
     payload   JSON, when it begins with { or white space; else uint8 type | fields, big-endian
@@ -8,8 +10,8 @@ Python (protocols/rustlog), which can serve every request and says what is right
     Ping      FF
     string    uint16 length | UTF-8
 
-Requests are served one by one, as the original does. Only produces need not wait for each other:
-they are appended in order, and their answers leave in it.
+Requests are served one by one, as in the original. Only produces need not wait for each other: they
+are appended in order, and answered in order.
 """
 
 cimport cython
@@ -76,22 +78,22 @@ cdef enum:
     KIND_METRICS = 0x09
     KIND_PING = 0xFF
     OPEN_OBJECT = 0x7B
-    # What is asked of Python for a frame that is not taken: the body is how it begins.
+    # The operation that Python is called with for an invalid frame; the body is its start.
     OPERATION_REFUSE = -1
     PRODUCED_SIZE = FRAME_HEAD_SIZE + 1 + 8 + 4
     RECORD_HEAD_SIZE = 4
-    STORED_HEAD_SIZE = 12     # of a record, as max bytes counts it
+    STORED_HEAD_SIZE = 12     # header of a stored record, which max bytes counts
     READ_BYTES_MIN = 4 << 10
     READ_BYTES_MAX = 256 << 10
-    SAID_JSON = 1             # of Connection.manners: the last frame was JSON
-    READ_BYTES_SHIFT = 10     # so much of a log counts as a request
+    LAST_WAS_JSON = 1         # of Connection.protocol_flags: the last frame was JSON
+    READ_BYTES_SHIFT = 10     # 1 KiB of a log counts as one request
 
 cdef uint32_t FRAME_BYTES_MAX = limits.RUSTLOG_FRAME_BYTES_MAX
 cdef int64_t NATIVE_FETCH_BYTES_MAX = limits.RUSTLOG_NATIVE_FETCH_BYTES_MAX
 cdef size_t RUN_BATCH_BYTES_MAX = limits.MESSAGE_BYTES_MAX
 cdef uint32_t RUN_RECORDS_PER_BATCH = limits.RUN_RECORDS_PER_BATCH
 
-# All are used within one call.
+# Each is used within one call only.
 cdef PlainBatch batch
 cdef FetchAnswer answer
 cdef LogPage page
@@ -101,7 +103,7 @@ memset(&page, 0, sizeof(page))
 
 
 cdef bint begins_json(const uint8_t* data, size_t size) noexcept nogil:
-    # A tab is also the type of MetricsFetch, which nothing follows.
+    # A tab is also the type of MetricsFetch, which has no fields.
     cdef size_t i
     for i in range(size):
         if data[i] == OPEN_OBJECT:
@@ -130,18 +132,21 @@ cdef inline PartitionLog find_log(TopicTable topics, const uint8_t* name, uint16
 cdef class RustLog(NativeProtocol):
     """RustLog's protocol, JSON and binary."""
 
-    def __cinit__(self, protocol, RustLogCounters counters not None, *,
+    def __cinit__(self, fallback, RustLogCounters counters not None, *,
                   bytes write_failed not None):
-        """`write_failed` is the binary answer to a produce whose log fails, without its length."""
-        self.protocol = protocol
+        """Leave all other requests to `fallback`.
+
+        `write_failed` is the binary answer to a produce whose log fails, without its length.
+        """
+        self.fallback = fallback
         self.counters = counters
-        self.answers_after_end = True
+        self.serves_half_closed = True
         self.write_failed = len(write_failed).to_bytes(FRAME_HEAD_SIZE, "big") + write_failed
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         cdef int64_t taken = frame_cut(data, size, 1, FRAME_BYTES_MAX, frame)
         if taken == FRAME_BAD:
-            # By what there is of it, `refuse` can tell its dialect.
+            # `refuse` distinguishes JSON from binary by the bytes that there are.
             self.refused_size = FRAME_HEAD_SIZE
             if load_uint32(data) > 0:
                 self.refused_size = min(size, sizeof(self.refused))
@@ -153,7 +158,7 @@ cdef class RustLog(NativeProtocol):
 
     cdef void refuse(self, Connection connection, int64_t cut):
         cdef Cursor head
-        cdef bint is_json = connection.manners & SAID_JSON > 0
+        cdef bint is_json = connection.protocol_flags & LAST_WAS_JSON > 0
         cdef PendingReply pending
         head.next = self.refused
         head.left = FRAME_HEAD_SIZE
@@ -173,7 +178,7 @@ cdef class RustLog(NativeProtocol):
         cdef uint8_t kind = cursor_take(&body, 1)[0]
         cdef bint is_json = begins_json(frame.next, frame.left), is_served = False
         cdef uint8_t[FRAME_HEAD_SIZE + 1] pong
-        connection.manners = SAID_JSON if is_json else 0
+        connection.protocol_flags = LAST_WAS_JSON if is_json else 0
         if kind == KIND_PRODUCE:
             is_served = self.serve_produce(connection, body)
         elif kind == KIND_FETCH:
@@ -186,10 +191,10 @@ cdef class RustLog(NativeProtocol):
         elif kind == KIND_METRICS and not is_json:
             self.count_connections(connection)
         if not is_served:
-            self.serve_slowly(connection, frame, is_json)
+            self.serve_in_python(connection, frame, is_json)
         return not connection.is_closed
 
-    cdef void serve_slowly(self, Connection connection, Cursor frame, bint is_json):
+    cdef void serve_in_python(self, Connection connection, Cursor frame, bint is_json):
         cdef PendingReply pending = connection.hand_over(frame)
         if pending is not None:
             pending.api_key = frame.next[0]
@@ -199,15 +204,15 @@ cdef class RustLog(NativeProtocol):
     cdef void count_connections(self, Connection connection):
         cdef Connection each
         cdef int64_t count = 0
-        for each in connection.shared.connections.values():
-            count += each.dialect is self
+        for each in connection.poller.connections.values():
+            count += each.protocol is self
         self.counters.active_connections = count
 
-    cdef void answered(self, int64_t begun_ns) noexcept:
+    cdef void record_latency(self, int64_t begun_ns) noexcept:
         latency_add(&self.counters.produces, now_ns() - begun_ns)
 
     cdef bint serve_produce(self, Connection connection, Cursor body):
-        # False: nothing was changed, Python serves it.
+        # False: nothing was changed, and Python serves it.
         cdef const uint8_t* topic
         cdef uint16_t topic_size = 0
         cdef uint32_t partition = 0, count = 0, left
@@ -221,7 +226,7 @@ cdef class RustLog(NativeProtocol):
                 cursor_uint32(&body, &partition) != READ_DONE
                 or cursor_uint32(&body, &count) != READ_DONE):
             return False
-        log = find_log(connection.shared.topics, topic, topic_size, partition)
+        log = find_log(connection.poller.topics, topic, topic_size, partition)
         if not plain_takes(log, False) or count == 0 or count > body.left // RECORD_HEAD_SIZE:
             return False
         batch_max = min(<size_t>log.batch_bytes_max, RUN_BATCH_BYTES_MAX)
@@ -264,7 +269,8 @@ cdef class RustLog(NativeProtocol):
         return True
 
     cdef bint serve_fetch(self, Connection connection, Cursor body):
-        # False: Python serves it. A group's offset is asked for there, and so is all that is odd.
+        # False: Python serves it, since it has a group, whose offset must be looked up, or is
+        # unusual.
         cdef const uint8_t* topic
         cdef uint16_t group_size = 0, topic_size = 0
         cdef uint32_t partition = 0, bytes_max = 0
@@ -276,7 +282,7 @@ cdef class RustLog(NativeProtocol):
                 or cursor_int64(&body, &offset) != READ_DONE
                 or cursor_uint32(&body, &bytes_max) != READ_DONE or offset < 0):
             return False
-        log = find_log(connection.shared.topics, topic, topic_size, partition)
+        log = find_log(connection.poller.topics, topic, topic_size, partition)
         if log is None or log.is_loading or log.is_offline or log.is_deleted or (
                 offset < log.log_start_offset):
             return False
@@ -284,7 +290,7 @@ cdef class RustLog(NativeProtocol):
         if bytes_max > NATIVE_FETCH_BYTES_MAX and (
                 log.visible_bytes(offset, end) > NATIVE_FETCH_BYTES_MAX):
             return False
-        connection.shared.work += <int>(min(<int64_t>bytes_max, NATIVE_FETCH_BYTES_MAX)
+        connection.poller.work += <int>(min(<int64_t>bytes_max, NATIVE_FETCH_BYTES_MAX)
                                         >> READ_BYTES_SHIFT)
         answer_begin(&answer, False, offset, bytes_max)
         if bytes_max > 0 and offset < end and not fill(log, offset, end, bytes_max):
@@ -293,7 +299,7 @@ cdef class RustLog(NativeProtocol):
             return False
         next_offset = answer.next_offset
         if bytes_max > 0 and answer.count == 0 and answer.status == ANSWER_OPEN:
-            next_offset = max(offset, end)      # nothing is there up to the end
+            next_offset = max(offset, end)      # there are no records up to the end
         answer_finish(&answer, next_offset)
         connection.reply(answer.data, answer.size)
         self.counters.messages_fetched += answer.count
@@ -303,7 +309,7 @@ cdef class RustLog(NativeProtocol):
 
 
 cdef bint fill(PartitionLog log, int64_t offset, int64_t end, uint32_t bytes_max):
-    # Add what there is of plain batches. False: there is another, or too much to read.
+    # Adds the records of plain batches. False: there is another batch, or too much to read.
     cdef int64_t left = NATIVE_FETCH_BYTES_MAX
     cdef int64_t size = min(max(<int64_t>bytes_max, READ_BYTES_MIN), READ_BYTES_MAX)
     cdef PageStatus status
@@ -312,7 +318,7 @@ cdef bint fill(PartitionLog log, int64_t offset, int64_t end, uint32_t bytes_max
         if status == PAGE_NOTHING:
             return True
         if status != PAGE_READ:
-            return False        # Python finds it, too, and takes a failed log offline
+            return False        # Python gets the same status, and takes a failed log offline
         left -= <int64_t>page.size
         if not add_batches():
             return False

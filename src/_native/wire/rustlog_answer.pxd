@@ -5,22 +5,22 @@ from broker._native.records.record_batch cimport BatchInfo
 
 cdef enum AnswerStatus:
     ANSWER_OPEN               # there may be more records
-    ANSWER_FULL               # of as many bytes as were asked for, or as a frame may have
-    ANSWER_GAP                # offsets are missing, and this dialect could not say so
+    ANSWER_FULL               # has the requested bytes, or those that a frame may have
+    ANSWER_GAP                # offsets are missing, which the binary form cannot express
     ANSWER_TOO_LARGE          # the first record alone does not fit into a frame
-    ANSWER_CORRUPT            # records that are not what their lengths say
+    ANSWER_CORRUPT            # records that do not match their lengths
     ANSWER_NO_MEMORY
 
-# The answer to a Fetch in the making, of either dialect. Zeroed at first; its memory serves one
-# answer after the other.
+# An answer to Fetch under construction, in either form. Zeroed at first; its memory is reused for
+# the next answer.
 cdef struct FetchAnswer:
     bint is_json
     AnswerStatus status
-    int64_t next_offset       # behind the records so far; with ANSWER_GAP and none: the first
+    int64_t next_offset       # after the records so far; with ANSWER_GAP and none: the first
     uint64_t bytes_max        # as the client counts them
     uint64_t bytes_counted
     uint64_t payload_bytes
-    uint64_t large_size       # with ANSWER_TOO_LARGE: of the value
+    uint64_t large_size       # with ANSWER_TOO_LARGE: bytes of the value
     uint32_t count
     uint8_t* data
     size_t size

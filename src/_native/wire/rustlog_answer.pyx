@@ -1,10 +1,10 @@
-"""RustLog's answers to Fetch, written from batches without an object per record.
+"""RustLog's answers to Fetch, written from batches without a Python object per record.
 
     binary   02 | uint32 count | count x (uint32 length | bytes) | uint64 next offset
     JSON     {"Fetch":{"records":[{"offset":n,"payload":[..]},..],"next_offset":n}}
 
-The binary dialect has no offsets: its clients count from the one they asked for, so an answer ends
-where offsets are missing. A null value is read as an empty one.
+The binary form has no offsets: its clients count from the requested one, so an answer ends where
+offsets are missing. A null value becomes an empty one.
 """
 
 cimport cython
@@ -37,16 +37,16 @@ cdef enum:
     HEAD_SIZE = 1 + 4
     NEXT_OFFSET_SIZE = 8
     RECORD_HEAD_SIZE = 4
-    # What the original stores in front of a record, which its clients' max_bytes count, too.
+    # The header of a stored record in the original, which max_bytes of its clients includes.
     STORED_HEAD_SIZE = 12
-    # Everything of a JSON record but its bytes, and of what follows all of them, with room left.
+    # Upper bounds of a JSON record without its bytes, and of the text after the records.
     JSON_RECORD_SIZE = 64
     JSON_TAIL_SIZE = 64
 
 cdef size_t FRAME_BYTES_MAX = limits.RUSTLOG_FRAME_BYTES_MAX
 
 
-cdef bint make_room(FetchAnswer* answer, size_t more) noexcept nogil:
+cdef bint reserve(FetchAnswer* answer, size_t more) noexcept nogil:
     if make_capacity(<void**>&answer.data, &answer.capacity, answer.size + more):
         return True
     answer.status = ANSWER_NO_MEMORY
@@ -60,7 +60,7 @@ cdef void put_text(FetchAnswer* answer, const char* text, size_t size) noexcept 
 
 cdef void answer_begin(
         FetchAnswer* answer, bint is_json, int64_t offset, uint64_t bytes_max) noexcept nogil:
-    """Begin with no record; `offset` is the first that is wanted."""
+    """Begin without records; `offset` is the first one that is wanted."""
     answer.is_json = is_json
     answer.status = ANSWER_OPEN
     answer.next_offset = offset
@@ -68,7 +68,7 @@ cdef void answer_begin(
     answer.bytes_counted = answer.payload_bytes = answer.large_size = 0
     answer.count = 0
     answer.size = 0
-    if not make_room(answer, FRAME_HEAD_SIZE + JSON_RECORD_SIZE + JSON_TAIL_SIZE):
+    if not reserve(answer, FRAME_HEAD_SIZE + JSON_RECORD_SIZE + JSON_TAIL_SIZE):
         return
     answer.size = FRAME_HEAD_SIZE
     if is_json:
@@ -81,7 +81,7 @@ cdef void answer_begin(
 cdef bint put_binary(FetchAnswer* answer, const uint8_t* value, size_t size) noexcept nogil:
     if answer.size - FRAME_HEAD_SIZE + RECORD_HEAD_SIZE + size + NEXT_OFFSET_SIZE > FRAME_BYTES_MAX:
         return False
-    if not make_room(answer, RECORD_HEAD_SIZE + size + JSON_TAIL_SIZE):
+    if not reserve(answer, RECORD_HEAD_SIZE + size + JSON_TAIL_SIZE):
         return False
     store_uint32(answer.data + answer.size, <uint32_t>size)
     answer.size += RECORD_HEAD_SIZE
@@ -94,10 +94,10 @@ cdef bint put_binary(FetchAnswer* answer, const uint8_t* value, size_t size) noe
 cdef bint put_json(
         FetchAnswer* answer, int64_t offset, const uint8_t* value, size_t size) noexcept nogil:
     cdef size_t before = answer.size
-    # Two bytes of text each is the least; what can be there decides how much memory is taken.
+    # A byte takes at least two bytes of text: nothing is allocated for a value that cannot fit.
     if before + 2 * size > FRAME_BYTES_MAX:
         return False
-    if not make_room(answer, JSON_RECORD_SIZE + BYTE_SIZE_MAX * size + JSON_TAIL_SIZE):
+    if not reserve(answer, JSON_RECORD_SIZE + BYTE_SIZE_MAX * size + JSON_TAIL_SIZE):
         return False
     if answer.count > 0:
         put_text(answer, b",", 1)
@@ -145,7 +145,7 @@ cdef void put_record(
 
 
 cdef void answer_add(FetchAnswer* answer, const BatchInfo* info, Cursor records) noexcept nogil:
-    """Add the records of a batch (unfolded) that are wanted, as long as the answer is open."""
+    """Add the wanted records of a batch, decompressed, while the answer is open."""
     cdef RecordFields fields
     cdef int64_t offset
     cdef size_t size
@@ -164,7 +164,7 @@ cdef void answer_add(FetchAnswer* answer, const BatchInfo* info, Cursor records)
 
 
 cdef void answer_finish(FetchAnswer* answer, uint64_t next_offset) noexcept nogil:
-    """Write what is behind the records, and the length in front of all."""
+    """Write the end of the answer, and its length."""
     if answer.is_json:
         put_text(answer, b'],"next_offset":', 16)
         answer.size = <size_t>(put_number(answer.data + answer.size, next_offset) - answer.data)
@@ -188,7 +188,7 @@ STATUS_NAMES = {
 
 @cython.final
 cdef class FetchAnswerWriter:
-    """An answer to Fetch, filled with one batch after the other."""
+    """An answer to Fetch, filled batch by batch."""
 
     cdef FetchAnswer answer
 
@@ -203,7 +203,7 @@ cdef class FetchAnswerWriter:
 
     @property
     def status(self):
-        """What adding has come to: "open" as long as more records may be added."""
+        """The result of adding: "open" while more records may be added."""
         return STATUS_NAMES[self.answer.status]
 
     @property
@@ -218,7 +218,7 @@ cdef class FetchAnswerWriter:
 
     @property
     def next_offset(self):
-        """Behind the last record; of the first one there is, when that is not the wanted one."""
+        """The offset after the last record; of the first record if the wanted one is missing."""
         return self.answer.next_offset
 
     @property
@@ -227,9 +227,9 @@ cdef class FetchAnswerWriter:
         return self.answer.large_size
 
     def add(self, batch, unfolded=None):
-        """Add the records of one batch; compressed ones are handed over unfolded.
+        """Add the records of one batch; a compressed one needs its `decompressed` records, too.
 
-        What is wrong with the batch is the status "corrupt".
+        An invalid batch makes the status "corrupt".
         """
         cdef Py_buffer view, records_view
         cdef BatchInfo info
@@ -256,7 +256,7 @@ cdef class FetchAnswerWriter:
             PyBuffer_Release(&view)
 
     def finish(self, uint64_t next_offset):
-        """Return the answer without its length; nothing may be added any more."""
+        """Return the answer without its length; nothing may be added afterwards."""
         answer_finish(&self.answer, next_offset)
         return PyBytes_FromStringAndSize(
             <const char*>self.answer.data + FRAME_HEAD_SIZE,

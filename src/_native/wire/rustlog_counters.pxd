@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
-    LATENCIES_KEPT = 1024     # as the original keeps: the newest ones
+    LATENCIES_KEPT = 1024     # the newest ones, as many as in the original
 
 cdef struct Latencies:
     int64_t[LATENCIES_KEPT] ns

@@ -1,4 +1,4 @@
-"""What went through RustLog's door, counted by the native paths and by Python's alike."""
+"""RustLog's metrics, counted by the native path and by Python alike."""
 
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
@@ -6,28 +6,29 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 
 cdef int64_t now_ns() noexcept nogil:
-    """The monotonic clock."""
+    """Return the monotonic clock."""
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 cdef void latency_add(Latencies* latencies, int64_t ns) noexcept nogil:
-    """Keep how long something took, in place of the oldest."""
+    """Add a latency, in place of the oldest."""
     latencies.ns[latencies.count % LATENCIES_KEPT] = ns
     latencies.count += 1
 
 
 cdef percentiles(Latencies* latencies):
     cdef uint64_t i, count = min(latencies.count, LATENCIES_KEPT)
-    kept = sorted([latencies.ns[i] for i in range(count)])
-    return tuple([kept[count * share // 100] if count > 0 else 0 for share in (50, 95, 99)])
+    newest = sorted([latencies.ns[i] for i in range(count)])
+    return tuple([newest[count * share // 100] if count > 0 else 0 for share in (50, 95, 99)])
 
 
 @cython.final
 cdef class RustLogCounters:
-    """Counts since the start, how long the newest requests took, and how many connections there
-    were when it was last looked at.
+    """Counts since the start, latencies of the newest requests, and the number of connections.
+
+    That number is updated when the metrics are requested.
     """
 
     def produced(self, count, size):
@@ -36,16 +37,16 @@ cdef class RustLogCounters:
         self.bytes_in += size
 
     def fetched(self, count, size):
-        """Count records that were given out, and their bytes."""
+        """Count records that were fetched, and their bytes."""
         self.messages_fetched += count
         self.bytes_out += size
 
-    def produced_in(self, int64_t ns):
-        """Keep how long a produce took, to its answer."""
+    def add_produce_latency(self, int64_t ns):
+        """Add the latency of a produce, up to its answer."""
         latency_add(&self.produces, ns)
 
-    def fetched_in(self, int64_t ns):
-        """Keep how long a fetch took."""
+    def add_fetch_latency(self, int64_t ns):
+        """Add the latency of a fetch."""
         latency_add(&self.fetches, ns)
 
     @property
@@ -55,10 +56,10 @@ cdef class RustLogCounters:
 
     @property
     def fetch_percentiles(self):
-        """The same of the newest fetches."""
+        """The same percentiles of the newest fetches."""
         return percentiles(&self.fetches)
 
     @staticmethod
     def now_ns():
-        """The clock that both ways use: nanoseconds that only grow."""
+        """Return the clock of all latencies: monotonic, in nanoseconds."""
         return now_ns()

@@ -25,16 +25,16 @@ cdef enum:    # how a value is written
     STRUCT
 
 
-# What a walk needs of a field, without a reference counted: all are the Field's, whose Struct or
-# array holds it. A Struct keeps those of its fields side by side.
+# What a walk needs of a field, without reference counting: its Field owns the objects and is held
+# by its Struct or array. A Struct has the slots of its fields in one array.
 cdef struct Slot:
     int kind
     bint is_nullable
     bint is_compact
-    size_t size_min         # the fewest bytes a value takes; of a fixed size: all
+    size_t size_min         # the fewest bytes of a value; its size if it is fixed
     PyObject* field
     PyObject* name
-    PyObject* default       # for an array or a struct an empty one of our own, never handed out
+    PyObject* default       # for an array or a struct: an empty one that is never returned
     PyObject* struct        # of a struct or an array of them
     const Slot* element     # of ARRAY
 
@@ -56,7 +56,7 @@ cdef class Struct:
     cdef Slot* slots        # of these fields
     cdef Slot* slots_end
     cdef tuple tagged       # of this version, by ascending tag
-    cdef tuple unshared     # absent or tagged fields whose default must be made anew each time
+    cdef tuple unshared     # absent or tagged fields with a mutable default
     cdef bint has_unshared
     cdef bint is_flexible
     cdef dict template      # every field of any version with its default, copied for each value
@@ -72,7 +72,7 @@ cdef class Program:
     cdef Struct root
 
 
-# Where in the message a walk is: kept at the cost of one store a field, so that a failure can say.
+# The position of a walk in the message, for errors: it costs one store per field.
 
 cdef struct Step:
     PyObject* field         # borrowed from the program, which outlives the walk
@@ -92,7 +92,7 @@ cdef inline void path_start(Path* path, Program program) noexcept:
 
 
 cdef inline Step* path_enter(Path* path) noexcept:
-    """Step into a struct; whoever walks it sets the field of the step that is returned."""
+    """Enter a struct; the caller sets the field of the returned step."""
     path.here += 1
     path.here.field = NULL
     path.here.index = -1

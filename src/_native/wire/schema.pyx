@@ -1,8 +1,8 @@
-"""What one version of one Kafka message is compiled to: structs of fields, in the wire's order.
+"""Programs: one version of one Kafka message, compiled to structs of fields in wire order.
 
 `broker.codec.schema` builds these from the table of messages; `schema_decoder` and
-`schema_encoder` walk them, the one to make dictionaries, the other to make bytes. How the values
-of the wire look (Kafka's protocol guide and KIP-482):
+`schema_encoder` walk them to build dictionaries, or bytes. The encoding of values (Kafka's protocol
+guide and KIP-482):
 
     integers        big-endian; bool one byte, uuid 16 bytes
     string          int16 length, -1 is null           compact: varint of length + 1, 0 is null
@@ -34,12 +34,12 @@ cdef int[9] FIXED_SIZE = [1, 2, 2, 4, 4, 8, 8, 16, 1]    # of INT8 to BOOL
 
 @final
 cdef class Field:
-    """One field of one version: how its value is written, and what stands for a missing one."""
+    """One field of one version: how its value is encoded, and its default."""
 
-    # Made once and never again: slots point to what is in here.
+    # Never initialized again: slots point into it.
     def __cinit__(self, str name, str type, *, bint is_nullable=False, bint is_compact=False,
                   uint32_t tag=0, default=None, Struct struct=None):
-        self.name = intern(name)    # as the keys of literal dictionaries are: found by address
+        self.name = intern(name)    # like keys of dictionary literals: compared by address
         self.type = type
         self.tag = tag
         self.default = default
@@ -69,7 +69,7 @@ cdef class Field:
 cdef class Struct:
     """The fields of a struct, or of a whole message, in one version."""
 
-    # Made once and never again: walks hold no references.
+    # Never initialized again: walks hold no references.
     def __cinit__(self, fields, tagged, absent, *, bint is_flexible):
         cdef Field field
         self.fields = tuple(fields)
@@ -113,7 +113,7 @@ cdef int _depth_below(Field field):
 
 @final
 cdef class Program:
-    """One version of one message; the title is what errors call it."""
+    """One version of one message; errors name it by its title."""
 
     def __cinit__(self, str title, Struct root):
         self.title = title

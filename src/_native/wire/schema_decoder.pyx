@@ -1,17 +1,17 @@
-"""Bytes to dictionaries: any Kafka message, by its program (see schema.pyx).
+"""Decoding of Kafka messages to dictionaries, by their programs (see schema.pyx).
 
-A dictionary has every field of the message; those its version lacks have their default. Nothing is
-allocated for a length or count before the bytes it promises are known to be there, every read goes
-through the cursor, and whatever is wrong is a CodecError that says where.
+A dictionary has every field of the message; fields that its version lacks have their defaults.
+Nothing is allocated for a length or count before the bytes that it announces are known to be there,
+every read goes through the cursor, and every error is a CodecError that names its position.
 
-The garbage collector rests while a message is read. Thousands of fresh containers would set it off
-again and again, to look at objects that cannot be garbage yet, which took half the time of a large
-Metadata response. It still counts them, and runs once afterwards if they are kept.
+The garbage collector is disabled while a message is decoded. Thousands of new containers would
+trigger it again and again, for objects that cannot be garbage yet; that took half the time of a
+large Metadata response. It still counts them, and runs once afterwards if they survive.
 
 A message can be decoded in steps (`Decoding`). The walk is suspended before an element of an array
 once a step's weight is used up: each level of the recursion then puts the object that it fills and
-its place on a list, innermost first, and returns; the next step takes them off again. A tagged
-field is never suspended in: its elements belong to one step.
+its place on a list, innermost first, and returns; the next step takes them off again. It is never
+suspended inside a tagged field, whose elements belong to one step.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -57,8 +57,8 @@ cdef struct Decoder:
     bint is_suspended
     int tagged              # how many tagged fields the walk is in
     int64_t step_left       # weight until the walk is suspended
-    PyObject* saved         # list: where a suspended walk goes on, innermost first; else NULL
-    PyObject* views         # of all bytes, for who wants no copies; else NULL
+    PyObject* saved         # list: where a suspended walk continues, innermost first; or NULL
+    PyObject* views         # memoryview of all bytes, if fields shall be views; else NULL
     const uint8_t* start
     size_t weight_max
     size_t weight_left
@@ -67,12 +67,12 @@ cdef struct Decoder:
 
 def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_max=_WEIGHT_MAX, *,
            bint as_views=False):
-    """Return the message that stands at offset in a bytes-like object, and the offset of its end.
+    """Return the message at an offset of a bytes-like object, and the offset of its end.
 
     Args:
-        program: how to read it.
-        data: where it stands.
-        offset: from where on, in bytes.
+        program: how to decode it.
+        data: the bytes-like object.
+        offset: where the message begins, in bytes.
         weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
         as_views: fields of bytes are views of the data; else they are copies.
 
@@ -86,13 +86,13 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
     try:
         begin(&decoder, program, &view, offset, weight_max)
         if as_views:
-            views = memoryview(data).cast("B")    # of whatever items: places count bytes
+            views = memoryview(data).cast("B")    # slices count bytes, whatever its items
             decoder.views = <PyObject*>views
         decoder.is_gc_paused = PyGC_Disable()
         value = decode_struct(&decoder, program.root)
         resume_gc(&decoder)
         return value, decoder.cursor.next - decoder.start
-    except UnicodeDecodeError as error:    # from a string: a handler there would cost each of them
+    except UnicodeDecodeError as error:    # of a string; a handler there would slow down each one
         raise malformed(&decoder, "UTF-8", f"{error.object[:40]!r}") from None
     finally:
         resume_gc(&decoder)
@@ -101,26 +101,26 @@ def decode(Program program not None, data, Py_ssize_t offset=0, size_t weight_ma
 
 @final
 cdef class Decoding:
-    """A message that is decoded in steps; bytes behind it are passed over.
+    """A message that is decoded in steps; bytes after it are ignored.
 
-    The bytes must not change meanwhile, so only `bytes` are taken.
+    The bytes must not change meanwhile, so only `bytes` are accepted.
     """
 
     cdef Decoder decoder
     cdef Py_buffer view
     cdef bint has_view
     cdef bint has_begun
-    cdef bint is_over       # it has returned what it makes, or has failed
+    cdef bint is_over       # it has returned the message, or has failed
     cdef Program program    # the walk borrows from it
     cdef list saved
 
     def __cinit__(self, Program program not None, bytes data not None,
                   size_t weight_max=_WEIGHT_MAX):
-        """Begin before the first byte.
+        """Prepare to decode.
 
         Args:
-            program: how to read the message.
-            data: where it stands, from the first byte on.
+            program: how to decode the message.
+            data: the message, from the first byte on.
             weight_max: how much its arrays may hold, counted as limits.MESSAGE_WEIGHT_MAX is.
         """
         self.program = program
@@ -135,8 +135,8 @@ cdef class Decoding:
             PyBuffer_Release(&self.view)
 
     def step(self, int64_t weight):
-        """Decode on; return the message, or None when array elements of so much weight were decoded
-        and there are more.
+        """Continue; return the message, or None after array elements of this weight if there are
+        more.
 
         Args:
             weight: of the elements, counted as limits.MESSAGE_WEIGHT_MAX is; more than 0.
@@ -172,7 +172,7 @@ cdef class Decoding:
 
 cdef int begin(Decoder* decoder, Program program, Py_buffer* view, Py_ssize_t offset,
                size_t weight_max) except -1:
-    """Stand before the first byte, as who decodes the whole message at once."""
+    """Start before the first byte, without suspension."""
     decoder.is_gc_paused = decoder.is_suspended = False
     decoder.tagged = 0
     decoder.step_left = UNBOUNDED
@@ -201,16 +201,16 @@ cdef dict decode_struct(Decoder* decoder, Struct struct):
 
 
 cdef dict resume_struct(Decoder* decoder, Struct struct):
-    """Go on with a struct that a step was suspended in."""
+    """Continue a struct in which a step was suspended."""
     value, place = (<list>decoder.saved).pop()
     return fill_struct(decoder, struct, value, struct.slots + <Py_ssize_t>place, True)
 
 
 cdef dict fill_struct(Decoder* decoder, Struct struct, dict value, const Slot* slot,
                       bint is_resumed):
-    """Decode the fields from a slot on, whose value has been begun if a step was suspended in it.
+    """Decode the fields from a slot on. `is_resumed`: a step was suspended in its value.
 
-    When the walk is suspended, what is returned is not complete.
+    When the walk is suspended, the returned value is incomplete.
     """
     cdef Step* step = path_enter(&decoder.path)
     while slot < struct.slots_end:
@@ -238,7 +238,7 @@ cdef dict fill_struct(Decoder* decoder, Struct struct, dict value, const Slot* s
 
 
 cdef inline int set_item(dict value, const Slot* slot, object item) except -1:
-    # The copied template has it already: most often a zero, as no error is one.
+    # The copied template already has it: most often 0, the error code of success.
     if <PyObject*>item == slot.default:
         return 0
     return PyDict_SetItem(value, slot.name, item)
@@ -396,7 +396,7 @@ cdef object decode_array(Decoder* decoder, const Slot* slot):
 
 cdef list fill_array(Decoder* decoder, const Slot* slot, list values, Py_ssize_t i,
                      bint is_resumed):
-    """Decode the elements from a place on, which has been begun if a step was suspended in it."""
+    """Decode the elements from a place on. `is_resumed`: a step was suspended in that element."""
     cdef const Slot* element = slot.element
     cdef Step* step = decoder.path.here
     cdef Py_ssize_t size = PyList_GET_SIZE(values)
@@ -428,7 +428,7 @@ cdef list fill_array(Decoder* decoder, const Slot* slot, list values, Py_ssize_t
 
 
 cdef object resume_value(Decoder* decoder, const Slot* slot):
-    """Go on with an array or a struct that a step was suspended in."""
+    """Continue an array or a struct in which a step was suspended."""
     if slot.kind == STRUCT:
         return resume_struct(decoder, <Struct>slot.struct)
     values, i = (<list>decoder.saved).pop()
@@ -450,7 +450,7 @@ cdef int take_elements(Decoder* decoder, const Slot* element, uint64_t count) ex
 
 
 cdef inline void set_new(list values, Py_ssize_t i, object value) noexcept:
-    Py_INCREF(value)    # PyList_SET_ITEM keeps one
+    Py_INCREF(value)    # PyList_SET_ITEM takes over a reference
     PyList_SET_ITEM(values, i, value)
 
 
@@ -464,7 +464,7 @@ cdef object decode_nested(Decoder* decoder, const Slot* slot):
     return decode_struct(decoder, <Struct>slot.struct)
 
 
-# ---- reading, and what is said when there is nothing to read -------------------------------------
+# ---- reading, and its errors ---------------------------------------------------------------------
 
 cdef inline const uint8_t* take(Decoder* decoder, size_t size, const Slot* slot) except NULL:
     cdef const uint8_t* bytes = cursor_take(&decoder.cursor, size)
@@ -488,7 +488,7 @@ cdef no_varint(Decoder* decoder, ReadStatus status, str meaning):
 
 
 cdef int64_t take_size(Decoder* decoder, const Slot* slot) except -2:
-    """Return the length or count before a value, or -1 for null, having checked that it may be."""
+    """Return the checked length or count before a value, or -1 for null."""
     cdef int64_t size = -1
     cdef int16_t short_size = 0
     cdef int32_t long_size = 0
@@ -524,6 +524,6 @@ cdef malformed(Decoder* decoder, str expected, str found):
 
 
 cdef refusal(kind, Decoder* decoder, str expected, str found):
-    resume_gc(decoder)    # the error's class is Python, which may do anything
+    resume_gc(decoder)    # the exception's class is Python code
     return kind(f"{path_text(&decoder.path)}: expected {expected}, found {found}",
                 decoder.cursor.next - decoder.start)

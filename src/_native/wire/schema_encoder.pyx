@@ -1,14 +1,14 @@
-"""Dictionaries to bytes: any Kafka message, by its program (see schema.pyx).
+"""Encoding of Kafka messages from dictionaries, by their programs (see schema.pyx).
 
-A dictionary may lack any field, which means its default. Fields of other versions are passed over;
-a name of no version is refused, and so is a value not of its field's type: a ValueError says where.
-The bytes grow in memory of our own and become one `bytes` at the end.
+A field that a dictionary lacks has its default. Fields of other versions are ignored. A name that
+no version has, and a value that is not of its field's type, is a ValueError that names the field.
+The bytes are written to a growing buffer and become one `bytes` at the end.
 
 A message can be encoded in steps (`Encoding`). The walk is suspended before an element of an array
-once a step's weight is used up: each level of the recursion then puts the object that it writes
-and its place on a list, innermost first, and returns; the next step takes them off again. A tagged
-field is never suspended in: its elements belong to one step. Structs are taken out of their lists
-once they are written: to free all of a long message at its end would be one long step.
+once a step's weight is used up: each level of the recursion then puts the object that it writes and
+its place on a list, innermost first, and returns; the next step takes them off again. It is never
+suspended inside a tagged field, whose elements belong to one step. Structs are removed from their
+lists once they are written: to free all of a long message at its end would be one long step.
 """
 
 from cpython.bool cimport PyBool_Check
@@ -60,7 +60,7 @@ cdef struct Encoder:
     bint is_suspended
     int tagged              # how many tagged fields the walk is in
     int64_t step_left       # weight until the walk is suspended
-    PyObject* saved         # list: where a suspended walk goes on, innermost first; else NULL
+    PyObject* saved         # list: where a suspended walk continues, innermost first; or NULL
     Path path
 
 
@@ -68,7 +68,7 @@ def encode(Program program not None, value):
     """Return the bytes of the message whose fields a dictionary has.
 
     Raises:
-        ValueError: a value is not of its field's type, or a name is no field's.
+        ValueError: a value is not of its field's type, or no field has such a name.
     """
     cdef Encoder encoder
     begin(&encoder, program)
@@ -81,21 +81,21 @@ def encode(Program program not None, value):
 
 @final
 cdef class Encoding:
-    """A message that is encoded in steps, which take its lists of structs apart.
+    """A message that is encoded in steps, which empty its lists of structs.
 
-    Whoever made its dictionaries leaves them as they are until the last step, and keeps none of
-    those lists: None stands in them then.
+    The caller does not change the dictionaries before the last step and does not use those lists
+    again: their elements become None.
     """
 
     cdef Encoder encoder
     cdef bint has_begun
-    cdef bint is_over       # it has returned what it makes, or has failed
+    cdef bint is_over       # it has returned the bytes, or has failed
     cdef Program program    # the walk borrows from it
     cdef object value
     cdef list saved
 
     def __cinit__(self, Program program not None, value):
-        """Begin before the first field of a dictionary."""
+        """Prepare to encode a dictionary."""
         self.program = program
         self.value = value
         self.saved = []
@@ -106,15 +106,15 @@ cdef class Encoding:
         free(self.encoder.bytes)
 
     def step(self, int64_t weight):
-        """Encode on; return the bytes, or None when array elements of so much weight were encoded
-        and there are more.
+        """Continue; return the bytes, or None after array elements of this weight if there are
+        more.
 
         Args:
             weight: of the elements, counted as limits.MESSAGE_WEIGHT_MAX is; more than 0.
 
         Raises:
-            ValueError: a value is not of its field's type, a name is no field's, the last step
-                has been made, or the weight is not above 0.
+            ValueError: a value is not of its field's type, no field has such a name, the last
+                step has been made, or the weight is not above 0.
         """
         cdef Encoder* encoder = &self.encoder
         if weight <= 0:
@@ -136,7 +136,7 @@ cdef class Encoding:
 
 
 cdef int begin(Encoder* encoder, Program program) except -1:
-    """Stand before the first field, as who encodes the whole message at once."""
+    """Start before the first field, without suspension."""
     encoder.size = 0
     encoder.capacity = FIRST_CAPACITY
     encoder.is_suspended = False
@@ -159,17 +159,17 @@ cdef int encode_struct(Encoder* encoder, Struct struct, object value) except -1:
 
 
 cdef int resume_struct(Encoder* encoder, Struct struct) except -1:
-    """Go on with a struct that a step was suspended in."""
+    """Continue a struct in which a step was suspended."""
     value, place, known = (<list>encoder.saved).pop()
     return put_struct(encoder, struct, value, struct.slots + <Py_ssize_t>place, known, True)
 
 
 cdef int put_struct(Encoder* encoder, Struct struct, dict value, const Slot* slot,
                     Py_ssize_t known, bint is_resumed) except -1:
-    """Write the fields from a slot on, whose value has been begun if a step was suspended in it.
+    """Write the fields from a slot on. `is_resumed`: a step was suspended in its value.
 
     Args:
-        known: how many of the dictionary's names were those of the fields before.
+        known: how many names of the dictionary belong to earlier fields.
     """
     cdef Py_ssize_t found
     cdef PyObject* item
@@ -201,7 +201,7 @@ cdef int put_struct(Encoder* encoder, Struct struct, dict value, const Slot* slo
 
 
 cdef int check_names(Encoder* encoder, Struct struct, dict value) except -1:
-    """Refuse a name that no version has; the names of other versions are passed over."""
+    """Refuse a name that no version has; names of other versions are ignored."""
     encoder.path.here.field = NULL
     for name in value:
         if name not in struct.template:
@@ -242,11 +242,11 @@ cdef Py_ssize_t encode_tagged(Encoder* encoder, Struct struct, dict value) excep
 
 
 cdef int insert_size(Encoder* encoder, size_t size_at) except -1:
-    """Put a varint before the bytes since size_at: how many they are."""
+    """Insert the size of the bytes since size_at before them, as a varint."""
     cdef uint8_t[VARINT_SIZE_MAX] varint
     cdef size_t size = encoder.size - size_at
     cdef size_t varint_size = <size_t>store_varint(varint, <uint32_t>size)
-    room(encoder, varint_size)
+    reserve(encoder, varint_size)
     memmove(encoder.bytes + size_at + varint_size, encoder.bytes + size_at, size)
     memcpy(encoder.bytes + size_at, varint, varint_size)
     encoder.size += varint_size
@@ -321,7 +321,7 @@ cdef int encode_string(Encoder* encoder, const Slot* slot, object value) except 
     try:
         bytes = PyUnicode_AsUTF8AndSize(value, &size)
     except UnicodeEncodeError:
-        raise wrong(encoder, "a string that UTF-8 can say", value) from None
+        raise wrong(encoder, "a string that UTF-8 can encode", value) from None
     put_size(encoder, slot, size)
     return put_bytes(encoder, bytes, <size_t>size)
 
@@ -352,7 +352,7 @@ cdef int encode_array(Encoder* encoder, const Slot* slot, object value) except -
 
 cdef int put_elements(Encoder* encoder, const Slot* slot, object values, Py_ssize_t size,
                       Py_ssize_t i, bint is_resumed) except -1:
-    """Write the elements from a place on, which has been begun if a step was suspended in it."""
+    """Write the elements from a place on. `is_resumed`: a step was suspended in that element."""
     cdef const Slot* element = slot.element
     cdef Step* step = encoder.path.here
     cdef int64_t weight = ELEMENT_WEIGHT
@@ -381,7 +381,7 @@ cdef int put_elements(Encoder* encoder, const Slot* slot, object values, Py_ssiz
 
 
 cdef int resume_value(Encoder* encoder, const Slot* slot) except -1:
-    """Go on with an array or a struct that a step was suspended in."""
+    """Continue an array or a struct in which a step was suspended."""
     if slot.kind == STRUCT:
         return resume_struct(encoder, <Struct>slot.struct)
     values, size, i = (<list>encoder.saved).pop()
@@ -409,8 +409,8 @@ cdef int put_size(Encoder* encoder, const Slot* slot, Py_ssize_t size) except -1
 
 cdef inline int put_integer(Encoder* encoder, int64_t value, int size) except -1:
     """Write the low `size` bytes of an integer, big-endian."""
-    # Always eight bytes, of which the first `size` count: one byte swap and one store.
-    cdef uint8_t* place = room(encoder, 8)
+    # Always stores eight bytes, of which the first `size` count: one byte swap and one store.
+    cdef uint8_t* place = reserve(encoder, 8)
     cdef uint64_t word = <uint64_t>value << (64 - 8 * size)
     place[0] = <uint8_t>(word >> 56)
     place[1] = <uint8_t>(word >> 48)
@@ -425,13 +425,13 @@ cdef inline int put_integer(Encoder* encoder, int64_t value, int size) except -1
 
 
 cdef inline int put_bytes(Encoder* encoder, const void* bytes, size_t size) except -1:
-    memcpy(room(encoder, size), bytes, size)
+    memcpy(reserve(encoder, size), bytes, size)
     encoder.size += size
     return 0
 
 
 cdef inline int put_varint(Encoder* encoder, uint32_t value) except -1:
-    encoder.size += store_varint(room(encoder, VARINT_SIZE_MAX), value)
+    encoder.size += store_varint(reserve(encoder, VARINT_SIZE_MAX), value)
     return 0
 
 
@@ -445,8 +445,8 @@ cdef inline int store_varint(uint8_t* place, uint32_t value) noexcept:
     return size
 
 
-cdef inline uint8_t* room(Encoder* encoder, size_t size) except NULL:
-    """Return where the next `size` bytes go; whoever writes them adds them to the size."""
+cdef inline uint8_t* reserve(Encoder* encoder, size_t size) except NULL:
+    """Return where the next `size` bytes go; the caller adds those it writes to the size."""
     if encoder.capacity - encoder.size < size:
         grow(encoder, size)
     return encoder.bytes + encoder.size

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 cdef enum:
-    WHEEL_SLOTS = 1024        # of one millisecond each; longer waits pass the hand several times
+    WHEEL_SLOTS = 1024        # of one millisecond each; longer timers take several revolutions
 
 cdef struct Timer:
     Timer* next
@@ -12,8 +12,8 @@ cdef struct Timer:
 
 cdef struct TimerWheel:
     Timer slots[WHEEL_SLOTS]  # heads of circular lists
-    int64_t hand_ms           # everything due before this has been handed out
-    int64_t earliest_ms       # deadline set since the owner last looked (and put INT64_MAX here)
+    int64_t hand_ms           # everything due before this has been returned
+    int64_t earliest_ms       # of those set since the owner last reset it to INT64_MAX
     int count
 
 

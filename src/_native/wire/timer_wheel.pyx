@@ -1,6 +1,6 @@
-"""Deadlines of parked fetches, and keepalives: set and clear in constant time, however many.
+"""Timers of parked fetches and of keepalives: set and cleared in constant time, however many.
 
-A wheel of one-millisecond slots; a timer stands in the slot of its deadline modulo the wheel's size
+A wheel of one-millisecond slots: a timer is in the slot of its deadline modulo the wheel's size,
 and is due when the hand passes it at or after its deadline (Varghese and Lauck 1987, scheme 6).
 """
 
@@ -44,13 +44,13 @@ cdef void wheel_clear(TimerWheel* wheel, Timer* timer) noexcept nogil:
 
 
 cdef Timer* wheel_due(TimerWheel* wheel, int64_t now_ms) noexcept nogil:
-    """Take one timer that is due, cleared; NULL when there is none up to now."""
+    """Remove and return a timer that is due; NULL if there is none."""
     cdef Timer* head
     cdef Timer* timer
     if wheel.count == 0:
         wheel.hand_ms = now_ms
         return NULL
-    # After a long sleep once around is enough: every slot is looked at.
+    # After a long sleep one revolution is enough: it passes every slot.
     if now_ms - wheel.hand_ms >= WHEEL_SLOTS:
         wheel.hand_ms = now_ms - WHEEL_SLOTS + 1
     while wheel.hand_ms <= now_ms:
@@ -68,7 +68,7 @@ cdef Timer* wheel_due(TimerWheel* wheel, int64_t now_ms) noexcept nogil:
 
 
 cdef int64_t wheel_next(TimerWheel* wheel) noexcept nogil:
-    """When to look again: the earliest deadline in this turn of the wheel or its end; -1: never."""
+    """Return when to look again: the first deadline of this revolution, or its end; -1: never."""
     cdef Timer* timer
     cdef int64_t at
     if wheel.count == 0:

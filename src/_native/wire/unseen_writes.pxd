@@ -6,15 +6,15 @@ from broker._native.wire.reply_slot cimport ReplySlot
 
 cdef struct UnseenWrite:
     PyObject* log             # PartitionLog, owned
-    int64_t end_offset        # visible once the high watermark is there
+    int64_t end_offset        # visible once the high watermark reaches it
 
-# The partitions that a connection has written to without waiting for it, and up to where. Zeroed
-# memory is an empty one.
+# The partitions that a connection has written to without waiting, and the end offsets of those
+# writes. Zeroed memory is an empty set.
 cdef struct UnseenWrites:
     UnseenWrite* entries
     uint32_t count
     uint32_t capacity
-    uint32_t hint             # the entry that is looked at first
+    uint32_t hint             # the entry to compare first
 
 
 cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept

@@ -1,9 +1,9 @@
-"""Writes of a connection whose answer does not wait until they are visible (acks=0).
+"""Writes of a connection whose answers do not wait until they are visible (acks=0).
 
-A write with another acks holds its reply slot until it is visible. One with acks=0 is only noted
-here, a partition once: the fast path allocates nothing and links nothing into the log. When a
-request comes that must see the writes, `unseen_slot` makes a slot without a reply, and
-`unseen_wait` lets it wait for all of them.
+A write with another acks has a reply slot that waits until it is visible. One with acks=0 is only
+noted here, one entry per partition: the native path allocates nothing and links nothing into the
+log. When a request comes that must see the writes, `unseen_slot` makes a slot without a reply, and
+`unseen_wait` has it wait for all of them.
 """
 
 from cpython.object cimport PyObject
@@ -20,9 +20,9 @@ cdef enum:
 
 
 cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset) noexcept:
-    """Note a write up to an offset, exclusive; False without memory."""
+    """Note a write up to an offset, exclusive; return False without memory."""
     cdef uint32_t i, at
-    # A producer writes to its partitions in much the same order again and again.
+    # A producer writes to its partitions in a similar order each time.
     for i in range(writes.count):
         at = writes.hint + i
         if at >= writes.count:
@@ -33,7 +33,7 @@ cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset)
             return True
     if writes.count == writes.capacity:
         unseen_prune(writes)
-        if not has_room(writes):
+        if not reserve_entry(writes):
             return False
     writes.entries[writes.count].log = <PyObject*>log
     writes.entries[writes.count].end_offset = end_offset
@@ -43,8 +43,8 @@ cdef bint unseen_add(UnseenWrites* writes, PartitionLog log, int64_t end_offset)
     return True
 
 
-cdef bint has_room(UnseenWrites* writes) noexcept:
-    # At least half is left free, so that not every write looks for what has become visible.
+cdef bint reserve_entry(UnseenWrites* writes) noexcept:
+    # At least half is left free, so that not every write has to prune the entries.
     cdef uint32_t capacity = max(<uint32_t>CAPACITY_MIN, 2 * writes.capacity)
     cdef void* larger
     if 2 * writes.count < writes.capacity:
@@ -58,8 +58,8 @@ cdef bint has_room(UnseenWrites* writes) noexcept:
 
 
 cdef void unseen_prune(UnseenWrites* writes) noexcept:
-    """Forget the writes that are visible, or never will be."""
-    cdef uint32_t i, kept = 0
+    """Remove the writes that are visible, or never will be."""
+    cdef uint32_t i, left = 0
     cdef PartitionLog log
     cdef UnseenWrite each
     for i in range(writes.count):
@@ -68,23 +68,23 @@ cdef void unseen_prune(UnseenWrites* writes) noexcept:
         if log.high_watermark >= each.end_offset or log.is_offline or log.is_deleted:
             Py_DECREF(log)
             continue
-        writes.entries[kept] = each
-        kept += 1
-    writes.count = kept
+        writes.entries[left] = each
+        left += 1
+    writes.count = left
     writes.hint = 0
 
 
 cdef ReplySlot* unseen_slot(UnseenWrites* writes) noexcept:
-    """A slot that sends nothing, with a waiter for each of the writes; NULL without memory."""
+    """Return a slot that sends nothing, with a waiter per write; NULL without memory."""
     cdef ReplySlot* slot = slot_new(0, <int>writes.count)
     if slot != NULL:
         slot.waiting = <int>writes.count
-        slot.is_failed = True        # no answer becomes wrong when a log fails
+        slot.is_failed = True        # it has no answer that a failed log would make wrong
     return slot
 
 
 cdef void unseen_wait(UnseenWrites* writes, ReplySlot* slot) noexcept:
-    """Let a slot in its place wait for all writes, and forget them."""
+    """Have a queued slot wait for all writes, and remove them."""
     cdef uint32_t i
     cdef AckWaiter* waiter
     cdef PartitionLog log

@@ -2,16 +2,16 @@ from libc.stdint cimport int64_t
 
 from broker._native.kernel.cursor cimport Cursor
 from broker._native.wire.connection cimport Connection, NativeProtocol
-from broker._native.wire.v1_consume cimport Reading
+from broker._native.wire.v1_consume cimport ConsumeReader
 from broker._native.wire.v1_line cimport Line
 from broker._native.wire.v1_produce cimport Refusal
 
 
 cdef class V1(NativeProtocol):
-    cdef public bint has_followers        # V1's clients are to write some partition elsewhere
+    cdef public bint has_followers        # V1 followers are registered: Python serves PRODUCE
     cdef bytes refusal_line               # owns what `refusal` points to
     cdef Refusal refusal
-    cdef Reading reading
+    cdef ConsumeReader consume_reader
 
     cdef bint consume(self, Connection connection, Line* line)
-    cdef bint serve_slowly(self, Connection connection, Cursor line)
+    cdef bint serve_in_python(self, Connection connection, Cursor line)

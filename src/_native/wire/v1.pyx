@@ -1,11 +1,11 @@
-"""V1's dialect: a line is a request, a line is its answer.
+"""V1: a request is a line, and its answer is a line.
 
-PRODUCE and CONSUME are served here as programs send them (v1_line, v1_produce, v1_consume), all
-else by Python.
+PRODUCE and CONSUME are served natively in the form that programs send (v1_line, v1_produce,
+v1_consume), everything else by Python.
 
-A line may have 65,535 bytes before its newline, as many as the original's buffer of 64 KiB held; a
-longer one ends the connection without an answer, behind the answers to the lines before it. A last
-line that nothing follows needs no newline.
+A line may have 65,535 bytes before its newline, as many as the original's buffer of 64 KiB held. A
+longer one closes the connection without an answer, after the answers to the lines before it. The
+last line before EOF needs no newline.
 """
 
 cimport cython
@@ -18,7 +18,7 @@ from broker._native.wire.connection cimport Connection, NativeProtocol, PendingR
 from broker._native.wire.epoll cimport EPOLLIN, EPOLLRDHUP
 from broker._native.wire.line_text cimport text_trim
 from broker._native.wire.reply_slot cimport ReplySlot
-from broker._native.wire.v1_consume cimport Reading
+from broker._native.wire.v1_consume cimport ConsumeReader
 from broker._native.wire.v1_line cimport (
     COMMAND_CONSUME,
     COMMAND_PRODUCE,
@@ -33,7 +33,7 @@ from broker.model import limits
 cdef enum:
     NEWLINE = 10
     CUT_TOO_LONG = -1
-    READ_BYTES_SHIFT = 10     # so much of a log counts as a request
+    READ_BYTES_SHIFT = 10     # 1 KiB of a log counts as one request
 
 cdef size_t LINE_BYTES_MAX = limits.V1_REQUEST_BYTES_MAX
 cdef size_t REPLY_BYTES_KEPT = limits.V1_CONSUME_BYTES_MAX // 2
@@ -43,18 +43,18 @@ cdef size_t REPLY_BYTES_KEPT = limits.V1_CONSUME_BYTES_MAX // 2
 cdef class V1(NativeProtocol):
     """The V1 line protocol."""
 
-    def __cinit__(self, protocol, bytes refusal not None):
-        """Leave to `protocol` what is not served here.
+    def __cinit__(self, fallback, bytes refusal not None):
+        """Leave all other requests to `fallback`.
 
-        `refusal` is the answer, behind `V1|<id>|`, to a PRODUCE whose log fails before it is
+        `refusal` is the answer, after `V1|<id>|`, to a PRODUCE whose log fails before it is
         acknowledged.
         """
-        self.protocol = protocol
-        self.answers_after_end = True
+        self.fallback = fallback
+        self.serves_half_closed = True
         self.refusal_line = refusal
         self.refusal.data = <const uint8_t*>PyBytes_AS_STRING(refusal)
         self.refusal.size = <size_t>PyBytes_GET_SIZE(refusal)
-        self.reading = Reading()
+        self.consume_reader = ConsumeReader()
 
     cdef int64_t cut(self, const uint8_t* data, size_t size, Cursor* frame) noexcept:
         cdef const uint8_t* newline = <const uint8_t*>memchr(
@@ -70,9 +70,9 @@ cdef class V1(NativeProtocol):
         return line_read(frame, &line) == COMMAND_PRODUCE
 
     cdef void refuse(self, Connection connection, int64_t cut):
-        # Nothing of what follows is a line; what the lines before it are owed still leaves.
+        # What follows is not a line. The answers to earlier lines are still sent.
         connection.watch(connection.interest & ~<uint32_t>(EPOLLIN | EPOLLRDHUP))
-        connection.touch()
+        connection.request_drain()
 
     cdef bint serve(self, Connection connection, Cursor frame):
         cdef Line line
@@ -80,27 +80,27 @@ cdef class V1(NativeProtocol):
         cdef ReplySlot* slot = NULL
         if command == COMMAND_PRODUCE and not self.has_followers:
             slot = v1_produce(
-                connection.shared.topics, connection.shared.turn, &line, &self.refusal)
+                connection.poller.topics, connection.poller.turn, &line, &self.refusal)
             if slot != NULL:
                 connection.enqueue(slot)
                 return True
         elif command == COMMAND_CONSUME and self.consume(connection, &line):
             return not connection.is_closed
-        return self.serve_slowly(connection, frame)
+        return self.serve_in_python(connection, frame)
 
     cdef void serve_last(self, Connection connection, Cursor rest):
         self.requests += 1
         self.serve(connection, rest)
 
     cdef bint consume(self, Connection connection, Line* line):
-        cdef bint is_served = self.reading.serve(connection.shared.topics, line)
-        connection.shared.work += <int>(self.reading.bytes_read >> READ_BYTES_SHIFT)
+        cdef bint is_served = self.consume_reader.serve(connection.poller.topics, line)
+        connection.poller.work += <int>(self.consume_reader.bytes_read >> READ_BYTES_SHIFT)
         if is_served:
-            connection.reply(self.reading.reply.data, self.reading.reply.size)
-        text_trim(&self.reading.reply, REPLY_BYTES_KEPT)
+            connection.reply(self.consume_reader.reply.data, self.consume_reader.reply.size)
+        text_trim(&self.consume_reader.reply, REPLY_BYTES_KEPT)
         return is_served
 
-    cdef bint serve_slowly(self, Connection connection, Cursor line):
+    cdef bint serve_in_python(self, Connection connection, Cursor line):
         cdef PendingReply pending = connection.hand_over(line)
         if pending is None:
             return False

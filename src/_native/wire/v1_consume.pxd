@@ -8,28 +8,28 @@ from broker._native.records.record_batch cimport BatchInfo
 from broker._native.wire.line_text cimport Text
 from broker._native.wire.v1_line cimport Line
 
-cdef enum Walked:
-    WALKED_ALL
-    WALKED_ENOUGH                 # the line is full
-    WALKED_ODD                    # left to Python
+cdef enum WalkStatus:
+    WALK_DONE
+    WALK_FULL                 # the line is full
+    WALK_NOT_SERVED                    # left to Python
 
 
-cdef class Reading:
+cdef class ConsumeReader:
     cdef LogPage page
-    cdef Text reply               # the line, once serve has said yes
-    cdef Text escaped             # offsets, a blank between them
+    cdef Text reply               # the response line, once `serve` has returned True
+    cdef Text escaped             # offsets, separated by blanks
     cdef size_t messages_start    # in the line
-    cdef int64_t bytes_read       # of the line that is being answered
+    cdef int64_t bytes_read       # for the current request
     cdef int record_count
     cdef size_t last_start        # of the last record, in the line and in `escaped`
     cdef size_t last_escaped_start
 
     cdef bint serve(self, TopicTable topics, Line* line) noexcept
     cdef bint read(self, PartitionLog log, int64_t offset, int64_t end) noexcept
-    cdef Walked walk(self, int64_t offset, int64_t end) noexcept
-    cdef Walked walk_records(
+    cdef WalkStatus walk(self, int64_t offset, int64_t end) noexcept
+    cdef WalkStatus walk_records(
         self, Cursor records, BatchInfo* info, int64_t offset, int64_t end) noexcept
     cdef bint put(self, int64_t offset, const uint8_t* value, int32_t size) noexcept
-    cdef Walked take_back_last(self) noexcept
+    cdef WalkStatus drop_last_record(self) noexcept
     cdef bint note_escaped(self, int64_t offset) noexcept
     cdef bint finish(self, int64_t high_watermark) noexcept

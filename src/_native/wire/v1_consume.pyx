@@ -1,10 +1,11 @@
-"""V1's CONSUME for the common case: batches that are neither compressed nor of a transaction.
+"""V1's CONSUME, natively: batches that are neither compressed nor of a transaction.
 
-Batches are read as a fetch finds them, and their values written behind each other:
+Batches are read as in a fetch, and their values are written one after the other:
 
     V1|7|OK|messages=<offset>:<value>,<offset>:<value> hw=<offset> escaped=[<offset> <offset>]
 
-Whatever is odd, or would take long, is left to the Python handler, which takes its time.
+Unusual requests, and those that would take long, are left to the Python handler, which works in
+steps.
 """
 
 cimport cython
@@ -58,8 +59,8 @@ cdef int64_t READ_BYTES_MAX = limits.V1_READ_BYTES_MAX
 
 
 @cython.final
-cdef class Reading:
-    """The memory of one answer, for one answer after the other."""
+cdef class ConsumeReader:
+    """The memory of one answer, reused for each answer."""
 
     def __cinit__(self):
         memset(&self.page, 0, sizeof(LogPage))
@@ -72,7 +73,7 @@ cdef class Reading:
         free(self.escaped.data)
 
     cdef bint serve(self, TopicTable topics, Line* line) noexcept:
-        """Write the answer to `reply`; False when that is left to Python."""
+        """Write the answer to `reply`; return False if the request is left to Python."""
         cdef Cursor name
         cdef TopicEntry entry
         cdef PartitionLog log
@@ -103,7 +104,7 @@ cdef class Reading:
 
     cdef bint read(self, PartitionLog log, int64_t offset, int64_t end) noexcept:
         cdef PageStatus status
-        cdef Walked walked
+        cdef WalkStatus status_of_walk
         while offset < end:
             status = page_read(
                 &self.page, log, offset, end, READ_BYTES, READ_BYTES_MAX - self.bytes_read)
@@ -112,31 +113,31 @@ cdef class Reading:
                 return True
             if status != PAGE_READ:
                 return False
-            walked = self.walk(offset, end)
-            if walked != WALKED_ALL:
-                return walked == WALKED_ENOUGH
+            status_of_walk = self.walk(offset, end)
+            if status_of_walk != WALK_DONE:
+                return status_of_walk == WALK_FULL
             if self.page.next_offset <= offset:
                 return False
             offset = self.page.next_offset
         return True
 
-    cdef Walked walk(self, int64_t offset, int64_t end) noexcept:
+    cdef WalkStatus walk(self, int64_t offset, int64_t end) noexcept:
         cdef Cursor records
         cdef BatchInfo info
-        cdef Walked walked
+        cdef WalkStatus status_of_walk
         while self.page.batches.left > 0:
             if page_take(&self.page, &info, &records) != BATCH_OK:
-                return WALKED_ODD
+                return WALK_NOT_SERVED
             if info.attributes & ATTRIBUTE_CONTROL:
                 continue
             if info.attributes & (ATTRIBUTE_CODEC | ATTRIBUTE_TRANSACTIONAL):
-                return WALKED_ODD
-            walked = self.walk_records(records, &info, offset, end)
-            if walked != WALKED_ALL:
-                return walked
-        return WALKED_ALL
+                return WALK_NOT_SERVED
+            status_of_walk = self.walk_records(records, &info, offset, end)
+            if status_of_walk != WALK_DONE:
+                return status_of_walk
+        return WALK_DONE
 
-    cdef Walked walk_records(
+    cdef WalkStatus walk_records(
             self, Cursor records, BatchInfo* info, int64_t offset, int64_t end) noexcept:
         cdef RecordFields fields
         cdef int64_t at
@@ -144,22 +145,22 @@ cdef class Reading:
         for _i in range(info.record_count):
             if not record_take(&records, &fields) or not (
                     0 <= fields.offset_delta <= info.last_offset_delta):
-                return WALKED_ODD
+                return WALK_NOT_SERVED
             at = info.base_offset + fields.offset_delta
             if at < offset:
                 continue
             if at >= end:
-                return WALKED_ODD
+                return WALK_NOT_SERVED
             if self.record_count == MESSAGES_MAX:
-                return WALKED_ENOUGH
+                return WALK_FULL
             if not self.put(at, fields.value.start, fields.value.length):
-                return WALKED_ODD
+                return WALK_NOT_SERVED
             if self.reply.size - self.messages_start > MESSAGES_BYTES_MAX:
-                return self.take_back_last()
-        return WALKED_ALL if records.left == 0 else WALKED_ODD
+                return self.drop_last_record()
+        return WALK_DONE if records.left == 0 else WALK_NOT_SERVED
 
     cdef bint put(self, int64_t offset, const uint8_t* value, int32_t size) noexcept:
-        cdef bint is_encoded = False
+        cdef bint is_escaped = False
         cdef uint8_t* at
         if not text_reserve(&self.reply, DECIMAL_MAX + 2):
             return False
@@ -173,16 +174,17 @@ cdef class Reading:
         at[0] = COLON
         self.reply.size = <size_t>(at + 1 - self.reply.data)
         self.record_count += 1
-        if size > 0 and not value_put(&self.reply, value, <size_t>size, &is_encoded):
+        if size > 0 and not value_put(&self.reply, value, <size_t>size, &is_escaped):
             return False
-        return not is_encoded or self.note_escaped(offset)
+        return not is_escaped or self.note_escaped(offset)
 
-    cdef Walked take_back_last(self) noexcept:
-        # One record may be longer than a line; every other one waits for the next line.
+    cdef WalkStatus drop_last_record(self) noexcept:
+        # The first record may exceed the limit of a line; any other one is left for the next
+        # request.
         if self.record_count > 1:
             self.reply.size = self.last_start
             self.escaped.size = self.last_escaped_start
-        return WALKED_ENOUGH
+        return WALK_FULL
 
     cdef bint note_escaped(self, int64_t offset) noexcept:
         cdef uint8_t* at

@@ -4,11 +4,11 @@ from broker._native.kernel.cursor cimport Cursor
 
 # The commands that the native paths know.
 cdef enum Command:
-    COMMAND_OTHER             # or written in a way that is left to Python
+    COMMAND_OTHER             # or written in a form that is left to Python
     COMMAND_PRODUCE
     COMMAND_CONSUME
 
-# A line that is written as programs write it.
+# A line in the form that programs send.
 cdef struct Line:
     const uint8_t* head       # `V1|<correlation id>|`: an answer begins with it
     size_t head_size

@@ -1,9 +1,9 @@
-"""A V1 line as programs write it: no white space but one blank between arguments.
+"""V1 lines in the form that programs send: one blank between arguments, no other white space.
 
     V1|<id>|PRODUCE|<topic> <key>:<value>[ acks=0| acks=1]
     V1|<id>|CONSUME|<topic> <partition> <offset>
 
-Whatever stands there in another way is left to Python, which knows all of them.
+Lines in any other form are left to Python, which parses all of them.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -16,13 +16,13 @@ cdef enum:
     BLANK = 0x20
     RETURN = 0x0D
     VERSION_SIZE = 3
-    COMMAND_SIZE = 8          # and the bar behind it
+    COMMAND_SIZE = 8          # with the bar after it
     ID_SIZE_MAX = 255
-    DIGITS_MAX = 18           # of numbers that are surely in an int64
+    DIGITS_MAX = 18           # of numbers that always fit into an int64
 
 
 cdef Command line_read(Cursor frame, Line* line) noexcept nogil:
-    """Find a line's parts."""
+    """Split a line into its parts; return its command."""
     cdef const uint8_t* start = frame.next
     cdef const uint8_t* bar
     cdef const uint8_t* name
@@ -55,7 +55,7 @@ cdef Command line_read(Cursor frame, Line* line) noexcept nogil:
 
 
 cdef bint word_take(Cursor* args, Cursor* word) noexcept nogil:
-    """Step over a word and the blank behind it, which another word must follow."""
+    """Step over a word and the blank after it, which must be followed by another word."""
     cdef const uint8_t* blank = <const uint8_t*>memchr(args.next, BLANK, args.left)
     word.next = args.next
     word.left = args.left if blank == NULL else <size_t>(blank - args.next)
@@ -68,7 +68,7 @@ cdef bint word_take(Cursor* args, Cursor* word) noexcept nogil:
 
 
 cdef bint number_take(Cursor* args, int64_t* number) noexcept nogil:
-    """Read a word of digits; False for every other, also for a number that is hardly one."""
+    """Parse a word of digits; return False for any other word, and for more than DIGITS_MAX."""
     cdef Cursor word
     cdef size_t i
     if not word_take(args, &word) or word.left > DIGITS_MAX:

@@ -5,7 +5,7 @@ from broker._native.log.turn cimport Turn
 from broker._native.wire.reply_slot cimport ReplySlot
 from broker._native.wire.v1_line cimport Line
 
-# What stands behind the head of an answer whose log fails before it can be given.
+# What follows the head of an answer whose log fails before the acknowledgement.
 cdef struct Refusal:
     const uint8_t* data
     size_t size

@@ -1,7 +1,8 @@
-"""V1's PRODUCE for the common case: a topic that exists, acks of 0 or 1, nobody's transaction.
+"""V1's PRODUCE, natively: to a topic that exists, with acks 0 or 1, without open transactions.
 
-Everything is checked before anything is changed; what is odd is left to the Python handler, the
-specification of this one. The answer waits for the log, as every acknowledgement does.
+Everything is checked before anything is changed. What is unusual is left to the Python handler,
+which is the specification of this code. The answer waits for the log, as every acknowledgement
+does.
 """
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
@@ -36,9 +37,9 @@ cdef enum:
     FNV_OFFSET = 0x811C9DC5
     FNV_PRIME = 0x01000193
 
-cdef PlainBatch batch         # all within one call
+cdef PlainBatch batch         # used within one call only
 
-# A message and where it belongs.
+# A message and its partition.
 cdef struct Message:
     Cursor key
     Cursor value
@@ -79,7 +80,7 @@ cdef inline uint8_t* put(uint8_t* at, const void* data, size_t size) noexcept no
 
 cdef void answer(ReplySlot* slot, Line* line, Refusal* refusal, int32_t partition,
                  int64_t offset) noexcept nogil:
-    # hw is what it will be when this leaves.
+    # hw is the high watermark at the time when this is sent.
     cdef uint8_t* at = put(slot.data, line.head, line.head_size)
     at = put(at, b"OK|partition=", 13)
     at = put_decimal(at, partition)
@@ -96,7 +97,7 @@ cdef void answer(ReplySlot* slot, Line* line, Refusal* refusal, int32_t partitio
 
 cdef ReplySlot* v1_produce(
         TopicTable topics, Turn turn, Line* line, Refusal* refusal) noexcept:
-    """Append a message; its answer's slot, or NULL when nothing was changed."""
+    """Append a message; return the slot of its answer, or NULL if nothing was changed."""
     cdef Message message
     cdef Cursor name
     cdef TopicEntry entry
@@ -111,7 +112,8 @@ cdef ReplySlot* v1_produce(
         return NULL
     message.partition = <int32_t>(fnv_1a(message.key) % <uint32_t>len(entry.logs))
     log = entry.log_of(message.partition)
-    # An open transaction holds back what can be read: hw is not the record's own offset then.
+    # An open transaction holds back the last stable offset: hw would not be the offset of the
+    # record.
     if not plain_takes(log, True) or log.transactions.first_undecided != INT64_MAX:
         return NULL
     slot = slot_new(
@@ -126,7 +128,7 @@ cdef ReplySlot* v1_produce(
     plain_finish(&batch)
     status = plain_append(log, &batch, True, &base_offset)
     plain_trim(&batch)
-    if status != PLAIN_DONE:      # nothing was changed, but that the log may be offline now
+    if status != PLAIN_DONE:      # nothing was changed, except that the log may be offline now
         slot_free(slot)
         return NULL
     answer(slot, line, refusal, message.partition, base_offset)

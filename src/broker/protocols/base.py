@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import Flow, NativeProtocol
+from broker._native.wire.connection import NativeProtocol, ResponseStream
 from broker.core.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
@@ -39,10 +39,10 @@ class SilentAnswer(NamedTuple):
     written: Sequence[tuple[Log, int]]
 
 
-class FlowAnswer(NamedTuple):
+class StreamAnswer(NamedTuple):
     """Frames that follow each other until their flow ends, a native one; later requests wait."""
 
-    flow: Flow
+    stream: ResponseStream
 
 
 _ResultT = TypeVar("_ResultT")
@@ -70,7 +70,7 @@ class Deferred(Generic[_ResultT, _AnswerT_co]):
 
 
 # The answer's bytes without framing, or one that is more than bytes; the others: later.
-Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | FlowAnswer
+Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | StreamAnswer
 Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 

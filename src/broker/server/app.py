@@ -357,12 +357,12 @@ class _Process:
                 limits.STALLED_SECONDS * 1000,
                 limits.FIRST_REQUEST_SECONDS * 1000,
             )
-            self._poller.make_room(limits.CONTENDED_FRAME_SECONDS * 1000)
+            self._poller.close_stalled_frames(limits.CONTENDED_FRAME_SECONDS * 1000)
             await self._take_events()
             if seconds % limits.OPEN_SEGMENT_TICK_SECONDS == 0:
                 self._turn.files.begin_tick()
             self._turn.files.close_idle(limits.CLOSE_IDLE_MICROSECONDS)
-            self._poller.tell_time()
+            self._poller.read_clocks()
             self._turn.sync_aged(self._turn.steady_ms)
 
     async def _take_events(self) -> None:
@@ -414,9 +414,9 @@ class _Process:
     async def _shut_down(self) -> None:
         """Wait for syncs and replies of accepted requests, then close all parts in reverse."""
         deadline_ms = self._clock.monotonic_ms() + limits.STOP_SECONDS * 1000
-        self._poller.stop_flows()
+        self._poller.stop_streams()
         while (  # noqa: ASYNC110 (nothing to await: the replies are the native side's)
-            self._poller.owes_replies and self._clock.monotonic_ms() < deadline_ms
+            self._poller.has_pending_replies and self._clock.monotonic_ms() < deadline_ms
         ):
             await asyncio.sleep(0.005)
         self._log_loader.stop()

@@ -17,9 +17,9 @@ from broker.protocols.base import (
     Answer,
     Deferred,
     DroppableAnswer,
-    FlowAnswer,
     LastAnswer,
     SilentAnswer,
+    StreamAnswer,
     WireProtocol,
 )
 
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # Reasons that need no warning: clients come and go; a refused request has been logged.
 _ORDINARY = frozenset(
-    ("closed by the peer", "reset by the peer", "idle", "the broker stops", "answered by closing")
+    (
+        "closed by the peer",
+        "reset by the peer",
+        "idle",
+        "the broker is stopping",
+        "closed after its last reply",
+    )
 )
 
 
@@ -96,7 +102,7 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - logged by _give_up
             _give_up(request, error)
             return
-        if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, FlowAnswer)):
+        if isinstance(reply, (bytes, LastAnswer, DroppableAnswer, SilentAnswer, StreamAnswer)):
             _send(request, reply)
         elif isinstance(reply, Deferred):
             self._running[request.connection] = reply.future
@@ -153,8 +159,8 @@ def _send(request: PendingReply, answer: Answer) -> None:
         request.send(answer.body, is_droppable=True, written=_native(answer.written))
     elif isinstance(answer, SilentAnswer):
         request.send(None, written=_native(answer.written))
-    elif isinstance(answer, FlowAnswer):
-        request.begin(answer.flow)
+    elif isinstance(answer, StreamAnswer):
+        request.begin(answer.stream)
     else:
         request.send(answer)
 

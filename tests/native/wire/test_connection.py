@@ -442,7 +442,7 @@ def test_a_client_that_takes_none_of_its_replies_is_closed(
 
     wire.poller.sweep(NEVER_MS, AT_ONCE_MS, NEVER_MS)
 
-    assert wire.closed == ["stalled: it takes none of its replies"]
+    assert wire.closed == ["stalled: it does not read its replies"]
 
 
 def test_a_frame_that_nobody_listened_to_has_its_time_from_when_somebody_does(

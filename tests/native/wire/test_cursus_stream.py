@@ -66,7 +66,7 @@ class Streaming:
             "keepalive_ms": 0,
             **fields,
         }
-        return CursusStream(self.log, offset, b"topic", tell=self.tell, **options)
+        return CursusStream(self.log, offset, b"topic", notify=self.tell, **options)
 
     def tell(self, stream: CursusStream, what: str) -> None:
         """Note what a stream tells."""
@@ -212,7 +212,7 @@ def test_who_reads_a_stream_may_pause_as_long_as_an_idle_connection(
     assert streaming.wire.closed == []
 
     streaming.wire.poller.sweep(AT_ONCE_MS, NEVER_MS, NEVER_MS)
-    assert streaming.wire.closed == ["stalled: it takes none of its replies"]
+    assert streaming.wire.closed == ["stalled: it does not read its replies"]
 
 
 def test_a_stream_begins_behind_the_answers_to_what_came_before(logs: Logs) -> None:
@@ -272,7 +272,7 @@ def test_a_stream_that_has_ended_is_left_alone(streaming: Streaming, client: Cli
     stream.end(b"the end", is_last=False)
 
     stream.end(b"again", is_last=True)
-    stream.go_on_at(7)
+    stream.resume_at(7)
     stream.unfold(b"", b"")
     streaming.append(records(1))
 
@@ -314,7 +314,7 @@ def test_what_is_told_stops_it_until_it_is_said_where_to_go_on(
     streaming.append(records(1))
     assert client.frames() == []
 
-    stream.go_on_at(4)
+    stream.resume_at(4)
     streaming.wire.run()
 
     assert offsets_of(client.frames()) == [4, 5]
@@ -358,7 +358,7 @@ def test_every_stream_is_told_when_the_broker_stops(streaming: Streaming) -> Non
     for _ in range(2):
         streaming.open(streaming.connect())
 
-    streaming.wire.poller.stop_flows()
+    streaming.wire.poller.stop_streams()
 
     assert streaming.told == ["stopped", "stopped"]
 
@@ -377,7 +377,7 @@ def test_who_fails_to_take_note_loses_the_connection(
 
     assert client.is_closed
     assert streaming.told == ["folded", "closed"]
-    assert "was not taken note of" in caplog.text
+    assert "a notification failed" in caplog.text
 
 
 def test_a_keepalive_comes_only_where_nothing_else_did(

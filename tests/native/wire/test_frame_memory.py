@@ -29,7 +29,7 @@ SMALL_FRAME = produce(9, (0, records(size=1_000)))
 @pytest.fixture
 def narrow(wire: Wire) -> Wire:
     """A poller whose connections may keep little."""
-    wire.poller.kept_bytes_max = ROOM_BYTES
+    wire.poller.input_bytes_max = ROOM_BYTES
     return wire
 
 
@@ -49,7 +49,7 @@ def offer(client: Client, data: bytes) -> int:
 def stall(wire: Wire, frame: bytes = FRAME) -> list[Client]:
     """Have clients send all of a frame but its end, until there is no memory for one more."""
     clients = []
-    while wire.poller.kept_bytes <= wire.poller.kept_bytes_max - HEAD_BYTES:
+    while wire.poller.input_bytes <= wire.poller.input_bytes_max - HEAD_BYTES:
         clients.append(wire.connect())
         offer(clients[-1], frame[:-1])
         assert len(clients) < 100
@@ -72,18 +72,18 @@ def stall_and_queue(wire: Wire, frame: bytes = FRAME) -> list[Client]:
 @pytest.mark.parametrize("frame", [FRAME, LONG_FRAME, SMALL_FRAME], ids=len)
 def test_a_frame_under_way_counts_until_it_is_whole(client: Client, frame: bytes) -> None:
     client.send(frame[:-10])
-    assert len(frame) - 10 <= client.wire.poller.kept_bytes <= 2 * len(frame)
+    assert len(frame) - 10 <= client.wire.poller.input_bytes <= 2 * len(frame)
 
     client.send(frame[-10:])
 
     assert client.frame()
-    assert client.wire.poller.kept_bytes == 0
+    assert client.wire.poller.input_bytes == 0
 
 
 def test_what_is_announced_and_does_not_come_counts_nothing(client: Client) -> None:
     client.send(LONG_FRAME[:100])
 
-    assert client.wire.poller.kept_bytes == 100
+    assert client.wire.poller.input_bytes == 100
 
 
 def test_a_buffer_that_was_used_before_counts_whole(wire: Wire, client: Client) -> None:
@@ -92,19 +92,19 @@ def test_a_buffer_that_was_used_before_counts_whole(wire: Wire, client: Client) 
 
     client.send(LONG_FRAME[: 2 * HEAD_BYTES])
 
-    assert wire.poller.kept_bytes > len(LONG_FRAME)
+    assert wire.poller.input_bytes > len(LONG_FRAME)
 
 
 def test_requests_behind_one_that_waits_count_until_they_are_served(
     wire: Wire, client: Client
 ) -> None:
     client.send(fetch(11, (0, 0), max_wait_ms=LONG_MS) + 10 * SMALL_FRAME)
-    assert wire.poller.kept_bytes >= 10 * len(SMALL_FRAME)
+    assert wire.poller.input_bytes >= 10 * len(SMALL_FRAME)
 
     wire.connect().send(SMALL_FRAME)  # what the fetch waits for
 
     assert len(client.wait_frames(11)) == 11
-    assert wire.poller.kept_bytes == 0
+    assert wire.poller.input_bytes == 0
 
 
 def test_what_a_client_leaves_behind_counts_no_more(narrow: Wire) -> None:
@@ -116,7 +116,7 @@ def test_what_a_client_leaves_behind_counts_no_more(narrow: Wire) -> None:
         client.socket.close()
         narrow.run()
 
-    assert narrow.poller.kept_bytes == narrow.poller.waiting_for_memory == 0
+    assert narrow.poller.input_bytes == narrow.poller.waiting_for_memory == 0
 
 
 # ---- who goes on --------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_frames_that_stall_take_a_bounded_amount(narrow: Wire, frame: bytes) -> 
 
     heads = len(clients) * HEAD_BYTES
     most = ROOM_BYTES + 2 * MIB + len(LONG_FRAME) + RECEIVE_BYTES_PER_TURN + heads
-    assert ROOM_BYTES / 2 < narrow.poller.kept_bytes < most
+    assert ROOM_BYTES / 2 < narrow.poller.input_bytes < most
 
 
 def test_requests_behind_those_that_wait_take_a_bounded_amount(narrow: Wire) -> None:
@@ -141,7 +141,7 @@ def test_requests_behind_those_that_wait_take_a_bounded_amount(narrow: Wire) -> 
     narrow.run()
 
     most = ROOM_BYTES + RECEIVE_BYTES_PER_TURN + len(clients) * HEAD_BYTES
-    assert ROOM_BYTES / 2 < narrow.poller.kept_bytes < most
+    assert ROOM_BYTES / 2 < narrow.poller.input_bytes < most
 
     narrow.connect().send(SMALL_FRAME)
     for client in clients:
@@ -220,7 +220,7 @@ def test_many_frames_that_come_at_once_are_all_served(narrow: Wire, frame: bytes
     for client in taken:
         assert client.frame()
     assert most_waiting > 10
-    assert narrow.poller.kept_bytes == 0
+    assert narrow.poller.input_bytes == 0
 
 
 # ---- who is closed ------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_many_frames_that_come_at_once_are_all_served(narrow: Wire, frame: bytes
 def test_frames_that_stall_are_closed_when_others_wait_for_their_memory(narrow: Wire) -> None:
     *holding, waiting = stall_and_queue(narrow)
 
-    narrow.poller.make_room(AT_ONCE_MS)
+    narrow.poller.close_stalled_frames(AT_ONCE_MS)
     narrow.run()
 
     assert narrow.closed == [REASON] * len(holding)
@@ -240,7 +240,7 @@ def test_frames_that_stall_are_closed_when_others_wait_for_their_memory(narrow: 
 def test_frames_that_stall_are_left_alone_when_nobody_waits(narrow: Wire) -> None:
     stall(narrow)
 
-    narrow.poller.make_room(AT_ONCE_MS)
+    narrow.poller.close_stalled_frames(AT_ONCE_MS)
 
     assert narrow.closed == []
 
@@ -248,7 +248,7 @@ def test_frames_that_stall_are_left_alone_when_nobody_waits(narrow: Wire) -> Non
 def test_frames_that_stall_have_their_time_when_others_wait(narrow: Wire) -> None:
     stall_and_queue(narrow)
 
-    narrow.poller.make_room(NEVER_MS)
+    narrow.poller.close_stalled_frames(NEVER_MS)
 
     assert narrow.closed == []
     assert narrow.poller.waiting_for_memory == 1
@@ -269,7 +269,7 @@ def test_heads_of_frames_and_requests_that_wait_are_not_in_the_way_of_others(nar
     polling.send(fetch(11, (0, 1000), max_wait_ms=LONG_MS) + 10 * SMALL_FRAME)
     stall_and_queue(narrow)
 
-    narrow.poller.make_room(AT_ONCE_MS)
+    narrow.poller.close_stalled_frames(AT_ONCE_MS)
 
     assert not head.is_closed
     assert not polling.is_closed
@@ -316,7 +316,7 @@ def test_whoever_comes_and_goes_all_others_are_served_and_nothing_stays_counted(
 
 def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> None:
     """Take the steps, then have all who are still there finish."""
-    wire.poller.kept_bytes_max = 100_000
+    wire.poller.input_bytes_max = 100_000
     clients = [wire.connect() for _ in range(CLIENTS)]
     left = [b"".join(map(asked, sizes)) for sizes in frames]
     for place, step in steps:
@@ -324,7 +324,7 @@ def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> N
         if step == "answer":
             answer(wire)
         elif step == "sweep":
-            wire.poller.make_room(NEVER_MS)
+            wire.poller.close_stalled_frames(NEVER_MS)
         elif step == "close":
             client.socket.close()
             left[place] = b""
@@ -332,7 +332,7 @@ def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> N
         elif client.socket.fileno() >= 0:
             size = SIZES[step]
             left[place] = left[place][offer(client, left[place][:size]) :]
-        assert wire.poller.kept_bytes < 100_000 + 2 * BUFFER_BYTES_MAX + CLIENTS * HEAD_BYTES
+        assert wire.poller.input_bytes < 100_000 + 2 * BUFFER_BYTES_MAX + CLIENTS * HEAD_BYTES
 
     staying = [place for place in range(CLIENTS) if clients[place].socket.fileno() >= 0]
     answered = dict.fromkeys(staying, 0)
@@ -346,7 +346,7 @@ def play(wire: Wire, frames: list[list[int]], steps: list[tuple[int, str]]) -> N
         answered[place] = len(clients[place].frames())
 
     assert answered == {place: len(frames[place]) for place in staying}
-    assert wire.poller.kept_bytes == wire.poller.waiting_for_memory == 0
+    assert wire.poller.input_bytes == wire.poller.waiting_for_memory == 0
     assert len(wire.closed) == CLIENTS - len(staying)
 
 
@@ -364,10 +364,10 @@ def answer(wire: Wire) -> None:
 def test_requests_count_until_python_takes_them(wire: Wire, client: Client) -> None:
     client.send(asked(5_000))
     [pending] = wire.slow
-    assert 5_000 - HEAD.size <= wire.poller.kept_bytes <= 5_000
+    assert 5_000 - HEAD.size <= wire.poller.input_bytes <= 5_000
 
     assert len(pending.take_body()) == 5_000 - HEAD.size
-    assert wire.poller.kept_bytes == 0
+    assert wire.poller.input_bytes == 0
 
     pending.send(b"")
     wire.run()
@@ -380,7 +380,7 @@ def test_requests_of_connections_that_have_gone_count_no_more(wire: Wire, client
 
     wire.slow.clear()
 
-    assert wire.poller.kept_bytes == 0
+    assert wire.poller.input_bytes == 0
 
 
 def test_requests_that_python_does_not_take_are_bounded_and_no_connection_is_closed(
@@ -391,7 +391,7 @@ def test_requests_that_python_does_not_take_are_bounded_and_no_connection_is_clo
     for client in clients:
         left[client] = left[client][offer(client, left[client]) :]
     most = ROOM_BYTES + len(FRAME) + RECEIVE_BYTES_PER_TURN + len(clients) * HEAD_BYTES
-    assert narrow.poller.kept_bytes < most
+    assert narrow.poller.input_bytes < most
     short = narrow.connect()
     short.send(asked(1_000))
     assert len(narrow.slow[-1].body) == 1_000 - HEAD.size
@@ -405,4 +405,4 @@ def test_requests_that_python_does_not_take_are_bounded_and_no_connection_is_clo
 
     assert answered == len(clients) + 1
     assert narrow.closed == []
-    assert narrow.poller.kept_bytes == narrow.poller.waiting_for_memory == 0
+    assert narrow.poller.input_bytes == narrow.poller.waiting_for_memory == 0

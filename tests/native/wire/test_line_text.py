@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker._native.wire.line_text import carried
+from broker._native.wire.line_text import escape_value
 from broker.protocols.v1.commands import WHITE_SPACE
 from tests.oracles import carried_oracle
 
@@ -22,7 +22,7 @@ VALUES = st.lists(PIECES, max_size=12).map(b"".join)
     "value", [b"", b"a", b"a:b|c=d", b"hw", b"h|w=", b"100%", b"%2C", "grün€😀".encode()]
 )
 def test_what_a_line_carries_stands_as_it_is(value: bytes) -> None:
-    assert carried(value) == (value, False)
+    assert escape_value(value) == (value, False)
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_what_a_line_carries_stands_as_it_is(value: bytes) -> None:
     ],
 )
 def test_what_it_does_not_carry_is_encoded_in_place(value: bytes, text: bytes) -> None:
-    assert carried(value) == (text, True)
+    assert escape_value(value) == (text, True)
 
 
 @pytest.mark.parametrize("space", [each.encode() for each in WHITE_SPACE])
 def test_white_space_of_every_kind_is_encoded(space: bytes) -> None:
-    assert carried(space) == (b"".join(b"%%%02X" % byte for byte in space), True)
+    assert escape_value(space) == (b"".join(b"%%%02X" % byte for byte in space), True)
 
 
 @given(VALUES)
 def test_it_is_what_python_makes_of_it(value: bytes) -> None:
-    assert carried(value) == carried_oracle.carried(value)
+    assert escape_value(value) == carried_oracle.carried(value)
 
 
 @given(VALUES)
 def test_nothing_is_lost_and_nothing_breaks_the_line(value: bytes) -> None:
-    text, is_encoded = carried(value)
+    text, is_encoded = escape_value(value)
 
     assert (unquote_to_bytes(text) if is_encoded else text) == value
     assert not re.search(f"[\x00-\x1f\x7f,{WHITE_SPACE}]|hw=", text.decode())

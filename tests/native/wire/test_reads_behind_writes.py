@@ -170,7 +170,7 @@ def test_a_last_line_without_a_newline_sees_it_too(spoken: Spoken, size: int) ->
     client.socket.shutdown(socket.SHUT_WR)
 
     assert lines(client, 2)[1] == b"V1|2|OK|messages=0:value hw=0"
-    assert spoken.wire.closed == ["answered by closing"]
+    assert spoken.wire.closed == ["closed after its last reply"]
 
 
 @pytest.mark.parametrize("write", KAFKA_WRITES.values(), ids=KAFKA_WRITES)
@@ -341,7 +341,7 @@ def test_a_write_waits_behind_silent_ones_to_very_many_partitions(
     count = UNSEEN_PARTITIONS_PER_CONNECTION_MAX - 1 + is_crowded
     logs.turn.files.count_max = count
     spoken.wire.serve(*(logs.create(number) for number in range(count)))
-    spoken.wire.poller.share_us = 10_000_000  # both requests in one turn, however slow it is
+    spoken.wire.poller.budget_us = 10_000_000  # both requests in one turn, however slow it is
     client = spoken.wire.connect()
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
     every = native_wire.produce(9, *((number, records()) for number in range(count)), acks=0)

@@ -6,7 +6,7 @@ from tests.native_wire import API_VERSIONS, Client, Wire, request
 REPLY_BYTES = 2_000_000
 FRAME_BYTES = 4 + 4 + REPLY_BYTES  # behind its size and the correlation id
 ASK = request(API_VERSIONS, 0, {})
-SHED = "its replies stay unread, and others need the memory"
+SHED = "does not read its replies, and others need the memory"
 
 
 def answered(wire: Wire) -> Client:

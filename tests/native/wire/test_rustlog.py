@@ -45,10 +45,10 @@ class RustLogWire:
         self.wire = Wire(logs)
         self.counters = RustLogCounters()
         self.slow = self.wire.slow
-        self.protocol = object()
-        self.dialect = RustLog(self.protocol, self.counters, write_failed=FAILED)
+        self.fallback = object()
+        self.protocol = RustLog(self.fallback, self.counters, write_failed=FAILED)
         self.wire.poller.serve_with(
-            {"rustlog": self.dialect},
+            {"rustlog": self.protocol},
             self.slow.extend,
             lambda _, reason: self.wire.closed.append(reason),
         )
@@ -139,7 +139,7 @@ def test_what_is_not_served_at_once_is_left_to_python_in_its_dialect(
 
     pending = rustlog.pending()
     assert (pending.body, pending.api_key, pending.api_version) == (payload, payload[0], version)
-    assert pending.protocol is rustlog.protocol
+    assert pending.protocol is rustlog.fallback
     rustlog.answer(b"answer")
     assert rustlog.frames() == [PING, b"answer"]
 
@@ -335,7 +335,7 @@ def test_how_long_requests_took_is_known_of_the_newest(rustlog: RustLogWire) -> 
         assert 0 < percentiles[0] == percentiles[1] == percentiles[2] < 10**10
 
     for number in range(2_000):
-        rustlog.counters.fetched_in(number)
+        rustlog.counters.add_fetch_latency(number)
 
     assert rustlog.counters.fetch_percentiles == (976 + 512, 976 + 972, 976 + 1013)
 

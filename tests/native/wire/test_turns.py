@@ -25,18 +25,18 @@ PRODUCE = b"V1|1|PRODUCE|topic a:b\n"
 
 
 @pytest.fixture
-def dialect() -> v1.V1:
+def protocol() -> v1.V1:
     """What is spoken."""
     return v1.V1(object(), REFUSAL)
 
 
 @pytest.fixture
-def lines(logs: Logs, log: PartitionLog, dialect: v1.V1) -> Iterator[Wire]:
+def lines(logs: Logs, log: PartitionLog, protocol: v1.V1) -> Iterator[Wire]:
     """A poller of one partition that speaks V1."""
     wire = Wire(logs)
     wire.serve(log)
     wire.poller.serve_with(
-        {"v1": dialect},
+        {"v1": protocol},
         wire.slow.extend,
         lambda _, reason: wire.closed.append(reason),
     )
@@ -78,7 +78,7 @@ def test_lines_that_waited_are_served_before_the_end_behind_them_is_seen(
 def test_lines_beyond_a_turn_s_share_are_served_in_the_next_ones(
     lines: Wire, log: PartitionLog
 ) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     client = lines.connect()
     client.socket.send(1000 * PRODUCE)
 
@@ -94,7 +94,7 @@ def test_lines_beyond_a_turn_s_share_are_served_in_the_next_ones(
 def test_the_end_of_a_client_is_seen_behind_all_of_its_lines(
     lines: Wire, log: PartitionLog
 ) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     client = lines.connect()
     client.socket.send(1000 * PRODUCE + PRODUCE[:-1])
     client.socket.shutdown(socket.SHUT_WR)
@@ -103,14 +103,14 @@ def test_the_end_of_a_client_is_seen_behind_all_of_its_lines(
 
     assert log.log_end_offset == 1001
     assert received(client).count(b"|OK|") == 1001
-    assert lines.closed == ["answered by closing"]
+    assert lines.closed == ["closed after its last reply"]
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_a_client_that_sends_without_end_does_not_hold_up_the_others(
     lines: Wire, count: int
 ) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     flooding = [lines.connect() for _ in range(count)]
     for client in flooding:
         client.socket.send(2000 * PRODUCE)
@@ -129,7 +129,7 @@ def test_a_client_that_sends_without_end_does_not_hold_up_the_others(
 
 
 def test_all_clients_that_send_without_end_get_their_turns(lines: Wire) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     clients = [lines.connect() for _ in range(5)]
     for client in clients:
         client.socket.send(4000 * PRODUCE)
@@ -144,7 +144,7 @@ def test_all_clients_that_send_without_end_get_their_turns(lines: Wire) -> None:
 
 
 def test_no_client_is_served_again_before_all_that_were_ready_have_been(lines: Wire) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     clients = [lines.connect() for _ in range(40)]
     answers = [0] * len(clients)
     for client in clients:
@@ -162,7 +162,7 @@ def test_no_client_is_served_again_before_all_that_were_ready_have_been(lines: W
 
 
 def test_what_is_read_of_a_log_counts_as_many_lines(lines: Wire, log: PartitionLog) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     appended(log, records(1, size=100_000))
     lines.run()
     client = lines.connect()
@@ -179,7 +179,7 @@ def test_what_is_read_of_a_log_counts_as_many_lines(lines: Wire, log: PartitionL
 
 
 def test_a_client_that_reads_nothing_has_few_answers_held_in_memory(
-    lines: Wire, dialect: v1.V1, log: PartitionLog
+    lines: Wire, protocol: v1.V1, log: PartitionLog
 ) -> None:
     appended(log, records(1, size=200_000))
     lines.run()
@@ -187,7 +187,7 @@ def test_a_client_that_reads_nothing_has_few_answers_held_in_memory(
     client.socket.send(100 * b"V1|1|CONSUME|topic 0 0\n")
 
     lines.run()
-    held = dialect.requests * 200_000
+    held = protocol.requests * 200_000
     answers = b""
     while len(answers) < 100 * 200_000:
         answers += received(client)
@@ -198,7 +198,7 @@ def test_a_client_that_reads_nothing_has_few_answers_held_in_memory(
 
 
 def test_short_answers_that_wait_count_with_all_that_they_take(
-    logs: Logs, lines: Wire, dialect: v1.V1
+    logs: Logs, lines: Wire, protocol: v1.V1
 ) -> None:
     lines.table.remove("topic")
     lines.serve(logs.create(1))
@@ -214,11 +214,11 @@ def test_short_answers_that_wait_count_with_all_that_they_take(
             break
         lines.run()
 
-    assert 3000 < dialect.requests < WAITING_REPLY_BYTES_PER_CONNECTION // SLOT_BYTES_MIN
+    assert 3000 < protocol.requests < WAITING_REPLY_BYTES_PER_CONNECTION // SLOT_BYTES_MIN
 
 
 def test_python_gets_no_request_of_a_connection_that_has_closed(lines: Wire) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     for count in range(100, 150):
         client = lines.connect()
         client.socket.send(count * PRODUCE + b"V1|1|LIST|\n")
@@ -237,7 +237,7 @@ def test_a_long_frame_that_is_whole_when_the_turn_is_over_is_served_in_the_next(
 ) -> None:
     wire = Wire(logs)
     wire.serve(log)
-    wire.poller.share_us = 0
+    wire.poller.budget_us = 0
     short, long = produce(9, (0, records())), produce(9, (0, records(size=300_000)))
     for others in range(50, 64):  # the clock is read once so many requests have been served
         busy, client = wire.connect(), wire.connect()
@@ -250,7 +250,7 @@ def test_a_long_frame_that_is_whole_when_the_turn_is_over_is_served_in_the_next(
 
 
 def test_the_loop_is_asked_once_for_a_turn_whatever_comes_before_it(lines: Wire) -> None:
-    lines.poller.share_us = 0
+    lines.poller.budget_us = 0
     asked: list[None] = []
     lines.logs.turn.schedule = lambda: asked.append(None)
     lines.connect().socket.send(5000 * PRODUCE)
@@ -287,11 +287,11 @@ def test_nothing_is_served_behind_what_ends_a_connection(lines: Wire, log: Parti
 class Python:
     """What is begun of what is left to Python: one request a turn, and when."""
 
-    def __init__(self, lines: Wire, dialect: v1.V1) -> None:
+    def __init__(self, lines: Wire, protocol: v1.V1) -> None:
         """Be handed requests over."""
         self.waiting: list[PendingReply] = []
         self.begun: list[PendingReply] = []
-        lines.poller.serve_with({"v1": dialect}, self._dispatch, lambda *_: None)
+        lines.poller.serve_with({"v1": protocol}, self._dispatch, lambda *_: None)
 
     def _dispatch(self, pending: list["PendingReply"]) -> bool:
         self.waiting += pending
@@ -301,7 +301,7 @@ class Python:
 
 
 def test_native_answers_leave_before_python_begins_anything(
-    lines: Wire, dialect: v1.V1, log: PartitionLog
+    lines: Wire, protocol: v1.V1, log: PartitionLog
 ) -> None:
     other = lines.connect()
     seen: list[bytes] = []
@@ -309,7 +309,7 @@ def test_native_answers_leave_before_python_begins_anything(
     def dispatch(_: object) -> None:
         seen.append(received(other))
 
-    lines.poller.serve_with({"v1": dialect}, dispatch, lambda *_: None)
+    lines.poller.serve_with({"v1": protocol}, dispatch, lambda *_: None)
     slow = lines.connect()
     slow.socket.send(b"V1|1|LIST|\n")
     other.socket.send(PRODUCE)
@@ -320,8 +320,8 @@ def test_native_answers_leave_before_python_begins_anything(
     assert log.log_end_offset == 1
 
 
-def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, dialect: v1.V1) -> None:
-    python = Python(lines, dialect)
+def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, protocol: v1.V1) -> None:
+    python = Python(lines, protocol)
     for client in [lines.connect() for _ in range(50)]:
         client.socket.send(b"V1|1|LIST|\n")
     lines.poller()
@@ -338,8 +338,8 @@ def test_sockets_are_looked_at_between_the_requests_of_python(lines: Wire, diale
     assert answers >= 5
 
 
-def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, dialect: v1.V1) -> None:
-    python = Python(lines, dialect)
+def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, protocol: v1.V1) -> None:
+    python = Python(lines, protocol)
     for client in [lines.connect() for _ in range(50)]:
         client.socket.send(b"V1|1|LIST|\n")
 
@@ -350,10 +350,10 @@ def test_what_python_has_not_begun_asks_the_loop_for_a_turn(lines: Wire, dialect
 
 
 def test_python_begins_requests_although_native_ones_take_every_turn_s_share(
-    lines: Wire, dialect: v1.V1
+    lines: Wire, protocol: v1.V1
 ) -> None:
-    python = Python(lines, dialect)
-    lines.poller.share_us = 0
+    python = Python(lines, protocol)
+    lines.poller.budget_us = 0
     flooding = [lines.connect() for _ in range(5)]
     for client in flooding:
         client.socket.send(4000 * PRODUCE)

@@ -20,7 +20,7 @@ def test_a_protocol_makes_the_native_side_that_leaves_requests_to_it(
     native_protocol = protocol.native_protocol(Config())
 
     assert isinstance(native_protocol, NativeProtocol)
-    assert native_protocol.protocol is protocol
+    assert native_protocol.fallback is protocol
 
 
 def test_a_listener_can_be_pinned_to_each_but_health_checks() -> None:

@@ -2,10 +2,10 @@ from collections.abc import Callable
 from typing import Self, final
 
 from broker._native.log.partition_log import PartitionLog
-from broker._native.wire.connection import Flow
+from broker._native.wire.connection import ResponseStream
 
 @final
-class CursusStream(Flow):
+class CursusStream(ResponseStream):
     def __new__(
         cls,
         log: PartitionLog,
@@ -16,7 +16,7 @@ class CursusStream(Flow):
         is_committed: bool,
         records_max: int,
         keepalive_ms: int,
-        tell: Callable[[Self, str], None],
+        notify: Callable[[Self, str], None],
     ) -> Self: ...
     @property
     def log(self) -> PartitionLog: ...
@@ -29,6 +29,6 @@ class CursusStream(Flow):
     @property
     def unfolded_bytes(self) -> int: ...
     def drop_unfolded(self) -> None: ...
-    def go_on_at(self, offset: int) -> None: ...
+    def resume_at(self, offset: int) -> None: ...
     def unfold(self, batch: bytes, unfolded: bytes) -> None: ...
     def end(self, last: bytes | None, *, is_last: bool) -> None: ...

@@ -7,7 +7,7 @@ from broker._native.wire.connection import NativeProtocol
 class Kafka(NativeProtocol):
     def __new__(
         cls,
-        protocol: object,
+        fallback: object,
         apis: Iterable[tuple[int, int, int, int]],
         *,
         frame_bytes_max: int,

@@ -6,7 +6,7 @@ from broker._native.wire.rustlog_counters import RustLogCounters
 @final
 class RustLog(NativeProtocol):
     def __new__(
-        cls, protocol: object, counters: RustLogCounters, *, write_failed: bytes
+        cls, fallback: object, counters: RustLogCounters, *, write_failed: bytes
     ) -> Self: ...
     @property
     def counters(self) -> RustLogCounters: ...

@@ -1,5 +1,5 @@
 from typing import Self, final
 
 @final
-class Reading:
+class ConsumeReader:
     def __new__(cls) -> Self: ...

@@ -165,7 +165,7 @@ class Streams:
             data = stream.log.read(stream.next_offset, 1)
             [header, *_] = scan_headers(data)
         except StorageError:
-            stream.go_on_at(stream.next_offset)  # it finds its log offline
+            stream.resume_at(stream.next_offset)  # it finds its log offline
             return
         work = self._unfold(stream, reader, header, data[: header.size])
         self._unfolding[stream] = self._start(work)
@@ -240,4 +240,4 @@ def _step_over(stream: CursusStream, offset: int, what: str) -> None:
         offset - 1,
         what,
     )
-    stream.go_on_at(offset)
+    stream.resume_at(offset)

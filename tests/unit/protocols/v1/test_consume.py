@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker._native.wire.line_text import carried
+from broker._native.wire.line_text import escape_value
 from broker.codec.encoding import encode
 from broker.core import reading
 from broker.protocols.v1.handlers import consume
@@ -25,7 +25,7 @@ def in_steps(value: bytes, piece_bytes: int) -> tuple[bytes, bool]:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.integers(4, 9))
 def test_a_large_value_is_written_as_a_small_one(value: bytes, piece_bytes: int) -> None:
-    assert in_steps(value, piece_bytes) == carried(value)
+    assert in_steps(value, piece_bytes) == escape_value(value)
 
 
 def test_a_value_larger_than_a_line_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from broker.core.log import Log
 from broker.core.lookup import log_of
 from broker.core.topic import Topic
 from broker.model.limits import CURSUS_KEEPALIVE_MS
-from broker.protocols.base import FlowAnswer, LastAnswer
+from broker.protocols.base import LastAnswer, StreamAnswer
 from broker.protocols.cursus import members
 from broker.protocols.cursus.errors import reason, refused
 from broker.protocols.cursus.grammar import Command, encoded, integer
@@ -46,7 +46,7 @@ class _Wanted(NamedTuple):
     generation: int
 
 
-async def handle(request: Request) -> FlowAnswer | LastAnswer:
+async def handle(request: Request) -> StreamAnswer | LastAnswer:
     """Open the stream; one that cannot begin where it is asked to is closed at once."""
     wanted = _wanted(request.command)
     topic = _topic(request, wanted)
@@ -66,13 +66,13 @@ async def handle(request: Request) -> FlowAnswer | LastAnswer:
         is_committed=wanted.is_committed,
         records_max=wanted.records_max,
         keepalive_ms=0 if wanted.is_positional else CURSUS_KEEPALIVE_MS,
-        tell=request.memory.streams.told,
+        notify=request.memory.streams.told,
     )
     key = (topic.name, wanted.partition, wanted.group) if wanted.group else None
     request.memory.streams.add(
         stream, Reader(request.broker, request.connection, wanted.is_positional, key, call)
     )
-    return FlowAnswer(stream)
+    return StreamAnswer(stream)
 
 
 def _wanted(command: Command) -> _Wanted:

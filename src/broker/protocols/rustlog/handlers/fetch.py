@@ -62,7 +62,7 @@ async def handle(request: Fetch, call: Call) -> Fetched:
         raise RefusalError(Failure.FETCH, reason=text) from None
     except CodecError as error:
         raise RefusalError(Failure.FETCH, reason=str(error)) from None
-    call.counters.fetched_in(call.counters.now_ns() - begun_ns)
+    call.counters.add_fetch_latency(call.counters.now_ns() - begun_ns)
     return fetched
 
 

@@ -30,7 +30,7 @@ async def handle(request: Produce, call: Call) -> Produced:
         produced = await _append(request, call, topic)
     except RequestError as error:
         raise refusal(Failure.WRITE, error) from None
-    call.counters.produced_in(call.counters.now_ns() - begun_ns)
+    call.counters.add_produce_latency(call.counters.now_ns() - begun_ns)
     return produced
 
 

@@ -3,7 +3,7 @@
 import logging
 from contextlib import aclosing
 
-from broker._native.wire.line_text import carried
+from broker._native.wire.line_text import escape_value
 from broker.core.broker import Broker
 from broker.core.log import Log
 from broker.core.lookup import log_of
@@ -98,7 +98,7 @@ class _Line:
         if len(value) > self._first_bytes_max:
             return self._leave_out(offset, len(value))
         if len(value) <= V1_VALUE_BYTES_PER_TURN:
-            text, is_escaped = carried(bytes(value))
+            text, is_escaped = escape_value(bytes(value))
             texts = [text]
         else:
             texts, is_escaped = await _carried_in_steps(value)
@@ -147,7 +147,7 @@ async def _carried_in_steps(value: memoryview) -> tuple[list[bytes], bool]:
     while start < len(value):
         end = _end_of_piece(value, start)
         plain.append(bytes(value[start:end]))
-        texts.append(carried(plain[-1]))
+        texts.append(escape_value(plain[-1]))
         around = slice(max(end - len(_FIELD) + 1, 0), end + len(_FIELD) - 1)
         has_field = has_field or _FIELD in bytes(value[around])
         start = end
