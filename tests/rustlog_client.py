@@ -1,4 +1,4 @@
-"""RustLog as its clients speak it: frames, requests and answers of the binary dialect, and JSON.
+"""RustLog as its clients speak it: frames, requests and answers of the binary form, and JSON.
 
 Written from the protocol's description alone; nothing here imports the package under test.
 """

@@ -1,4 +1,4 @@
-"""RustLog's protocol against a real broker: the bytes and texts of its tables, in both dialects."""
+"""RustLog's protocol against a real broker: the bytes and texts of its tables, in both forms."""
 
 import json
 import random
@@ -50,7 +50,7 @@ def error(code: int, text: str) -> bytes:
     return b"\xfe" + struct.pack(">HH", code, len(data)) + data
 
 
-# ---- the binary dialect, byte by byte ------------------------------------------------------------
+# ---- the binary form, byte by byte ------------------------------------------------------------
 
 
 def test_the_examples_of_the_description(client: RustLogClient, topic: str) -> None:
@@ -317,7 +317,7 @@ def test_a_listener_for_rustlog_speaks_nothing_else(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
-# ---- the JSON dialect ----------------------------------------------------------------------------
+# ---- the JSON form ----------------------------------------------------------------------------
 
 
 def offset_of(group: str, topic: str, partition: int = 0) -> dict[str, Any]:
@@ -408,7 +408,7 @@ def test_as_much_is_answered_as_a_frame_has_room_for(client: RustLogClient, made
     assert len(client.read_all(made)) == 12
 
 
-def test_both_dialects_write_and_read_the_same_log(client: RustLogClient, made: str) -> None:
+def test_both_forms_write_and_read_the_same_log(client: RustLogClient, made: str) -> None:
     assert client.produce(made, [b"\x00\xff"]) == 0
     fields = {"topic": made, "partition": 0, "records": [[0, 255], []]}
     assert client.ask_json({"Produce": fields}) == {"Produce": {"offsets": [1, 2]}}

@@ -1,4 +1,4 @@
-"""RustLog's protocol, JSON and binary: what both mean stands in `handlers`, its words in README."""
+"""RustLog's protocol in its binary and its JSON form; README.md describes the modules."""
 
 from broker.protocols.rustlog.dispatch import RustLog
 

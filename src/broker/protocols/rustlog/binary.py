@@ -1,9 +1,9 @@
-"""The binary dialect: a type byte and big-endian fields, as all of the original's clients speak it.
+"""The binary form: a type byte and big-endian fields; all of the original's clients use it.
 
     string    uint16 length | UTF-8
     error     FE | uint16 code | uint16 length | UTF-8
 
-What follows a whole request is ignored. Text and position of what is missing are the original's.
+Bytes after a complete request are ignored. The texts of decode errors are the original's.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ _ERROR_KIND = 0xFE
 
 
 class _Reader:
-    """Takes fields off a request; each is named in the text that says it is missing."""
+    """Reads the fields of a request in order; the error for a missing field names it."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -88,7 +88,7 @@ def _bad(what: str) -> RefusalError:
 
 
 def _utf8_error(error: UnicodeDecodeError) -> str:
-    """As Rust's Utf8Error says it."""
+    """Return the text of Rust's Utf8Error."""
     if error.reason == "unexpected end of data":
         return f"incomplete utf-8 byte sequence from index {error.start}"
     size = error.end - error.start
@@ -152,7 +152,7 @@ _REQUESTS: dict[int, Callable[[_Reader], Request]] = {
 }
 
 
-# ---- answers -------------------------------------------------------------------------------------
+# ---- responses -----------------------------------------------------------------------------------
 
 
 def _string(text: str) -> bytes:
@@ -165,13 +165,13 @@ def _group_offset(answer: GroupOffset) -> bytes:
 
 
 async def _topic_list(answer: TopicList) -> bytes:
-    """As many as a frame has room for, in steps."""
+    """Write as many topics as fit into a frame, in steps."""
     rows = []
-    room = RUSTLOG_FRAME_BYTES_MAX - _COUNT.size
+    remaining_bytes = RUSTLOG_FRAME_BYTES_MAX - _COUNT.size
     async for name, partitions in in_steps(answer.topics, NAMES_READ_PER_STEP):
         row = _string(name) + _UINT32.pack(partitions)
-        room -= len(row)
-        if room < 0:
+        remaining_bytes -= len(row)
+        if remaining_bytes < 0:
             break
         rows.append(row)
     return _COUNT.pack(0x06, len(rows)) + b"".join(rows)
@@ -206,24 +206,24 @@ _RESPONSES: dict[type, Callable[[Any], bytes]] = {
 
 
 class Binary:
-    """How the binary dialect reads requests and writes answers."""
+    """The binary encoding of requests and responses."""
 
     is_json = False
 
     async def parse(self, body: bytes) -> Request:
-        """Read a request of at least one byte; RefusalError says what is wrong with it."""
+        """Parse a request of at least one byte; raise RefusalError if it is invalid."""
         read = _REQUESTS.get(body[0])
         if read is None:
             raise RefusalError(Failure.UNKNOWN_REQUEST, kind=body[0])
         return read(_Reader(body))
 
     async def write(self, response: Response) -> bytes:
-        """Write an answer, a long one in steps."""
+        """Encode a response, a long one in steps."""
         if isinstance(response, TopicList):
             return await _topic_list(response)
         return _RESPONSES[type(response)](response)
 
     def refuse(self, refusal: RefusalError) -> bytes:
-        """Write an error; a text that is too long for its length is cut."""
+        """Encode an error; a text that is too long for its length field is truncated."""
         text = refusal.text.encode()[:_TEXT_BYTES_MAX].decode(errors="ignore").encode()
         return _ERROR.pack(_ERROR_KIND, refusal.code, len(text)) + text

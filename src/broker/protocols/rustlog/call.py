@@ -1,17 +1,17 @@
-"""What a handler has beside its request."""
+"""The arguments that every handler receives in addition to its request."""
 
 from typing import NamedTuple
 
 from broker._native.wire.rustlog_counters import RustLogCounters
 from broker.core.broker import Broker
-from broker.protocols.rustlog.dialect import Dialect
+from broker.protocols.rustlog.form import Form
 from broker.protocols.rustlog.lags import Lags
 
 
 class Call(NamedTuple):
-    """One request's surroundings."""
+    """The context of one request."""
 
     broker: Broker
-    dialect: Dialect
+    form: Form
     counters: RustLogCounters
     lags: Lags

@@ -1,4 +1,4 @@
-"""From a frame to its handler and back; every refusal becomes an answer here."""
+"""Dispatch of a frame: parse it, call its handler, encode the response or the error."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError, reason
 from broker.protocols.rustlog.handlers import fetch, metrics, offsets, produce, topics
-from broker.protocols.rustlog.json_dialect import Json
+from broker.protocols.rustlog.json_form import Json
 from broker.protocols.rustlog.lags import Lags
 from broker.protocols.rustlog.requests import (
     CreateTopic,
@@ -31,9 +31,9 @@ from broker.protocols.rustlog.requests import (
 
 if TYPE_CHECKING:
     from broker.core.session import Session
-    from broker.protocols.rustlog.dialect import Dialect
+    from broker.protocols.rustlog.form import Form
 
-REFUSE = -1  # the operation of a frame that is not taken: the body is its length
+REFUSE = -1  # the operation of a frame of invalid length: the body is its length
 _BINARY = Binary()
 _JSON = Json()
 
@@ -53,41 +53,41 @@ _HANDLERS: Final[dict[type, _Handler]] = {
 
 
 class RustLog:
-    """The protocol, as `server` and the native dialect know it."""
+    """The protocol, as `server` and the native path use it."""
 
     name = "rustlog"
 
     def __init__(self) -> None:
-        """Start with nothing counted."""
+        """Start with all counters at zero."""
         self.counters = RustLogCounters()
         self._lags = Lags()
 
     @property
     def write_failed(self) -> bytes:
-        """What a binary produce is answered whose log fails after the append."""
+        """The response to a binary Produce whose log fails after the append."""
         error = RefusalError(Failure.WRITE, reason=reason(ErrorCode.KAFKA_STORAGE_ERROR))
         return _BINARY.refuse(error)
 
-    def native_protocol(self, config: Config) -> native.RustLog:  # noqa: ARG002 (nothing of it is configured)
-        """Make its native side."""
+    def dialect(self, config: Config) -> native.RustLog:  # noqa: ARG002 (it has no settings)
+        """Make its native path."""
         return native.RustLog(self, self.counters, write_failed=self.write_failed)
 
     def handle(
         self, operation: int, version: int, _client_id: str | None, body: bytes, session: "Session"
     ) -> Reply:
-        """Serve one frame; the version is 1 for the JSON dialect, 0 for the binary one."""
-        dialect: Dialect = _JSON if version else _BINARY
+        """Serve one frame; the version is 1 for the JSON form, 0 for the binary one."""
+        form: Form = _JSON if version else _BINARY
         if operation == REFUSE:
-            return LastAnswer(dialect.refuse(_bad_frame(int.from_bytes(body))))
-        return self._serve(body, Call(session.broker, dialect, self.counters, self._lags))
+            return LastAnswer(form.refuse(_bad_frame(int.from_bytes(body))))
+        return self._serve(body, Call(session.broker, form, self.counters, self._lags))
 
     async def _serve(self, body: bytes, call: Call) -> Answer:
         try:
-            request = await call.dialect.parse(body)
+            request = await call.form.parse(body)
             response = await _HANDLERS[type(request)](request, call)
-            return await call.dialect.write(response)
+            return await call.form.write(response)
         except RefusalError as refusal:
-            return call.dialect.refuse(refusal)
+            return call.form.refuse(refusal)
 
 
 def _bad_frame(size: int) -> RefusalError:

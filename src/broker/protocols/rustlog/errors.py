@@ -1,7 +1,8 @@
-"""Every refusal, as each dialect says it: the one table.
+"""The table of errors: the code and texts of each in the binary and in the JSON form.
 
-Codes and texts are the original's (shared notes 1.3, 1.6); what it had no words for has ours. A
-client of the JSON dialect sees the text alone. Nothing here closes a connection but the first two.
+Codes and texts are the original's; errors that it does not have use its nearest code, with a text
+of this broker. The JSON form sends the text without the code. Only EMPTY_FRAME and LONG_FRAME close
+the connection.
 """
 
 from enum import Enum, auto
@@ -11,7 +12,7 @@ from broker.model.errors import ErrorCode, PolylogError, RequestError
 
 
 class Failure(Enum):
-    """What went wrong."""
+    """The kinds of errors."""
 
     EMPTY_FRAME = auto()
     LONG_FRAME = auto()
@@ -31,7 +32,7 @@ class Failure(Enum):
 
 
 class ErrorTexts(NamedTuple):
-    """A failure's code and text in the binary dialect, and its text in JSON."""
+    """A failure's code and text in the binary form, and its text in the JSON form."""
 
     code: int
     text: str
@@ -57,7 +58,7 @@ TABLE: Final[dict[Failure, ErrorTexts]] = {
     Failure.OFFSET_OUT_OF_RANGE: ErrorTexts(
         4, "Fetch failed: offset out of range", "offset out of range"
     ),
-    # In JSON a commit that is refused is an answer of its own, {"OffsetCommit":{"success":false}}.
+    # In JSON a refused commit is answered with {"OffsetCommit":{"success":false}}, without a text.
     Failure.COMMIT: ErrorTexts(
         5, "Offset commit failed: {reason}", "offset commit failed: {reason}"
     ),
@@ -93,8 +94,8 @@ _LOADING = "the partition is still loading, try again"
 _COORDINATOR = "the group is still loading, try again"
 _REPLICAS = "too few replicas are in sync, try again"
 _DISK_FULL = "the disk is full, try again later"
-_TAKEN = "the group has live members of another protocol"
-# Why core refuses, in words; it has words of its own for what is not here.
+_HAS_MEMBERS = "the group has live members of another protocol"
+# The reason of an error code; for other codes the message of the RequestError is used.
 _REASONS: Final[dict[ErrorCode, str]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: _LOADING,
     ErrorCode.LEADER_NOT_AVAILABLE: _LOADING,
@@ -105,11 +106,11 @@ _REASONS: Final[dict[ErrorCode, str]] = {
     ErrorCode.NOT_COORDINATOR: _COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS: _REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _REPLICAS,
-    ErrorCode.UNKNOWN_MEMBER_ID: _TAKEN,
-    ErrorCode.ILLEGAL_GENERATION: _TAKEN,
-    ErrorCode.STALE_MEMBER_EPOCH: _TAKEN,
-    ErrorCode.FENCED_INSTANCE_ID: _TAKEN,
-    ErrorCode.REBALANCE_IN_PROGRESS: _TAKEN,
+    ErrorCode.UNKNOWN_MEMBER_ID: _HAS_MEMBERS,
+    ErrorCode.ILLEGAL_GENERATION: _HAS_MEMBERS,
+    ErrorCode.STALE_MEMBER_EPOCH: _HAS_MEMBERS,
+    ErrorCode.FENCED_INSTANCE_ID: _HAS_MEMBERS,
+    ErrorCode.REBALANCE_IN_PROGRESS: _HAS_MEMBERS,
     ErrorCode.INVALID_GROUP_ID: "no group can have this name",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "there are too many groups",
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "the group has too many offsets",
@@ -118,37 +119,37 @@ _REASONS: Final[dict[ErrorCode, str]] = {
 
 
 class RefusalError(PolylogError):
-    """A request that is answered with an error."""
+    """A request is answered with an error."""
 
     def __init__(self, failure: Failure, **fields: object) -> None:
-        """Keep what the texts of the table name."""
+        """Keep the failure and the fields of its texts in TABLE."""
         super().__init__(f"{failure.name} {fields}")
         self.failure = failure
         self.fields = fields
 
     @property
     def code(self) -> int:
-        """The number that the binary dialect has for it."""
+        """The error's code in the binary form."""
         return TABLE[self.failure].code
 
     @property
     def text(self) -> str:
-        """The binary dialect's message."""
+        """The error's message in the binary form."""
         return TABLE[self.failure].text.format_map(self.fields)
 
     @property
     def json(self) -> str:
-        """The JSON dialect's message."""
+        """The error's message in the JSON form."""
         return TABLE[self.failure].json.format_map(self.fields)
 
 
 def reason(code: ErrorCode) -> str:
-    """Why core refuses, for who cannot know Kafka's names."""
+    """Return the reason of an error code as a text, because clients do not know Kafka's codes."""
     return _REASONS.get(code) or code.name.lower().replace("_", " ")
 
 
 def refusal(failure: Failure, error: RequestError) -> RefusalError:
-    """What core has refused, as a failure with its reason."""
+    """Return the error for a RequestError of core: the failure with a reason."""
     return RefusalError(
         failure, reason=_REASONS.get(error.code) or error.message or reason(error.code)
     )

@@ -1,4 +1,4 @@
-"""How far groups are behind, of what was committed through this door last."""
+"""The lags of groups for MetricsFetch, computed from the latest commits through this protocol."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from broker.model.limits import RUSTLOG_LAGS_MAX
 
 
 class Lag(NamedTuple):
-    """How many offsets a group has not read of a partition."""
+    """The lag of a group in a partition: last stable offset minus committed offset."""
 
     topic: str
     partition: int
@@ -17,14 +17,14 @@ class Lag(NamedTuple):
 
 
 class Lags:
-    """Remembers the newest commits, so many and no more."""
+    """The newest RUSTLOG_LAGS_MAX commits."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without commits."""
         self._offsets: dict[tuple[str, int, str], int] = {}
 
     def committed(self, topic: str, partition: int, group: str, offset: int) -> None:
-        """Note a commit; the oldest one makes room."""
+        """Record a commit; evict the oldest one if there are too many."""
         key = topic, partition, group
         self._offsets.pop(key, None)
         self._offsets[key] = offset
@@ -32,7 +32,7 @@ class Lags:
             del self._offsets[next(iter(self._offsets))]
 
     def of(self, topics: Topics) -> Iterator[Lag]:
-        """Compare with where the partitions end now; of those that are there and in service."""
+        """Yield the current lag of each commit whose partition exists and is online."""
         for (name, partition, group), offset in sorted(self._offsets.items()):
             topic = topics.get(name)
             log = None if topic is None else topic.log(partition)

@@ -1,14 +1,14 @@
-"""What can be asked and answered, whichever of the two dialects says it."""
+"""Requests and responses, independent of the form that encodes them."""
 
 from typing import NamedTuple, TypeAlias
 
 
 class Run(NamedTuple):
-    """Records, one behind the other: for each a uint32 length and its bytes."""
+    """Consecutive records in a buffer: for each a uint32 length and its bytes."""
 
     data: bytes
-    position: int  # of the first one
-    length: int  # how many there are
+    position: int  # of the first record
+    length: int  # the number of records
 
 
 class Produce(NamedTuple):
@@ -20,7 +20,7 @@ class Produce(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Read records from an offset on, or from where a group is."""
+    """Read records from an offset, or from a group's committed offset."""
 
     group: str | None
     topic: str
@@ -30,7 +30,7 @@ class Fetch(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """Remember the next offset that a group is to read."""
+    """Commit the next offset that a group is to read."""
 
     group: str
     topic: str
@@ -39,7 +39,7 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetFetch(NamedTuple):
-    """Tell what was remembered."""
+    """Return a group's committed offset."""
 
     group: str
     topic: str
@@ -47,35 +47,35 @@ class OffsetFetch(NamedTuple):
 
 
 class CreateTopic(NamedTuple):
-    """Make a topic with so many partitions."""
+    """Create a topic with this number of partitions."""
 
     topic: str
     partitions: int
 
 
 class ListTopics(NamedTuple):
-    """Name all topics."""
+    """List all topics."""
 
 
 class DescribeTopic(NamedTuple):
-    """Tell how far each partition of a topic goes."""
+    """Return the end offset of each partition of a topic."""
 
     topic: str
 
 
 class DescribePartition(NamedTuple):
-    """Tell how far a partition goes."""
+    """Return the end offset of a partition."""
 
     topic: str
     partition: int
 
 
 class MetricsFetch(NamedTuple):
-    """Tell what is counted."""
+    """Return the metrics."""
 
 
 class Ping(NamedTuple):
-    """Say that the broker is there."""
+    """Return Pong."""
 
 
 Request: TypeAlias = (
@@ -93,47 +93,47 @@ Request: TypeAlias = (
 
 
 class Produced(NamedTuple):
-    """Where the records stand, one behind the other."""
+    """The offsets of the records, which are consecutive."""
 
     base_offset: int
-    length: int  # how many records
+    length: int  # the number of records
 
 
 class Fetched(NamedTuple):
-    """The answer to a Fetch, whose bytes were written along with reading."""
+    """The response to a Fetch, which is encoded while records are read."""
 
     body: bytes
 
 
 class Committed(NamedTuple):
-    """The offset is remembered."""
+    """The offset is committed."""
 
 
 class GroupOffset(NamedTuple):
-    """What a group is to read next; None: nobody has said."""
+    """The next offset that a group is to read; None: it has committed none."""
 
     offset: int | None
 
 
 class Created(NamedTuple):
-    """The topic is there."""
+    """The topic was created."""
 
 
 class TopicList(NamedTuple):
-    """Topics with their numbers of partitions, by name."""
+    """Topics with their numbers of partitions, sorted by name."""
 
     topics: list[tuple[str, int]]
 
 
 class TopicEnds(NamedTuple):
-    """The next offset to be read of each partition, in order."""
+    """The last stable offset of each partition, in order."""
 
     topic: str
     ends: list[int]
 
 
 class PartitionEnd(NamedTuple):
-    """The next offset to be read of a partition."""
+    """The last stable offset of a partition."""
 
     topic: str
     partition: int
@@ -141,13 +141,13 @@ class PartitionEnd(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """What is counted, as Prometheus reads it."""
+    """The metrics in Prometheus' text format."""
 
     text: str
 
 
 class Pong(NamedTuple):
-    """The broker is there."""
+    """The response to a Ping."""
 
 
 Response: TypeAlias = (

@@ -1,4 +1,4 @@
-"""The binary dialect: what is read of a request, and what is said when it is cut short."""
+"""The binary form: what is read of a request, and what is said when it is cut short."""
 
 import asyncio
 import struct

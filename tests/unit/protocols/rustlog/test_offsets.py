@@ -15,7 +15,7 @@ from broker.protocols.rustlog.binary import Binary
 from broker.protocols.rustlog.call import Call
 from broker.protocols.rustlog.errors import Failure, RefusalError
 from broker.protocols.rustlog.handlers import offsets
-from broker.protocols.rustlog.json_dialect import Json
+from broker.protocols.rustlog.json_form import Json
 from broker.protocols.rustlog.lags import Lag, Lags
 from broker.protocols.rustlog.requests import Committed, GroupOffset, OffsetCommit, OffsetFetch
 

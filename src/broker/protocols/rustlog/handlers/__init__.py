@@ -1,1 +1,1 @@
-"""What the requests mean, for both dialects."""
+"""Handlers of the requests, shared by both forms."""

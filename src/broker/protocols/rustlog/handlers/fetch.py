@@ -1,9 +1,12 @@
-"""Fetch: what is committed, from an offset or from where a group is. Nobody waits for records.
+"""Fetch: committed records from an offset or from a group's committed offset, without waiting.
 
-Where the dialects differ: with a group the binary one goes by the committed offset alone, and
-answers nothing as long as there is none; JSON goes by the higher one of both. Beyond the end the
-binary one answers the offset that was asked for, JSON where the end is. An offset that is not there
-any more is an error in JSON; the binary dialect answers no records and where the next one stands.
+The two forms differ, as the original's document and clients do:
+
+- With a group, the binary form starts at the committed offset and returns no records if there is
+  none. JSON starts at the higher of the committed and the requested offset.
+- At or beyond the end, the binary form returns the requested offset as the next one, JSON the end.
+- Below the log start offset, the binary form returns no records and the first offset that exists,
+  JSON an error.
 """
 
 from contextlib import aclosing
@@ -32,20 +35,21 @@ _REFUSED = {
     "too large": "the record at offset {offset} does not fit into a frame: it has {size} bytes;"
     " go on at offset {after}",
     "corrupt": "the batch at offset {offset} is damaged; go on at offset {after}",
-    "too much": "the batch at offset {offset} unfolds to too many bytes; go on at offset {after}",
+    "too much": "the batch at offset {offset} decompresses to too many bytes;"
+    " go on at offset {after}",
     "no memory": "no memory for the answer",
 }
 
 
 async def handle(request: Fetch, call: Call) -> Fetched:
-    """Read, up to the last stable offset, as much as is asked for and a frame has room for."""
+    """Read up to the last stable offset, the requested maximum and the size of a frame."""
     begun_ns = call.counters.now_ns()
     start = request.offset
     if request.group is not None:
         committed = await group_offset(
             call, request.group, request.topic, request.partition, Failure.FETCH
         )
-        if call.dialect.is_json:
+        if call.form.is_json:
             start = max(start, committed or 0)
         elif committed is None:
             return _nothing(call, 0)
@@ -68,7 +72,7 @@ async def handle(request: Fetch, call: Call) -> Fetched:
 
 async def _read(request: Fetch, call: Call, log: Log, start: int) -> Fetched:
     end = log.last_stable_offset
-    is_json = call.dialect.is_json
+    is_json = call.form.is_json
     if is_json and start < log.log_start_offset:
         raise RefusalError(Failure.OFFSET_OUT_OF_RANGE)
     if start >= end:
@@ -84,7 +88,7 @@ async def _read(request: Fetch, call: Call, log: Log, start: int) -> Fetched:
 
 
 async def _first_offset(call: Call, log: Log, end: int) -> int:
-    """Where the first record is that there still is."""
+    """Return the offset of the first record that still exists."""
     start = log.log_start_offset
     answer = FetchAnswerWriter(start, 1, is_json=False)
     await _fill(answer, call, log, start)
@@ -97,13 +101,13 @@ async def _fill(answer: FetchAnswerWriter, call: Call, log: Log, start: int) -> 
         async for header, batch in batches:
             after = header.last_offset + 1
             try:
-                unfolded = await _unfolded(header, batch, run_in_thread)
+                records = await _decompressed(header, batch, run_in_thread)
             except UNREADABLE as error:
-                if answer.count == 0:  # else with the next fetch
+                if answer.count == 0:  # otherwise the next fetch gets the error
                     status = "too much" if isinstance(error, LimitExceeded) else "corrupt"
                     raise _refused(status, max(start, header.base_offset), after) from None
                 break
-            answer.add(batch, unfolded)
+            answer.add(batch, records)
             if answer.status in _REFUSED:
                 offset = answer.next_offset
                 is_large = answer.status == "too large"
@@ -119,19 +123,19 @@ def _refused(status: str, offset: int, after: int, size: int = 0) -> RefusalErro
     return RefusalError(Failure.FETCH, reason=text)
 
 
-async def _unfolded(
+async def _decompressed(
     header: BatchHeader, batch: memoryview, run_in_thread: RunInThread
 ) -> bytes | None:
     if header.attributes & CODEC == 0:
         return None
-    return await decompress_records(header, batch, run_in_thread)
+    return await unfold_records(header, batch, run_in_thread)
 
 
 def _next_offset(answer: FetchAnswerWriter, end: int) -> int:
-    """Behind the last record; without one, of the first there is, or where the log ends."""
+    """Return the offset after the last record; without records the next one, or the log's end."""
     is_known = answer.count > 0 or answer.status == _GAP
     return answer.next_offset if is_known else end
 
 
 def _nothing(call: Call, next_offset: int) -> Fetched:
-    return Fetched(FetchAnswerWriter(0, 0, is_json=call.dialect.is_json).finish(next_offset))
+    return Fetched(FetchAnswerWriter(0, 0, is_json=call.form.is_json).finish(next_offset))

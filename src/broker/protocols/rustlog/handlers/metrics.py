@@ -1,8 +1,8 @@
-"""MetricsFetch, and Ping: that the broker is there, and what went through this door.
+"""MetricsFetch: counters of this protocol's requests and connections; Ping.
 
-Names, kinds and order are the original's, whose values are always 0. What is counted here is real;
-what this broker does not do, or does not count, stays 0: nothing is throttled, and what retention
-and compaction do is not this protocol's.
+Names, kinds and order of the metrics are the original's, whose values are always 0. Here they are
+counted, except those that stay 0: nothing is throttled, and retention and compaction are not
+counted by protocol.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _LAG: Final = ("consumer_lag", "Offsets a group has not read, of the newest comm
 
 
 async def handle(_: MetricsFetch, call: Call) -> Metrics:
-    """Tell all of it, in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     counters = call.counters
     values = {
         "messages_produced_total": counters.messages_produced,
@@ -67,7 +67,7 @@ async def handle(_: MetricsFetch, call: Call) -> Metrics:
 
 
 async def ping(_: Ping, _call: Call) -> Pong:
-    """Say that the broker is there."""
+    """Return Pong."""
     return Pong()
 
 

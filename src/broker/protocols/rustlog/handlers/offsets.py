@@ -1,8 +1,9 @@
 """OffsetCommit and OffsetFetch: the groups' offsets, which all protocols share.
 
-A group is a name here, without members; one that has members of another protocol is theirs. The
-binary dialect may commit what does not exist yet, as the original lets it: the offset is there when
-the topic is. JSON may not. What no topic, offset or group can be is refused in both.
+RustLog's groups have no members; a commit to a group with live members of another protocol is
+refused. The binary form may commit an offset of a topic that does not exist yet, as in the
+original: it is used once the topic is created. The JSON form may not. Both refuse topic names,
+offsets and groups that are invalid.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _OFFSET_MAX = 2**63 - 1
 
 
 async def commit(request: OffsetCommit, call: Call) -> Committed:
-    """Remember, and answer when it is durable."""
+    """Commit an offset and answer when it is durable."""
     _check(request, call)
     offset = OffsetToCommit(request.topic, request.partition, request.offset)
     wanted = CommitRequest(request.group, NO_MEMBER_ID, None, NO_GENERATION, (offset,))
@@ -58,14 +59,14 @@ def _check(request: OffsetCommit, call: Call) -> None:
         raise refusal(Failure.COMMIT, error) from None
     if request.partition > _PARTITION_MAX or request.offset > _OFFSET_MAX:
         raise RefusalError(Failure.COMMIT, reason="no partition or offset is so large")
-    if call.dialect.is_json:
+    if call.form.is_json:
         topic = call.broker.topics.get(request.topic)
         if topic is None or topic.log(request.partition) is None:
             raise RefusalError(Failure.COMMIT, reason=reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 async def fetch(request: OffsetFetch, call: Call) -> GroupOffset:
-    """Tell what was committed, by whichever protocol."""
+    """Return the committed offset, whichever protocol committed it."""
     found = await group_offset(
         call, request.group, request.topic, request.partition, Failure.GROUP_OFFSET
     )
@@ -75,9 +76,9 @@ async def fetch(request: OffsetFetch, call: Call) -> GroupOffset:
 async def group_offset(
     call: Call, group: str, topic: str, partition: int, failure: Failure
 ) -> int | None:
-    """The committed offset, None without one."""
+    """Return the committed offset, None without one; RefusalError has this `failure`."""
     if call.broker.topics.get(OFFSETS_TOPIC) is None:
-        return None  # nobody has ever committed
+        return None  # no offset was ever committed
     wanted = FetchOffsetsRequest(group, {topic: (partition,)})
     groups = call.broker.groups
     answer = await _when_ready(
@@ -94,7 +95,10 @@ async def _when_ready(
     ask: Callable[[], Awaitable[_AnswerT]],
     error_of: Callable[[_AnswerT], ErrorCode],
 ) -> _AnswerT:
-    """The coordinator's answer, once it has loaded: these clients do not know how to ask again."""
+    """Ask again until the coordinator has loaded, because RustLog's clients do not retry.
+
+    Return its last response after GROUP_READY_WAIT_MS, even if that is an error.
+    """
     clock = call.broker.clock
     deadline_ms = clock.monotonic_ms() + GROUP_READY_WAIT_MS
     while True:

@@ -1,4 +1,4 @@
-"""From a request's topic and partition to the broker's."""
+"""Lookup of a request's topic and partition."""
 
 from broker.core.log import Log
 from broker.core.lookup import log_of
@@ -9,7 +9,7 @@ from broker.protocols.rustlog.errors import Failure, RefusalError, refusal
 
 
 def topic_of(call: Call, name: str, partition: int) -> Topic:
-    """The topic, which has that partition; nothing is created."""
+    """Return the topic, which has that partition; raise RefusalError if it does not exist."""
     topic = call.broker.topics.get(name)
     if topic is None or topic.log(partition) is None:
         raise RefusalError(Failure.NO_PARTITION, topic=name, partition=partition)
@@ -17,7 +17,7 @@ def topic_of(call: Call, name: str, partition: int) -> Topic:
 
 
 def log_in_service(topic: Topic, partition: int, failure: Failure) -> Log:
-    """The log of a partition that is there; not while it is loading or offline."""
+    """Return the log of a partition; raise RefusalError while it is loading or offline."""
     try:
         return log_of(topic, partition)
     except RequestError as error:

@@ -1,7 +1,7 @@
-"""Produce: all records of a request stand one behind the other, also when other writers are busy.
+"""Produce: the records of a request get consecutive offsets, also with concurrent writers.
 
-The answer leaves when they are as durable as their topic asks for. Nothing is written of a request
-that is refused, unless the disk fails between two of its batches.
+The response is sent when they are as durable as their topic requires. A refused request writes
+nothing, unless the disk fails between two of its batches.
 """
 
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from broker.protocols.rustlog.requests import Produce, Produced
 
 
 async def handle(request: Produce, call: Call) -> Produced:
-    """Append, and say where."""
+    """Append the records and return their offsets."""
     begun_ns = call.counters.now_ns()
     topic = topic_of(call, request.topic, request.partition)
     if request.records.length == 0:
@@ -49,7 +49,7 @@ async def _append(request: Produce, call: Call, topic: Topic) -> Produced:
 
 
 async def _batches(made: RunBatches, count: int) -> AsyncIterator[bytes]:
-    """The records as batches, one in a turn of the loop."""
+    """Yield the records as batches, one in each turn of the loop."""
     try:
         while (batch := made.next()) is not None:
             if count == 1 and made.payload_bytes > RUSTLOG_RECORD_BYTES_MAX:

@@ -1,7 +1,7 @@
 """CreateTopic, ListTopics, DescribeTopic and DescribePartition.
 
-A high watermark is the next offset to be read: where a reader of committed records stops. Topics
-have the names that Kafka allows; the broker's own are not listed.
+The high watermark that responses show is the last stable offset, where readers of committed records
+stop. Topic names follow Kafka's rules; internal topics are not listed.
 """
 
 import logging
@@ -31,12 +31,12 @@ from broker.protocols.rustlog.requests import (
 
 _log = logging.getLogger(__name__)
 _DISK: Final = "the disk has failed or is full"
-# A record may fill a frame here, where Kafka's default stops at 1 MiB.
+# A record may fill a frame; Kafka's default for max.message.bytes is 1 MiB.
 _CONFIG = {"max.message.bytes": str(RUSTLOG_MESSAGE_BYTES_MAX)}
 
 
 async def create(request: CreateTopic, call: Call) -> Created:
-    """Create a topic; when this is answered it can be written and read."""
+    """Create a topic; it can be written and read once this returns."""
     if not 1 <= request.partitions <= PARTITIONS_PER_TOPIC_MAX:
         raise RefusalError(Failure.PARTITION_COUNT, count=request.partitions)
     try:
@@ -52,9 +52,9 @@ async def create(request: CreateTopic, call: Call) -> Created:
 
 
 async def list_all(_: ListTopics, call: Call) -> TopicList:
-    """Name all topics, in the order of their bytes, with how many partitions they have.
+    """Return all topics with their numbers of partitions, sorted by the bytes of their names.
 
-    The list is made in steps: a topic that is deleted between two of them is left out.
+    The list is made in steps: a topic that is deleted between two steps is left out.
     """
     found: list[tuple[str, int]] = []
     async for part in in_parts(call.broker.topics, PARTITIONS_ANSWERED_PER_STEP):
@@ -63,7 +63,7 @@ async def list_all(_: ListTopics, call: Call) -> TopicList:
 
 
 async def describe(request: DescribeTopic, call: Call) -> TopicEnds:
-    """Tell where each partition ends."""
+    """Return the end offset of each partition."""
     topic = call.broker.topics.get(request.topic)
     if topic is None:
         raise RefusalError(Failure.DESCRIBE_TOPIC, reason=f"Topic '{request.topic}' not found")
@@ -75,7 +75,7 @@ async def describe(request: DescribeTopic, call: Call) -> TopicEnds:
 
 
 async def describe_partition(request: DescribePartition, call: Call) -> PartitionEnd:
-    """Tell where a partition ends."""
+    """Return the end offset of a partition."""
     topic = call.broker.topics.get(request.topic)
     if topic is None or topic.log(request.partition) is None:
         text = f"Partition {request.partition} not found in topic '{request.topic}'"

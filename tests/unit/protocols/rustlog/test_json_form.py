@@ -1,4 +1,4 @@
-"""The JSON dialect: what serde would read, and nothing else."""
+"""The JSON form: what serde would read, and nothing else."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.protocols.rustlog.errors import Failure, RefusalError
-from broker.protocols.rustlog.json_dialect import Json
+from broker.protocols.rustlog.json_form import Json
 from broker.protocols.rustlog.requests import (
     Committed,
     Fetch,

@@ -1,10 +1,10 @@
-"""The JSON dialect of the original document: one object with one key, the name of the request.
+"""The JSON form: one object with one key, the name of the request.
 
     {"Produce":{"topic":"t","partition":0,"records":[[104,105]]}}  ->  {"Produce":{"offsets":[0]}}
 
-Read as serde reads it: unknown fields are ignored, each known one stands there once, group_id in
-Fetch may be missing, numbers are whole, not negative and within their type. Records never become
-Python objects: the native reader takes them out, and what is left is small.
+Requests are parsed as Rust's serde parses them: unknown fields are ignored, a known field may occur
+once only, group_id of a Fetch is optional, and numbers are non-negative integers within their type.
+Records never become Python objects: the native reader extracts them, and the rest is small.
 """
 
 import json
@@ -36,13 +36,13 @@ from broker.protocols.rustlog.requests import (
 
 _UINT32_MAX = 2**32 - 1
 _UINT64_MAX = 2**64 - 1
-_RECORDS_TAKEN = 0  # what stands where the records were
+_RECORDS_EXTRACTED = 0  # what the native reader leaves in place of the records
 
 _Pairs = list[tuple[str, Any]]
 
 
 class _Fields:
-    """The fields of one object, in the types that a request wants them in."""
+    """The fields of one object, checked for the type that a request needs."""
 
     def __init__(self, value: object) -> None:
         if not isinstance(value, _Object):
@@ -50,7 +50,7 @@ class _Fields:
         self._pairs = value.pairs
 
     def get(self, name: str) -> object:
-        """The one value of that name; None without it."""
+        """Return the value of that name, None without it; a name that occurs twice is an error."""
         found = [value for key, value in self._pairs if key == name]
         if len(found) > 1:
             raise _NotARequestError
@@ -60,7 +60,7 @@ class _Fields:
         value = self.get(name)
         if not isinstance(value, str):
             raise _NotARequestError
-        value.encode()  # half of a pair of surrogates is no character
+        value.encode()  # raises UnicodeEncodeError, a ValueError, for a lone surrogate
         return value
 
     def number(self, name: str, value_max: int) -> int:
@@ -77,22 +77,22 @@ class _Fields:
 
 
 class _Object:
-    """A JSON object, with every field as it came."""
+    """A JSON object that keeps duplicate fields, in order."""
 
     def __init__(self, pairs: _Pairs) -> None:
         self.pairs = pairs
 
 
 class _NotARequestError(ValueError):
-    """JSON that is no request."""
+    """The JSON is not a request."""
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _NotARequestError(name)  # NaN and the like are not JSON's
+    raise _NotARequestError(name)  # NaN and Infinity, which are not JSON
 
 
 def _whole(digits: str) -> int | float:
-    # serde reads a minus zero as a float, which is no offset.
+    # serde parses -0 as a float, which is not a valid offset.
     return -0.0 if digits == "-0" else int(digits)
 
 
@@ -105,7 +105,7 @@ _decoder = json.JSONDecoder(
 
 
 def _produce(fields: _Fields, records: JsonRecords) -> Produce:
-    if fields.get("records") != _RECORDS_TAKEN or not records.has_records:
+    if fields.get("records") != _RECORDS_EXTRACTED or not records.has_records:
         raise _NotARequestError
     topic, partition = fields.text("topic"), fields.partition()
     if records.count > RUSTLOG_JSON_RECORDS_MAX:
@@ -138,12 +138,12 @@ _REQUESTS: dict[str, Callable[[_Fields, JsonRecords], Request]] = {
 
 
 class Json:
-    """How the JSON dialect reads requests and writes answers."""
+    """The JSON encoding of requests and responses."""
 
     is_json = True
 
     async def parse(self, body: bytes) -> Request:
-        """Read a request, in steps; RefusalError when it is none."""
+        """Parse a request, in steps; raise RefusalError if it is invalid."""
         try:
             records = JsonRecords(body, RUSTLOG_ENVELOPE_BYTES_MAX)
             while not records.step(RUSTLOG_BYTES_PER_STEP):
@@ -153,7 +153,7 @@ class Json:
             raise RefusalError(Failure.BAD_REQUEST, what="not a JSON request") from None
 
     async def write(self, response: Response) -> bytes:
-        """Write an answer, as compact as serde does."""
+        """Encode a response without white space, as serde does."""
         match response:
             case Produced(base_offset, count):
                 return b'{"Produce":{"offsets":' + ascending(base_offset, count) + b"}}"
@@ -166,7 +166,7 @@ class Json:
         raise AssertionError(response)
 
     def refuse(self, refusal: RefusalError) -> bytes:
-        """Write an error; a commit that is refused has an answer of its own."""
+        """Encode an error; a refused commit has a response of its own."""
         if refusal.failure is Failure.COMMIT:
             return b'{"OffsetCommit":{"success":false}}'
         return _dump({"Error": {"message": refusal.json}})
