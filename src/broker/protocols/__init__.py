@@ -1,4 +1,4 @@
-"""The wire protocols: independent siblings that translate between their dialect and core."""
+"""The wire protocols: independent packages that translate between their requests and core."""
 
 from broker.protocols import cursus, http, kafka, rustlog, v1
 from broker.protocols.base import WireProtocol

@@ -1,32 +1,32 @@
 """The interface of a wire protocol.
 
-Native code owns the connection: it cuts frames, reads their headers, keeps answers in order and
-bounds what waits. What it does not serve itself it hands, one request at a time, to the protocol.
-A protocol sees values only: no socket, no task, no byte outside the request's body.
+Native code owns the connection: it splits the bytes into frames, reads headers, keeps responses in
+order and bounds what is queued. Requests that it does not serve itself go to the protocol, one at a
+time. A protocol sees values only: no socket, no task, no byte outside the request's body.
 """
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from broker._native.wire.connection import NativeProtocol, ResponseStream
+from broker._native.wire.connection import Flow, NativeProtocol
 from broker.core.log import Log
 from broker.core.session import Session
 from broker.model.config import Config
 
 
 class LastAnswer(NamedTuple):
-    """An answer behind which the connection is closed."""
+    """A response after which the connection is closed."""
 
     body: bytes
 
 
 class DroppableAnswer(NamedTuple):
-    """An answer that not every peer reads: nothing of it is sent to one that reads none.
+    """A response that some clients never read: dropped if earlier responses are still unread.
 
     Attributes:
-        written: what was appended for it and may not be visible yet, as (log, end offset). Later
-            requests of the connection that are no writes start when it is.
+        written: the appends of this request that may not be visible yet, as (log, end offset).
+            Later requests of the connection that do not write start once they are visible.
     """
 
     body: bytes
@@ -34,13 +34,13 @@ class DroppableAnswer(NamedTuple):
 
 
 class SilentAnswer(NamedTuple):
-    """No answer, as to a write with acks=0; `written` is as in DroppableAnswer."""
+    """No response, as to a write with acks=0; `written` is as in DroppableAnswer."""
 
     written: Sequence[tuple[Log, int]]
 
 
-class StreamAnswer(NamedTuple):
-    """Frames that follow each other until their flow ends, a native one; later requests wait."""
+class FlowAnswer(NamedTuple):
+    """A stream of frames that a native flow sends; later requests wait until the flow ends."""
 
     stream: ResponseStream
 
@@ -50,9 +50,9 @@ _AnswerT_co = TypeVar("_AnswerT_co", covariant=True)
 
 
 class Deferred(Generic[_ResultT, _AnswerT_co]):
-    """A result that core will give, and the answer that becomes of it.
+    """A future result of core and the function that makes the response from it.
 
-    Whoever serves it adds a callback to `future`, which takes no task as an awaitable does.
+    The server adds a callback to `future`; unlike an awaitable, this needs no task.
     """
 
     __slots__ = ("_finish", "future")
@@ -60,35 +60,39 @@ class Deferred(Generic[_ResultT, _AnswerT_co]):
     def __init__(
         self, future: Future[_ResultT], finish: Callable[[Future[_ResultT]], _AnswerT_co]
     ) -> None:
-        """Answer what `finish` makes of the future once it is done."""
+        """Keep the future and `finish`, which is called with it once it is done."""
         self.future = future
         self._finish = finish
 
     def answer(self) -> _AnswerT_co:
-        """The answer, once the future is done; raises what `finish` raises."""
+        """Return the response once the future is done; raise what `finish` raises."""
         return self._finish(self.future)
 
 
-# The answer's bytes without framing, or one that is more than bytes; the others: later.
-Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | StreamAnswer
+# A response: its bytes without framing, or one of the classes above.
+Answer: TypeAlias = bytes | LastAnswer | DroppableAnswer | SilentAnswer | FlowAnswer
+# A response, now or later.
 Reply: TypeAlias = Answer | Deferred[Any, Answer] | Awaitable[Answer]
 
 
 class WireProtocol(Protocol):
-    """What a package under broker.protocols exports as PROTOCOL."""
+    """The type of PROTOCOL in each package under broker.protocols."""
 
     @property
     def name(self) -> str:
         """The name in broker.model.protocol_names."""
 
-    def native_protocol(self, config: Config) -> NativeProtocol:
-        """Make what serves its connections natively and leaves the rest to this protocol."""
+    def dialect(self, config: Config) -> NativeProtocol:
+        """Make the native path of its connections, which leaves other requests to `handle`."""
 
     def handle(
         self, operation: int, version: int, client_id: str | None, body: bytes, session: Session
     ) -> Reply:
-        """Serve one request; a CodecError or PeerError, now or awaited, closes the connection.
+        """Serve one request.
 
-        Operation, version and client id are 0, 0 and None where a dialect has none of them in
-        front of its requests.
+        Operation, version and client id are those of the request's header; 0, 0 and None for a
+        protocol without them.
+
+        Raises:
+            CodecError, PeerError: now or when awaited; the connection is closed.
         """

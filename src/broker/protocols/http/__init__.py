@@ -1,7 +1,7 @@
-"""Health checks: GET /live, /ready, /health and / on the port of everything else.
+"""Health checks: GET /live, /ready, /health and / on the port of all other protocols.
 
-Whoever asks gets one answer and the end of the connection. A broker is alive when it answers, and
-ready once all its logs are loaded.
+The connection is closed after one response. A broker is live when it responds, and ready once all
+its logs are loaded.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _UNAVAILABLE: Final = "503 Service Unavailable"
 _METHODS: Final = ("GET", "HEAD")
 _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json"
-_REQUEST_LINE_WORDS: Final = 3
+_REQUEST_LINE_PARTS: Final = 3
 
 
 class Http:
@@ -26,23 +26,23 @@ class Http:
     __slots__ = ()
     name = "http"
 
-    def native_protocol(self, config: Config) -> native.Http:  # noqa: ARG002 (nothing of it is configured)
-        """Make its native side."""
+    def dialect(self, config: Config) -> native.Http:  # noqa: ARG002 (it has no settings)
+        """Make its native path."""
         return native.Http(self)
 
     def handle(
         self,
-        operation: int,  # noqa: ARG002 (a head has nothing in front of it)
+        operation: int,  # noqa: ARG002 (HTTP has none)
         version: int,  # noqa: ARG002
         client_id: str | None,  # noqa: ARG002
         body: bytes,
         session: Session,
     ) -> Answer:
-        """Serve one request by its head."""
-        words = body.split(b"\r\n", 1)[0].decode("latin-1").split()
-        if len(words) != _REQUEST_LINE_WORDS or not words[2].startswith("HTTP/1."):
+        """Serve one request; `body` is its head: the request line and the header fields."""
+        parts = body.split(b"\r\n", 1)[0].decode("latin-1").split()
+        if len(parts) != _REQUEST_LINE_PARTS or not parts[2].startswith("HTTP/1."):
             return _response("400 Bad Request", _TEXT, "bad request\n", has_body=True)
-        method, target, _ = words
+        method, target, _ = parts
         if method not in _METHODS:
             return _response(
                 "405 Method Not Allowed", _TEXT, "GET or HEAD\n", "Allow: GET, HEAD", has_body=True

@@ -1,8 +1,8 @@
-"""A request's line: its envelope, its command's arguments, by the rules of the original's language.
+"""Parsing of a request's line: its envelope and arguments; formatting of the response's line.
 
-Go trims and splits at Unicode's white space as of `unicode.IsSpace`, which is neither that of
-Python's bytes nor of its strings. Bytes that are no UTF-8 pass through untouched: they are kept as
-surrogates, and `encoded` makes them bytes again.
+The original server is written in Go: it trims and splits at the white space of `unicode.IsSpace`,
+which differs from that of Python's bytes and of its strings. Bytes that are not UTF-8 are kept:
+`decoded` maps them to surrogates, and `encoded` maps them back.
 """
 
 import re
@@ -15,7 +15,7 @@ from broker.protocols.v1.errors import Refusal, bad_request
 from broker.protocols.v1.replicas import Replicas
 
 VERSION: Final = "V1"
-NO_ID: Final = "0"  # of an answer to a line whose envelope is wrong
+NO_ID: Final = "0"  # the correlation id of the response to a line whose envelope is invalid
 WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -27,15 +27,15 @@ _PARTS: Final = 4
 
 
 class Envelope(NamedTuple):
-    """What every line has."""
+    """The parts of every request line."""
 
     correlation_id: str
-    command: str  # in capitals
+    command: str  # upper case
     args: list[str]
 
 
 class Request(NamedTuple):
-    """A command that has as many arguments as it may."""
+    """A command with an allowed number of arguments, and the state that handlers need."""
 
     args: list[str]
     session: Session
@@ -43,30 +43,30 @@ class Request(NamedTuple):
     brokers: Brokers
 
 
-Payload: TypeAlias = str | list[bytes]  # bytes: pieces of it, each of which may be large
+Payload: TypeAlias = str | list[bytes]  # a list is concatenated; each element may be large
 Handler: TypeAlias = Callable[[Request], Awaitable[Payload]]
 
 
 class Command(NamedTuple):
     """One row of the table of commands."""
 
-    usage: str  # as the original says it to who has it wrong
+    usage: str  # the original's text, sent when the number of arguments is wrong
     arg_counts: range
     handle: Handler
 
 
 def decoded(line: bytes) -> str:
-    """The text of a line, whatever its bytes."""
+    """Decode a line; bytes that are not UTF-8 become surrogates."""
     return line.decode("utf-8", "surrogateescape")
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of a text, as they came."""
+    """Encode a text of `decoded` to the bytes that it came from."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def parse(line: bytes) -> Envelope:
-    """Read a line without its newline; RefusedError says what is wrong with it."""
+    """Parse a line without its newline; raise RefusedError if it is invalid."""
     parts = [each.strip(WHITE_SPACE) for each in decoded(line).split("|", _PARTS - 1)]
     if len(parts) != _PARTS:
         raise bad_request("expected format V1|<correlation_id>|<command>|<args>")
@@ -77,20 +77,23 @@ def parse(line: bytes) -> Envelope:
         raise bad_request("correlation id required")
     if not command:
         raise bad_request("command required")
-    # No command has a letter that is capital in ASCII only by way of another alphabet.
+    # Only ASCII is upper-cased: a dotless i, for example, would otherwise become an ASCII I.
     capital = command.upper() if command.isascii() else command
     return Envelope(correlation_id, capital, _FIELD.findall(args))
 
 
 def integer(text: str, field: str) -> int:
-    """A whole number of 64 bits, as Go's strconv.Atoi reads one."""
+    """Parse a signed 64-bit integer as Go's strconv.Atoi does; RefusedError names the field."""
     if _INTEGER.fullmatch(text) and (number := int(text)) in _INT64:
         return number
     raise bad_request(f"invalid {field}")
 
 
 def name(text: str, field: str) -> str:
-    """A name that is kept: it has to be text, for everybody who is shown it."""
+    """Return a name that will be stored; RefusedError if it is not UTF-8.
+
+    Other protocols return it in fields that must be valid text.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -99,22 +102,22 @@ def name(text: str, field: str) -> str:
 
 
 def numbers(values: list[int] | tuple[int, ...]) -> str:
-    """A list as the original writes one: [0 1 2]."""
+    """Format integers as Go formats a slice: [0 1 2]."""
     return f"[{' '.join(map(str, values))}]"
 
 
-def boolean(value: bool) -> str:  # noqa: FBT001 (what it writes)
-    """True or false."""
+def boolean(value: bool) -> str:  # noqa: FBT001 (the value to format)
+    """Return "true" or "false"."""
     return "true" if value else "false"
 
 
 def ok_line(correlation_id: str, payload: Payload) -> bytes:
-    """The answer of a command that was served; without a payload it ends behind OK."""
+    """Return the response line of a command that succeeded; without a payload it ends after OK."""
     pieces = [encoded(payload)] if isinstance(payload, str) else payload
     head = encoded(f"V1|{correlation_id}|OK{'|' if payload else ''}")
     return b"".join([head, *pieces, b"\n"])
 
 
 def error_line(correlation_id: str, refusal: Refusal) -> bytes:
-    """The answer of a command that was not."""
+    """Return the response line of a command that failed."""
     return encoded(f"V1|{correlation_id}|ERR|{refusal.code.value}|{refusal.text}\n")

@@ -1,4 +1,4 @@
-"""From a request's line to its answer's: read the envelope, find the command, serve it."""
+"""Dispatch of a request's line: parse it, look up its command, call its handler."""
 
 import logging
 from typing import Final
@@ -27,34 +27,34 @@ from broker.protocols.v1.table import COMMANDS, wrong_count
 _log = logging.getLogger(__name__)
 _UNKNOWN: Final = Refusal(Code.UNKNOWN_COMMAND, "unsupported command")
 _DISK_FAILED: Final = errors.of_request(RequestError(ErrorCode.KAFKA_STORAGE_ERROR))
-# What an append whose log failed is answered with, behind `V1|<correlation id>|`.
+# The response to a PRODUCE whose log failed after the append, without `V1|<correlation id>|`.
 STORAGE_FAILURE: Final = error_line("", _DISK_FAILED).removeprefix(b"V1||")
 
 
 class V1:
-    """The protocol; what its clients have said of replicas and brokers is all that it keeps."""
+    """The protocol; its only state is what clients have reported of replicas and brokers."""
 
     __slots__ = ("_brokers", "replicas")
     name = "v1"
 
     def __init__(self) -> None:
-        """Start with nothing said."""
+        """Start without followers, roles or registered brokers."""
         self.replicas = Replicas(V1_REPLICATED_PARTITIONS_MAX)
         self._brokers = Brokers(V1_BROKERS_MAX)
 
-    def native_protocol(self, config: Config) -> native.V1:  # noqa: ARG002 (nothing of it is configured)
-        """Make its native side; as long as there are followers, it leaves PRODUCE to this one."""
-        native_protocol = native.V1(self, STORAGE_FAILURE)
+    def dialect(self, config: Config) -> native.V1:  # noqa: ARG002 (it has no settings)
+        """Make its native path; it leaves PRODUCE to `handle` while any partition is a follower."""
+        dialect = native.V1(self, STORAGE_FAILURE)
 
-        def obey(follower_count: int) -> None:
-            native_protocol.has_followers = follower_count > 0
+        def set_has_followers(follower_count: int) -> None:
+            dialect.has_followers = follower_count > 0
 
-        self.replicas.when_roles_change = obey
-        return native_protocol
+        self.replicas.on_roles_changed = set_has_followers
+        return dialect
 
     def handle(
         self,
-        operation: int,  # noqa: ARG002 (a line has nothing in front of it)
+        operation: int,  # noqa: ARG002 (the line contains everything)
         version: int,  # noqa: ARG002
         client_id: str | None,  # noqa: ARG002
         body: bytes,

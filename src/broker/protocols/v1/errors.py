@@ -1,7 +1,7 @@
-"""What is wrong, in V1's words: one of five codes, and a text.
+"""The mapping of errors to V1's: one of five codes, and a text.
 
-Clients try again by the code alone: NOT_LEADER at another time or place, GENERATION_MISMATCH after
-joining again. So what passes by itself is NOT_LEADER, whatever it is.
+Clients decide by the code alone whether to retry: after NOT_LEADER later or at another broker,
+after GENERATION_MISMATCH by joining again. So every transient error is NOT_LEADER.
 """
 
 from enum import Enum
@@ -16,7 +16,7 @@ _NO_COORDINATOR = "group coordinator unavailable on this broker"
 
 
 class Code(Enum):
-    """Every code there is."""
+    """V1's error codes."""
 
     BAD_REQUEST = "BAD_REQUEST"
     UNKNOWN_COMMAND = "UNKNOWN_COMMAND"
@@ -26,30 +26,30 @@ class Code(Enum):
 
 
 class Refusal(NamedTuple):
-    """An error as a line says it."""
+    """The code and text of an error line."""
 
     code: Code
     text: str
 
 
 class RefusedError(PolylogError):
-    """A command that is answered with an error."""
+    """A command is answered with an error."""
 
     def __init__(self, refusal: Refusal) -> None:
-        """Keep what the line will say."""
+        """Keep the code and text of the line."""
         super().__init__(refusal.text)
         self.refusal = refusal
 
 
 def bad_request(text: str) -> RefusedError:
-    """A command that cannot be served as it stands."""
+    """Return a BAD_REQUEST error with this text."""
     return RefusedError(Refusal(Code.BAD_REQUEST, text))
 
 
 NOT_LEADER: Final = Refusal(Code.NOT_LEADER, NOT_LEADER_TEXT)
 ACKS_TIMEOUT: Final = Refusal(Code.REPLICATION_TIMEOUT, "acks=all timeout")
 
-# The text ends with what core says about it, where core says anything.
+# The message of the RequestError, if it has one, is appended to the text.
 _BY_CODE: Final[dict[ErrorCode, Refusal]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: Refusal(
         Code.NOT_LEADER, f"{NOT_LEADER_TEXT}: it is still loading"
@@ -75,7 +75,7 @@ _BY_CODE: Final[dict[ErrorCode, Refusal]] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: Refusal(Code.BAD_REQUEST, "message too large"),
 }
 
-# In the order of AssignedError; NONE is not an error.
+# In the order of AssignedError, without NONE.
 _OF_GROUP: Final[dict[AssignedError, Refusal]] = {
     AssignedError.LOADING: _BY_CODE[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
     AssignedError.UNAVAILABLE: _BY_CODE[ErrorCode.COORDINATOR_NOT_AVAILABLE],
@@ -101,14 +101,14 @@ _OF_GROUP: Final[dict[AssignedError, Refusal]] = {
 
 
 def of_request(error: RequestError) -> Refusal:
-    """What a RequestError is called here."""
+    """Return V1's code and text for a RequestError."""
     refusal = _BY_CODE.get(error.code, Refusal(Code.BAD_REQUEST, ""))
-    said = " ".join(error.message[:ERROR_TEXT_CHARS_MAX].split())
+    detail = " ".join(error.message[:ERROR_TEXT_CHARS_MAX].split())
     if not refusal.text:
-        return refusal._replace(text=said or error.code.name.lower().replace("_", " "))
-    return refusal._replace(text=f"{refusal.text}: {said}") if said else refusal
+        return refusal._replace(text=detail or error.code.name.lower().replace("_", " "))
+    return refusal._replace(text=f"{refusal.text}: {detail}") if detail else refusal
 
 
 def of_group(error: AssignedError) -> Refusal:
-    """What a group's refusal is called here."""
+    """Return V1's code and text for an error of a group."""
     return _OF_GROUP[error]

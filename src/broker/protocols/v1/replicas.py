@@ -1,7 +1,8 @@
-"""What V1's clients have said about replicas: how far followers are, and who leads a partition.
+"""What V1's clients report about replicas: the last offsets of followers, and partition roles.
 
-There is one copy of every partition, and this broker has it. The bookkeeping is V1's own: it
-decides what V1 shows and where V1's producers may write. Nothing of it is kept over a restart.
+There is one copy of every partition, and this broker has it. This state exists for V1 only: it
+decides what V1's responses show, and whether V1's producers may write a partition here. It is lost
+at a restart.
 """
 
 from collections.abc import Callable
@@ -13,12 +14,12 @@ LEADER: Final = 0  # the replica that is this broker
 REPLICATION_FACTOR: Final = 3
 LAG_TIMEOUT_MS: Final = 10_000
 
-Place: TypeAlias = tuple[str, int]  # topic, partition
-RolesChange: TypeAlias = Callable[[int], None]
+TopicPartition: TypeAlias = tuple[str, int]
+RolesListener: TypeAlias = Callable[[int], None]
 
 
 class _Follower(NamedTuple):
-    last_offset: int  # the last record that it has, -1: none
+    last_offset: int  # of its last record; -1: it has none
     seen_ms: int
 
 
@@ -30,49 +31,56 @@ class _Partition:
         self.followers: dict[int, _Follower] = {}
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether it shows nothing that a partition nobody has spoken of does not show."""
+        """Return whether it could be dropped without changing any response."""
         return not self.is_follower and not any(
             now_ms - each.seen_ms <= LAG_TIMEOUT_MS for each in self.followers.values()
         )
 
 
 class Replicas:
-    """Roles and followers of all partitions that somebody has spoken of; pure."""
+    """Roles and followers of all partitions that clients have reported on; pure.
 
-    __slots__ = ("_partitions", "_partitions_max", "follower_count", "when_roles_change")
+    Attributes:
+        follower_count: the number of partitions whose role here is follower.
+        on_roles_changed: called with `follower_count` after each change of a role.
+    """
+
+    __slots__ = ("_partitions", "_partitions_max", "follower_count", "on_roles_changed")
 
     def __init__(self, partitions_max: int) -> None:
-        """Remember so many partitions at most."""
-        self._partitions: dict[Place, _Partition] = {}
+        """Start without any; at most `partitions_max` partitions are kept."""
+        self._partitions: dict[TopicPartition, _Partition] = {}
         self._partitions_max = partitions_max
-        self.follower_count = 0  # partitions that this broker does not lead
-        # Called behind each change of a role, with how many those are.
-        self.when_roles_change: RolesChange = lambda _: None
+        self.follower_count = 0
+        self.on_roles_changed: RolesListener = lambda _: None
 
-    def is_follower(self, place: Place) -> bool:
-        """Whether V1's clients are to write the partition elsewhere."""
-        partition = self._partitions.get(place)
+    def is_follower(self, key: TopicPartition) -> bool:
+        """Return whether this broker refuses V1's PRODUCE to the partition."""
+        partition = self._partitions.get(key)
         return partition is not None and partition.is_follower
 
-    def set_follower(self, place: Place, now_ms: int, *, is_follower: bool) -> None:
-        """Take a role; the followers stay what they are."""
-        if self.is_follower(place) == is_follower:
+    def set_follower(self, key: TopicPartition, now_ms: int, *, is_follower: bool) -> None:
+        """Set the role of a partition; what its followers have reported is kept."""
+        if self.is_follower(key) == is_follower:
             return
-        self._remembered(place, now_ms).is_follower = is_follower
+        self._get_or_add(key, now_ms).is_follower = is_follower
         self.follower_count += 1 if is_follower else -1
-        self.when_roles_change(self.follower_count)
+        self.on_roles_changed(self.follower_count)
 
     def report(
-        self, place: Place, replica: int, last_offset: int, leader_last: int, now_ms: int
+        self, key: TopicPartition, replica: int, last_offset: int, leader_last: int, now_ms: int
     ) -> None:
-        """A follower says what it has: never less than before, never more than there is."""
-        followers = self._remembered(place, now_ms).followers
+        """Record a follower's last offset, which never falls and never exceeds the leader's."""
+        followers = self._get_or_add(key, now_ms).followers
         known = followers.get(replica, _Follower(-1, now_ms)).last_offset
         followers[replica] = _Follower(max(known, min(last_offset, leader_last)), now_ms)
 
-    def in_sync(self, place: Place, leader_last: int, now_ms: int) -> list[int]:
-        """The replicas that have all there is and were heard of lately; the leader is first."""
-        partition = self._partitions.get(place)
+    def in_sync(self, key: TopicPartition, leader_last: int, now_ms: int) -> list[int]:
+        """Return the leader, then the followers that have every record and reported recently.
+
+        Recently is within LAG_TIMEOUT_MS.
+        """
+        partition = self._partitions.get(key)
         followers = {} if partition is None else partition.followers
         return [LEADER] + [
             replica
@@ -81,24 +89,24 @@ class Replicas:
         ]
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is deleted: another one of its name begins anew."""
-        gone = [place for place in self._partitions if place[0] == topic]
-        if not gone:
+        """Drop the state of a deleted topic, so that a new topic of its name starts without it."""
+        deleted = [key for key in self._partitions if key[0] == topic]
+        if not deleted:
             return
-        for place in gone:
-            self.follower_count -= self._partitions.pop(place).is_follower
-        self.when_roles_change(self.follower_count)
+        for key in deleted:
+            self.follower_count -= self._partitions.pop(key).is_follower
+        self.on_roles_changed(self.follower_count)
 
-    def _remembered(self, place: Place, now_ms: int) -> _Partition:
-        partition = self._partitions.get(place)
+    def _get_or_add(self, key: TopicPartition, now_ms: int) -> _Partition:
+        partition = self._partitions.get(key)
         if partition is None:
             if len(self._partitions) >= self._partitions_max:
-                self._forget_idle(now_ms)
-            partition = self._partitions[place] = _Partition()
+                self._drop_idle(now_ms)
+            partition = self._partitions[key] = _Partition()
         return partition
 
-    def _forget_idle(self, now_ms: int) -> None:
-        kept = {place: each for place, each in self._partitions.items() if not each.is_idle(now_ms)}
+    def _drop_idle(self, now_ms: int) -> None:
+        kept = {key: each for key, each in self._partitions.items() if not each.is_idle(now_ms)}
         if len(kept) >= self._partitions_max:
             raise bad_request(f"replicas of {len(kept)} partitions are known, no more can be")
         self._partitions = kept

@@ -1,4 +1,4 @@
-"""From the names in a request to what the broker has of them, made where V1 makes it."""
+"""Lookup of topics, partition counts and the group coordinator by a request's names."""
 
 from typing import Final
 
@@ -10,11 +10,16 @@ from broker.model.errors import ErrorCode, RequestError, StorageError
 from broker.protocols.v1.commands import Request
 from broker.protocols.v1.errors import bad_request
 
-PARTITIONS: Final = 3  # of a topic that is made because somebody names it
+PARTITIONS: Final = 3  # of an auto-created topic, as in the original
 
 
 async def topic_or_new(request: Request, name: str) -> Topic:
-    """The topic of that name, created where the broker may do that."""
+    """Return the topic of that name; create it if `auto.create.topics.enable` allows it.
+
+    Raises:
+        RefusedError: the topic does not exist and may not be created.
+        RequestError: the name is invalid, or the creation failed.
+    """
     broker = request.session.broker
     topic = broker.topics.get(name)
     if topic is not None:
@@ -26,18 +31,22 @@ async def topic_or_new(request: Request, name: str) -> Topic:
 
 
 def partition_count(request: Request, name: str) -> int:
-    """How many partitions a topic has, or would be made with."""
+    """Return the number of partitions that a topic has, or would be auto-created with."""
     topic = request.session.broker.topics.get(name)
     return PARTITIONS if topic is None else topic.partition_count
 
 
 def last_readable(log: Log) -> int:
-    """V1's high watermark: the offset of the last record that can be read, -1 for none."""
+    """Return V1's high watermark: the offset of the last readable record, or -1 for none."""
     return log.last_stable_offset - 1
 
 
 async def groups_of(request: Request) -> GroupCoordinator:
-    """The coordinator of every group; whoever comes first has the topic made that they live in."""
+    """Return the coordinator of all groups; the first call creates `__consumer_offsets`.
+
+    Raises:
+        RequestError: COORDINATOR_NOT_AVAILABLE, the topic could not be created.
+    """
     broker = request.session.broker
     try:
         await broker.topics.offsets_topic()

@@ -19,7 +19,7 @@ PIECES = (b"a", b"hw=", b"h", b"w", b"=", b"%", b",", "é".encode(), "😀".enco
 def in_steps(value: bytes, piece_bytes: int) -> tuple[bytes, bool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(consume, "V1_VALUE_BYTES_PER_TURN", piece_bytes)
-        texts, is_escaped = asyncio.run(consume._carried_in_steps(memoryview(value)))
+        texts, is_escaped = asyncio.run(consume._escaped_in_steps(memoryview(value)))
     return b"".join(texts), is_escaped
 
 

@@ -1,7 +1,7 @@
-"""The second generation's commands, as a broker answers them that is alone.
+"""ADMIN_* and BROKER_*: the original's cluster commands on a single broker.
 
-What would move leadership, fence brokers or copy records is checked and then refused with its
-reason: there is no cluster that it could be done in.
+Commands that would move leadership, fence brokers or copy records have their arguments checked and
+are then refused with the reason, because there is no cluster.
 """
 
 from broker.core.steps import in_parts
@@ -16,8 +16,8 @@ from broker.protocols.v1.errors import RefusedError, bad_request
 _FOLLOWER_MIN = 1
 
 
-def _alone(what: str) -> RefusedError:
-    return bad_request(f"not possible on a single broker: {what}")
+def _needs_cluster(reason: str) -> RefusedError:
+    return bad_request(f"not possible on a single broker: {reason}")
 
 
 def _change(request: Request) -> str:
@@ -25,7 +25,7 @@ def _change(request: Request) -> str:
 
 
 async def create_topic(request: Request) -> str:
-    """Create a topic; nothing happens where it is as asked for already."""
+    """Create a topic; succeed without effect if it exists with this number of partitions."""
     name, partitions_text, factor_text = request.args
     partitions = integer(partitions_text, "partitions")
     factor = integer(factor_text, "replication_factor")
@@ -47,9 +47,9 @@ async def create_topic(request: Request) -> str:
 
 
 async def get_metadata(request: Request) -> str:
-    """Topics and brokers; nobody is ever fenced.
+    """Return topics and brokers; `fenced` is always empty.
 
-    The list is made in steps: a topic that is deleted between two of them is left out.
+    The list is made in steps: a topic that is deleted between two steps is left out.
     """
     broker = request.session.broker
     names: list[str] = []
@@ -61,7 +61,7 @@ async def get_metadata(request: Request) -> str:
 
 
 async def register_broker(request: Request) -> str:
-    """Add a broker to the list, which is all that comes of it."""
+    """Add a broker to the list of ADMIN_GET_METADATA; this has no other effect."""
     id_text, host, port_text, *rest = request.args
     broker_id = integer(id_text, "broker_id")
     port = integer(port_text, "port")
@@ -76,7 +76,7 @@ async def register_broker(request: Request) -> str:
 
 
 async def broker_heartbeat(request: Request) -> str:
-    """A broker of the list is alive."""
+    """Acknowledge a heartbeat of a registered broker."""
     broker_id = integer(request.args[0], "broker_id")
     if broker_id < 0:
         raise bad_request("invalid broker heartbeat command")
@@ -85,23 +85,23 @@ async def broker_heartbeat(request: Request) -> str:
 
 
 async def reconcile_broker_health(request: Request) -> str:
-    """Would fence who was silent for so long."""
+    """Refuse to fence brokers without a recent heartbeat."""
     if integer(request.args[0], "timeout_ms") <= 0:
         raise bad_request("timeout must be > 0")
-    raise _alone("no broker can take over from one that is fenced")
+    raise _needs_cluster("no broker can take over from one that is fenced")
 
 
 async def fence_broker(request: Request) -> str:
-    """Would fence a broker, or take it back."""
+    """Refuse to fence or unfence a broker."""
     broker_id = integer(request.args[0], "broker_id")
     if broker_id < 0:
         raise bad_request("broker id must be >= 0")
     _check_broker(request, broker_id)
-    raise _alone("no broker can take over from one that is fenced")
+    raise _needs_cluster("no broker can take over from one that is fenced")
 
 
 async def set_partition_leader(request: Request) -> str:
-    """Would have another broker lead a partition."""
+    """Refuse to move a partition's leadership."""
     name, partition_text, leader_text, isr_text = request.args
     partition = integer(partition_text, "partition")
     leader = integer(leader_text, "leader_id")
@@ -113,17 +113,17 @@ async def set_partition_leader(request: Request) -> str:
     topic = request.session.broker.topics.get(name)
     if topic is None or topic.log(partition) is None:
         raise bad_request(f"partition not found: topic={name} partition={partition}")
-    raise _alone("this broker leads every partition")
+    raise _needs_cluster("this broker leads every partition")
 
 
 async def elect_topic_leaders(request: Request) -> str:
-    """Would look for other leaders."""
+    """Refuse to elect leaders."""
     _check_topic(request, request.args[0])
-    raise _alone("this broker leads every partition")
+    raise _needs_cluster("this broker leads every partition")
 
 
 async def broker_fetch(request: Request) -> str:
-    """Would give a follower the records that it lacks."""
+    """Refuse to send records to a follower."""
     name, partition_text, follower_text, offset_text, *rest = request.args
     integer(partition_text, "partition")
     follower = integer(follower_text, "follower_id")
@@ -132,17 +132,17 @@ async def broker_fetch(request: Request) -> str:
         if integer(messages_max, "max_messages") <= 0:
             raise bad_request("max_messages must be > 0")
     _check_follower(name, follower)
-    raise _alone("it has no followers")
+    raise _needs_cluster("it has no followers")
 
 
 async def broker_replica_ack(request: Request) -> str:
-    """Would take note of what a follower has."""
+    """Refuse to record a follower's last offset."""
     name, partition_text, follower_text, offset_text = request.args
     integer(partition_text, "partition")
     follower = integer(follower_text, "follower_id")
     integer(offset_text, "acked_offset")
     _check_follower(name, follower)
-    raise _alone("it has no followers")
+    raise _needs_cluster("it has no followers")
 
 
 def _listed(text: str) -> int:

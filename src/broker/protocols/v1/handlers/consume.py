@@ -1,4 +1,4 @@
-"""CONSUME: the values of a partition from an offset on, as many as a line may have."""
+"""CONSUME: the values of a partition from an offset, up to the limits of a response line."""
 
 import logging
 from contextlib import aclosing
@@ -18,15 +18,15 @@ from broker.model.limits import (
 from broker.protocols.v1.commands import Request, integer, numbers
 from broker.protocols.v1.topics import last_readable, topic_or_new
 
-_FIELD = b"hw="  # what no value may have
-_TAIL_MASK, _TAIL = 0xC0, 0x80  # a byte of a letter but its first, in UTF-8
-_LETTER_BYTES_MAX = 4
+_FIELD = b"hw="  # clients search the line for it, so no value may contain it unescaped
+_CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80  # of UTF-8's continuation bytes
+_CHARACTER_BYTES_MAX = 4
 
 _log = logging.getLogger(__name__)
 
 
 async def handle(request: Request) -> list[bytes]:
-    """Read up to the last stable offset; at its end there is nothing, and no error."""
+    """Read up to the last stable offset; from there on the response is empty, not an error."""
     name, partition_text, offset_text = request.args
     partition = integer(partition_text, "partition")
     offset = integer(offset_text, "offset")
@@ -38,7 +38,7 @@ async def handle(request: Request) -> list[bytes]:
     try:
         line = await _read(broker, log, start, _Line(V1_CONSUME_BYTES_MAX))
     except _LongValueError:
-        # It comes alone, and one after the other: all of it is in memory until it is sent.
+        # Such a line is in memory until it is sent, so these requests take turns.
         async with broker.long_answers.turn(None, 0, V1_LONG_VALUE_BYTES_MAX):
             line = await _read(broker, log, start, _Line(V1_LONG_VALUE_BYTES_MAX))
     return line.payload(high_watermark)
@@ -49,29 +49,29 @@ async def _read(broker: Broker, log: Log, start: int, line: "_Line") -> "_Line":
         async for record in records:
             if isinstance(record, Unreadable):
                 if not line.skipped:
-                    _stepped_over(log, record.offset, record.reason)
+                    _log_skipped(log, record.offset, record.reason)
                 if not line.skip(record.offset):
                     break
             elif not await line.add(record.offset, record.value or memoryview(b"")):
                 break
     for offset, size in line.too_large:
-        _stepped_over(log, offset, f"a value of {size} bytes")
+        _log_skipped(log, offset, f"a value of {size} bytes")
     return line
 
 
-def _stepped_over(log: Log, offset: int, reason: str) -> None:
-    _log.warning("stepped over: log=%s offset=%d reason=%s", log, offset, reason)
+def _log_skipped(log: Log, offset: int, reason: str) -> None:
+    _log.warning("records skipped: log=%s offset=%d reason=%s", log, offset, reason)
 
 
 class _LongValueError(Exception):
-    """The first value is longer than a line usually is."""
+    """The first value is longer than V1_CONSUME_BYTES_MAX."""
 
 
 class _Line:
-    """An answer that is being written."""
+    """A response line that is being written."""
 
     def __init__(self, first_bytes_max: int) -> None:
-        """Take a first value of so many bytes, as they stand in the line."""
+        """Start an empty line whose first value may have `first_bytes_max` bytes once escaped."""
         self._first_bytes_max = first_bytes_max
         self._parts = [b"messages="]
         self._size = self._count = 0  # of messages
@@ -80,16 +80,18 @@ class _Line:
         self.too_large: list[tuple[int, int]] = []  # offset and bytes of a value
 
     def skip(self, offset: int) -> bool:
-        """Note a batch that cannot be read, unless the line is full."""
+        """Add the first offset of an unreadable batch; return False if the line is full."""
         if self._is_full():
             return False
         self.skipped.append(offset)
         return True
 
     async def add(self, offset: int, value: memoryview) -> bool:
-        """Add a record, unless the line is full; the first one may be longer than others.
+        """Add a record; return False if the line is full.
 
-        _LongValueError when it needs a line of its own, whose `first_bytes_max` is the largest.
+        Raises:
+            _LongValueError: the value is longer than `first_bytes_max`; a line that allows
+                V1_LONG_VALUE_BYTES_MAX may have room for it.
         """
         if self._is_full():
             return False
@@ -101,7 +103,7 @@ class _Line:
             text, is_escaped = escape_value(bytes(value))
             texts = [text]
         else:
-            texts, is_escaped = await _carried_in_steps(value)
+            texts, is_escaped = await _escaped_in_steps(value)
         head = b"%b%d:" % (b"," if self._count else b"", offset)
         size = len(head) + sum(map(len, texts))
         if self._count and self._size + size > V1_CONSUME_BYTES_MAX:
@@ -126,20 +128,20 @@ class _Line:
         return self._count + left_out >= V1_CONSUME_RECORDS_MAX
 
     def payload(self, high_watermark: int) -> list[bytes]:
-        """The answer, in pieces."""
+        """Return the payload of the response as a list of pieces."""
         end = f" hw={high_watermark}"
         if self._escaped:
             end += f" escaped={numbers(self._escaped)}"
         if self.skipped:
             end += f" skipped={numbers(self.skipped)}"
         if self.too_large:
-            told = " ".join(f"{offset}:{size}" for offset, size in self.too_large)
-            end += f" too_large=[{told}]"
+            sizes = " ".join(f"{offset}:{size}" for offset, size in self.too_large)
+            end += f" too_large=[{sizes}]"
         return [*self._parts, end.encode()]
 
 
-async def _carried_in_steps(value: memoryview) -> tuple[list[bytes], bool]:
-    """As `carried`, of a large value; the loop has its turn between two pieces of it."""
+async def _escaped_in_steps(value: memoryview) -> tuple[list[bytes], bool]:
+    """Return what `carried` returns, for a large value and in steps, as a list of pieces."""
     plain: list[bytes] = []
     texts: list[tuple[bytes, bool]] = []
     has_field = False
@@ -155,18 +157,18 @@ async def _carried_in_steps(value: memoryview) -> tuple[list[bytes], bool]:
     if not has_field and not any(is_escaped for _, is_escaped in texts):
         return plain, False
     escaped: list[bytes] = []
-    for text, is_escaped in texts:  # Where one piece is escaped all are.
+    for text, is_escaped in texts:  # If one piece is escaped, all are.
         escaped.append(text if is_escaped else text.replace(b"%", b"%25").replace(b"=", b"%3D"))
         await next_step()
     return escaped, True
 
 
 def _end_of_piece(value: memoryview, start: int) -> int:
-    """Where a piece ends: in front of a letter, if there are letters."""
+    """Return where a piece ends: before a UTF-8 character, so that none is split."""
     end = start + V1_VALUE_BYTES_PER_TURN
     if end >= len(value):
         return len(value)
-    for back in range(_LETTER_BYTES_MAX):
-        if value[end - back] & _TAIL_MASK != _TAIL:
+    for back in range(_CHARACTER_BYTES_MAX):
+        if value[end - back] & _CONTINUATION_MASK != _CONTINUATION:
             return end - back
     return end

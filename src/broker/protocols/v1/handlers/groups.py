@@ -1,4 +1,4 @@
-"""JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT: members of a group that the broker assigns at once."""
+"""JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT: members of groups whose partitions the broker assigns."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ _ASSIGNORS: Final = {f"assignor={each.value}": each for each in Assignor}
 
 
 async def join(request: Request) -> str:
-    """Become a member, or hear again what one has."""
+    """Join a group and return the assignment; a member may join again."""
     group, topic, member, *rest = request.args
     assignor = _ASSIGNORS.get(rest[0].lower()) if rest else None
     if rest and assignor is None:
@@ -40,14 +40,14 @@ async def join(request: Request) -> str:
 
 
 async def sync(request: Request) -> str:
-    """What a member of the current generation has been assigned."""
+    """Return the assignment of a member of the current generation."""
     call = _call(request)
     groups = await groups_of(request)
     return _assignment(_checked(await groups.assigned_sync(call)))
 
 
 async def heartbeat(request: Request) -> str:
-    """A member is alive."""
+    """Extend a member's session."""
     call = _call(request)
     groups = await groups_of(request)
     _checked(await groups.assigned_heartbeat(call))
@@ -55,7 +55,7 @@ async def heartbeat(request: Request) -> str:
 
 
 async def leave(request: Request) -> str:
-    """A member goes, and the others share what it had."""
+    """Remove a member; its partitions are assigned to the others."""
     call = _call(request)
     groups = await groups_of(request)
     _checked(await groups.assigned_leave(call))
@@ -63,7 +63,7 @@ async def leave(request: Request) -> str:
 
 
 async def commit(request: Request) -> str:
-    """A member says which record of a partition of its own it will read next."""
+    """Commit the next offset to read of a partition that is assigned to the member."""
     call = _call(request)
     partition = integer(request.args[4], "partition")
     offset = integer(request.args[5], "offset")

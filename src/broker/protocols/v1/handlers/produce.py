@@ -19,7 +19,7 @@ _FNV_PRIME: Final = 0x01000193
 
 
 async def handle(request: Request) -> str:
-    """Append, and answer when the record can be read."""
+    """Append the record and answer once it can be read."""
     name, message, *rest = request.args
     key, colon, value = message.partition(":")
     if not colon:
@@ -42,7 +42,7 @@ async def handle(request: Request) -> str:
 
 
 def partition_of(key: bytes, partition_count: int) -> int:
-    """The partition that every V1 client expects a key in: FNV-1a of 32 bits."""
+    """Return the partition of a key as V1's clients compute it: 32-bit FNV-1a."""
     number = _FNV_OFFSET
     for byte in key:
         number = ((number ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
@@ -50,9 +50,9 @@ def partition_of(key: bytes, partition_count: int) -> int:
 
 
 def _last_readable_then(written: Written) -> int:
-    """The high watermark as V1 shows it, once what was written can be read.
+    """Return V1's high watermark as of when the written record can be read.
 
-    A transaction that somebody has open in the partition holds it back.
+    It stays below the first record of an open transaction in the partition.
     """
     return min([written.end_offset, *written.log.open_transactions.values()]) - 1
 
@@ -63,7 +63,7 @@ async def _wait_durable(log: Log, end_offset: int) -> None:
 
 
 async def _wait_in_sync(written: Written) -> None:
-    """Wait until every copy that there is has the record durably; it stays in any case."""
+    """Wait until the record is durable in its only copy; it is kept after a timeout too."""
     try:
         async with asyncio.timeout(ACKS_ALL_TIMEOUT_SECONDS):
             await _wait_durable(written.log, written.end_offset)

@@ -1,4 +1,4 @@
-"""REPLICA_FETCH and SET_PARTITION_ROLE: bookkeeping about copies that there are none of."""
+"""REPLICA_FETCH and SET_PARTITION_ROLE: reports about replicas, of which this broker has one."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _NOTHING: Final = -1
 
 
 async def replica_fetch(request: Request) -> str:
-    """A follower says what it has; what nobody has written is shown as empty."""
+    """Record a follower's last offset; a topic that does not exist is shown as empty."""
     name, partition_text, replica_text, offset_text = request.args
     partition = integer(partition_text, "partition")
     replica = integer(replica_text, "replica_id")
@@ -25,13 +25,13 @@ async def replica_fetch(request: Request) -> str:
         minimum = request.session.broker.config.integer("min.insync.replicas")
         return _report(replica, offset, _NOTHING, [LEADER, replica], minimum)
     log = log_of(topic, partition)
-    place = (topic.name, partition)
-    if request.replicas.is_follower(place):
+    key = (topic.name, partition)
+    if request.replicas.is_follower(key):
         raise bad_request("partition is not leader")
     now_ms = request.session.broker.clock.monotonic_ms()
     leader_last = log.log_end_offset - 1
-    request.replicas.report(place, replica, offset, leader_last, now_ms)
-    in_sync = request.replicas.in_sync(place, leader_last, now_ms)
+    request.replicas.report(key, replica, offset, leader_last, now_ms)
+    in_sync = request.replicas.in_sync(key, leader_last, now_ms)
     minimum = topic.config.integer("min.insync.replicas")
     return _report(replica, offset, last_readable(log), in_sync, minimum)
 
@@ -46,7 +46,7 @@ def _report(
 
 
 async def set_partition_role(request: Request) -> str:
-    """Have V1's producers write a partition elsewhere, or here again."""
+    """Set a partition's role: while it is a follower, V1's PRODUCE to it is refused."""
     name, partition_text, role = request.args
     partition = integer(partition_text, "partition")
     if role not in _ROLES:
